@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,14 +55,12 @@ type Client struct {
 
 // route is the way to the members of the group or of a shard.
 type route struct {
-	members client.Members
+	client.Route
 	service *ripc.Service // of the link in use
 
 	// Of a shard.
 	id       ripc.ID       // by which the resolver knows it
 	locating chan struct{} // one goroutine at a time looks where it is
-	stale    bool          // its members may be others now
-	places   []string      // their addresses
 }
 
 // Dial returns a client. It connects to a member when something is called.
@@ -81,9 +78,8 @@ func Dial(cfg ClientConfig) (*Client, error) {
 		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
 	}
 	c := &Client{cfg: cfg, start: time.Now(), objects: map[string]*RemoteObject{}}
-	c.any.members = client.NewMembers(len(cfg.Addresses), cfg.MemberTimeout)
-	c.any.places = slices.Clone(cfg.Addresses)
-	c.places.use("", c.any.places[0])
+	c.any.Route = client.NewRoute(cfg.Addresses, cfg.MemberTimeout)
+	c.places.use("", c.any.Place())
 	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
 	cfg.Endpoint.MoveTime = -1 // in place of waiting for a member that has left, another one is asked
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -164,7 +160,7 @@ func (c *Client) object(name string, whole *RemoteObject, shard int) *RemoteObje
 	if o == nil {
 		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name), timeout: c.cfg.SessionTimeout, newToken: newToken, whole: whole, shard: shard, route: &c.any}
 		if whole != nil {
-			o.route = &route{members: client.NewMembers(1, c.cfg.MemberTimeout), id: o.id, locating: make(chan struct{}, 1), stale: true}
+			o.route = &route{Route: client.NewRoute(nil, c.cfg.MemberTimeout), id: o.id, locating: make(chan struct{}, 1)}
 		}
 		o.session.room.L = &o.session.Mutex
 		o.session.Session = client.NewSession(c.cfg.SessionTimeout, newToken())
@@ -197,14 +193,14 @@ func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, *ripc.Remot
 	if o.from != r.service {
 		o.from, o.to = r.service, r.service.To(o.id)
 	}
-	return r.members.Begin(c.now()), o.from, o.to, nil
+	return r.Begin(c.now()), o.from, o.to, nil
 }
 
 // end ends a request. If it failed, another member is used from now on.
 func (c *Client) end(o *RemoteObject, l client.Link, failed bool) {
 	c.mu.Lock()
 	var old *ripc.Service
-	if o.route.members.End(l, c.now(), failed) {
+	if o.route.End(l, c.now(), failed) {
 		old = c.dropped(o.route)
 	}
 	c.mu.Unlock()
@@ -216,8 +212,8 @@ func (c *Client) end(o *RemoteObject, l client.Link, failed bool) {
 // dropped follows the members after a link was dropped, and returns what it used. The lock is held.
 func (c *Client) dropped(r *route) (old *ripc.Service) {
 	old, r.service = r.service, nil
-	r.stale = true
-	c.places.use(r.id, r.places[r.members.Current()])
+	r.Failed()
+	c.places.use(r.id, r.Place())
 	return old
 }
 
@@ -235,7 +231,7 @@ func (c *Client) watch() {
 		var old []*ripc.Service
 		var idle []*RemoteObject
 		late := func(r *route) {
-			if _, late := r.members.Late(c.now()); late {
+			if _, late := r.Late(c.now()); late {
 				old = append(old, c.dropped(r))
 			}
 		}
@@ -308,7 +304,7 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 func (c *Client) pause(o *RemoteObject, attempt int) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return o.route.members.Pause(attempt)
+	return o.route.Pause(attempt)
 }
 
 // locate finds the members of a shard, if they may be others than before.
@@ -318,7 +314,7 @@ func (c *Client) locate(ctx context.Context, o *RemoteObject) error {
 	}
 	r := o.route
 	c.mu.Lock()
-	stale := r.stale
+	stale := r.Stale()
 	c.mu.Unlock()
 	if !stale {
 		return nil
@@ -331,7 +327,7 @@ func (c *Client) locate(ctx context.Context, o *RemoteObject) error {
 	}
 	for {
 		c.mu.Lock()
-		stale = r.stale
+		stale = r.Stale()
 		c.mu.Unlock()
 		if !stale {
 			return nil
@@ -361,25 +357,21 @@ const locatePause = 50 * time.Millisecond
 
 // found takes the addresses of a shard's members. It reports false if there are none.
 func (c *Client) found(o *RemoteObject, addresses []string) bool {
-	if len(addresses) == 0 {
-		return false
-	}
 	r := o.route
 	var old *ripc.Service
 	c.mu.Lock()
-	if r.stale = false; !slices.Equal(r.places, addresses) {
-		r.places = addresses
-		if r.members.Replace(len(addresses), mathrand.IntN(len(addresses))) {
-			old = c.dropped(r)
-			r.stale = false
-		}
-		c.places.use(r.id, r.places[r.members.Current()])
+	ok, dropped := r.Found(addresses, mathrand.IntN)
+	if ok {
+		c.places.use(r.id, r.Place())
+	}
+	if dropped {
+		old, r.service = r.service, nil
 	}
 	c.mu.Unlock()
 	if old != nil {
 		_ = old.Close()
 	}
-	return true
+	return ok
 }
 
 // located asks a member where the shards of the object are.
@@ -446,6 +438,8 @@ type asker interface {
 	// spawn runs f beside the caller.
 	spawn(f func()) error
 	memberTimeout() time.Duration
+	// rest waits for a while, or until ctx ends.
+	rest(ctx context.Context, d time.Duration)
 	// shards returns how many shards an object has, and shard one of them.
 	shards(ctx context.Context, o *RemoteObject) (int, error)
 	shard(of *RemoteObject, n int) *RemoteObject
@@ -542,6 +536,13 @@ func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
 
 // now returns the time by the monotonic clock, which is read faster than both clocks are.
 func (c *Client) now() time.Time { return c.start.Add(time.Since(c.start)) }
+
+func (c *Client) rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
 
 func (c *Client) memberTimeout() time.Duration { return c.cfg.MemberTimeout }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // Operation is a *Command or a *Query.
@@ -82,8 +83,8 @@ type Target interface {
 type consistency uint8
 
 const (
-	linearizable consistency = iota
-	local
+	linearizable consistency = relay.Linearizable
+	local        consistency = relay.Local
 )
 
 // encoder encodes the arguments of a call.

@@ -377,9 +377,7 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 		return fmt.Errorf("replicated: object %q: shard %d is at other members, which are called through this member's Server: there is none (Serve)", other.sg.Name, shard)
 	}
 	at := c.shard(c.Object(other.sg.Name), shard)
-	r := relay.Request{Ask: askForward, Rest: relay.AppendForward(nil, source, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
-	proof, text := r.Proof(string(at.id))
-	copy(proof, o.group.View().Secret.Sum(useForward, text))
+	r := forwarding(at.id, source, s, o.group.View().Secret.Sum)
 	ctx, cancel := context.WithTimeout(ctx, forwardTime) // other destinations wait for this one
 	defer cancel()
 	err := c.ask(ctx, at, func(answer []byte) error {
@@ -393,6 +391,14 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 		arrived{o, w, s.Cursor}.complete(outcome{})
 	}
 	return err
+}
+
+// forwarding is the request by which a service gets what a handler of a source sent, with a proof that sum makes.
+func forwarding(to ripc.ID, source string, s *machine.Sent, sum func(use string, text []byte) []byte) relay.Request {
+	r := relay.Request{Ask: askForward, Rest: relay.AppendForward(nil, source, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
+	proof, text := r.Proof(string(to))
+	copy(proof, sum(useForward, text))
+	return r
 }
 
 // arrived is what was sent and not delivered yet.

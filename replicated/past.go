@@ -388,9 +388,7 @@ func (o *RemoteObject) past(ctx context.Context, name string, at moment, r readi
 			return err
 		}
 		waits = err
-		select {
-		case <-time.After(retry):
-		case <-ctx.Done():
+		if o.client.rest(ctx, retry); ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
 		}
 	}

@@ -63,14 +63,11 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		}
 		for shard := range desks {
 			var svc *ripc.Service
-			id := service(o.cluster, o.sg.Name)
-			if shard > 0 {
-				id = service(o.cluster, shardName(o.sg.Name, shard-1))
-			}
-			if svc, err = e.Register(ctx, id); err != nil {
+			d := &desk{object: o, shard: shard}
+			if svc, err = e.Register(ctx, d.id()); err != nil {
 				break
 			}
-			d := &desk{object: o, shard: shard, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
+			d = &desk{object: o, shard: shard, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
 			d.queries.wake = make(chan struct{}, 1)
 			if shard == 0 {
 				g.desks = append(g.desks, d)
@@ -169,7 +166,7 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if err := d.here(); err != nil {
 		return err
 	}
-	if r.Ask == askForward && !d.vouched(&r) {
+	if r.Ask == askForward && !d.vouched(&r, d.object.group.View().Secret.Vouches) {
 		return errMalformed
 	}
 	if r.Session != 0 {
@@ -381,20 +378,19 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 			}
 		case askNow:
 			if err = confirm(); err == nil {
-				d.object.mu.RLock()
-				if !d.has(s) {
-					err = d.object.elsewhere()
-				}
-				answer = append(append(answer[:0], byte(saidDone)), make([]byte, answerHead-1)...)
-				answer = appendCursor(answer, cursorOf(d.object.machine.LastEvent()))
-				d.object.mu.RUnlock()
+				answer, err = d.latest(answer[:0], s)
 			}
 		case askQuery:
 			if r.Past() {
 				d.done.Go(func() { d.answerPast(ctx, m, r) })
 				continue
 			}
-			answer, err = d.query(answer[:0], m.Identity(), &r, confirm)
+			if r.Confirms() {
+				err = confirm()
+			}
+			if err == nil {
+				answer, err = d.query(answer[:0], m.Identity(), &r, s)
+			}
 		default: // of a session that was not here yet
 			if err = confirm(); err == nil {
 				_, err = d.owns(&m, &r)
@@ -437,14 +433,19 @@ func reply(m *ripc.Message, answer []byte) {
 	m.Release()
 }
 
-// query runs one query. Confirm waits until the linearizable ones of its batch can be answered.
-func (d *desk) query(b []byte, identity string, r *relay.Request, confirm func() error) (_ []byte, err error) {
-	s := d.object.stay.Load() // confirm counts for this stay
-	if consistency(r.Consistency) == linearizable {
-		if err := confirm(); err != nil {
-			return b, err
-		}
+// latest answers where the events end. The confirmation, if there was one, counts for a stay.
+func (d *desk) latest(b []byte, s *stay) ([]byte, error) {
+	d.object.mu.RLock()
+	defer d.object.mu.RUnlock()
+	if !d.has(s) {
+		return b, d.object.elsewhere()
 	}
+	b = append(append(b, byte(saidDone)), make([]byte, answerHead-1)...)
+	return appendCursor(b, cursorOf(d.object.machine.LastEvent())), nil
+}
+
+// query runs one query. The confirmation, if there was one, counts for a stay.
+func (d *desk) query(b []byte, identity string, r *relay.Request, s *stay) (_ []byte, err error) {
 	o := d.object
 	q := o.bound[string(r.Name)]
 	if q == nil || !q.query {

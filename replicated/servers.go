@@ -183,7 +183,15 @@ func (d *desk) here() error {
 const useForward = "squall objects forward"
 
 // vouched reports whether a request to forward a command comes, as it is, from a member of the group, and is for this service.
-func (d *desk) vouched(r *relay.Request) bool {
-	proof, text := r.Proof(string(d.service.ID()))
-	return d.object.group.View().Secret.Vouches(useForward, text, proof)
+func (d *desk) vouched(r *relay.Request, vouches func(use string, text, proof []byte) bool) bool {
+	proof, text := r.Proof(string(d.id()))
+	return vouches(useForward, text, proof)
+}
+
+// id returns the id of the service.
+func (d *desk) id() ripc.ID {
+	if d.shard == 0 {
+		return service(d.object.cluster, d.object.sg.Name)
+	}
+	return service(d.object.cluster, shardName(d.object.sg.Name, d.shard-1))
 }

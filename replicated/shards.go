@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -303,6 +304,9 @@ func (o *object) whole() (*stay, error) {
 
 // has reports whether the copy of this process belongs to a stay that goes on. The lock is held. An object without shards has one stay, nil.
 func (o *object) has(s *stay) bool {
+	if mutant.Enabled && mutant.On(mutant.ForeignCopy) {
+		return s == nil || o.stay.Load() == s
+	}
 	return s == nil || o.stay.Load() == s && o.machine.Shard() == s.shard
 }
 
@@ -366,14 +370,18 @@ func (o *object) moved(shard int) (from *stay) {
 // leave ends the calls that wait for a shard which this process has left.
 func (o *object) leave(from *stay) {
 	from.close()
-	// Clients, and what handlers sent, turn to the members of the shard: their sessions and cursors say what was executed.
-	o.calls.lose(fmt.Errorf("replicated: object %q: %w", o.sg.Name, squall.ErrLeftShard), func(_ uint64, p pending) bool { return p.repeatable() })
+	o.turnAway()
 	go func() {
 		o.mu.Lock() // a handler may hold it
 		o.tellWatchers()
 		o.mu.Unlock()
 		o.settle(from)
 	}()
+}
+
+// turnAway has clients, and what handlers sent, turn to the members of the shard: their sessions and cursors say what was executed.
+func (o *object) turnAway() {
+	o.calls.lose(fmt.Errorf("replicated: object %q: %w", o.sg.Name, squall.ErrLeftShard), func(_ uint64, p pending) bool { return p.repeatable() })
 }
 
 // settle ends the commands of this process that were sent to a shard which it has left, and of which it does not hear any more. Those that
@@ -394,6 +402,11 @@ func (o *object) settle(from *stay) {
 	if err := o.passOrder(context.Background()); err != nil && o.stay.Load() != now {
 		return // the end of that stay settles these, too
 	}
+	o.settled(all)
+}
+
+// settled ends those of some commands that have not ended.
+func (o *object) settled(all map[uint64]bool) {
 	err := fmt.Errorf("replicated: object %q: %w: %w", o.sg.Name, ErrOutcomeUnknown, squall.ErrLeftShard)
 	o.calls.lose(err, func(number uint64, _ pending) bool { return all[number] })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/ripc"
 )
 
 // What package squalltest needs: objects and clients that are performed in virtual time, on one goroutine. What they decide, and
@@ -21,15 +22,17 @@ func init() {
 	seam.NewCopy = func(x any) (seam.Copy, error) {
 		o := x.(AnyObject).core()
 		_, err := o.declaration()
+		o.together = []*object{o}
 		return &simulatedCopy{o: o}, err
 	}
 	seam.NewModel = func(x any) seam.Model { return &model{x.(AnyObject).core()} }
-	seam.NewClient = func(object string, members int, sessionTimeout, memberTimeout time.Duration, c seam.Carrier) seam.Client {
-		return &simulatedClient{carrier: c, members: client.NewMembers(members, memberTimeout), name: object, timeout: sessionTimeout}
+	seam.NewClient = func(object string, places []string, shards int, sessionTimeout, memberTimeout time.Duration, c seam.Carrier) seam.Client {
+		any := client.NewRoute(places, memberTimeout)
+		return &simulatedClient{carrier: c, routes: map[int]*client.Route{0: &any}, sharded: shards, name: object, timeout: sessionTimeout, patient: memberTimeout}
 	}
 	seam.Declared = func(x any) (seam.Declaration, error) {
 		sg, err := x.(AnyObject).core().declaration()
-		return seam.Declaration{Name: sg.Name, Persistent: sg.Mode == squall.Persistent, AfterPersist: sg.Log.DeliverAfterPersist}, err
+		return seam.Declaration{Name: sg.Name, Persistent: sg.Mode == squall.Persistent, AfterPersist: sg.Log.DeliverAfterPersist, Shards: max(1, sg.Shards)}, err
 	}
 }
 
@@ -49,6 +52,62 @@ func (s *simulatedCopy) Join(h seam.Host, random func() uint32) {
 
 // Leave implements seam.Copy.
 func (s *simulatedCopy) Leave(reason error) { s.o.calls.giveUp(reason) }
+
+// shard returns the view, the shard in it that the process is in and the members of that, or 0.
+func (s *simulatedCopy) shard() (view uint64, shard int, members []machine.Peer) {
+	view, shards := s.host.View()
+	for i, all := range shards {
+		members = members[:0]
+		for _, m := range all {
+			members = append(members, machine.Peer{Node: m.Node, Incarnation: m.Incarnation})
+		}
+		if _, ok := find(members, s.host.ID()); ok {
+			return view, i + 1, members
+		}
+	}
+	return view, 0, nil
+}
+
+// Installed implements seam.Copy.
+func (s *simulatedCopy) Installed() {
+	o := s.o
+	if _, shard, _ := s.shard(); o.sharded() {
+		if from := o.moved(shard); from.number() != 0 {
+			from.close()
+			o.turnAway()
+			s.settle()
+		}
+	}
+	s.Tend()
+}
+
+// settle is what object.settle does.
+func (s *simulatedCopy) settle() {
+	now, all := s.o.stay.Load(), s.o.calls.once()
+	if len(all) == 0 {
+		return
+	}
+	number, err := s.o.calls.put(passed(func(err error) {
+		if err == nil || s.o.stay.Load() == now {
+			s.o.settled(all)
+		}
+	}))
+	if err != nil {
+		return
+	}
+	if now.number() == 0 {
+		s.o.calls.take(number).complete(outcome{err: squall.ErrNotSender})
+		return
+	}
+	s.host.Send(machine.AppendTouch(nil, machine.Header{Call: number, Time: s.host.Wall(), Shard: now.number()}, nil))
+}
+
+// passed is called when a record has passed the order, or cannot.
+type passed func(error)
+
+func (p passed) complete(o outcome) { p(o.err) }
+func (p passed) signal()            {}
+func (p passed) repeatable() bool   { return true }
 
 // Deliver implements seam.Copy.
 func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, replayed bool) {
@@ -78,23 +137,29 @@ func (s *simulatedCopy) Snapshot() ([]byte, error) {
 }
 
 // Restore implements seam.Copy.
-func (s *simulatedCopy) Restore(image []byte) error { return s.o.restored(bytes.NewReader(image)) }
+func (s *simulatedCopy) Restore(image []byte) error {
+	err := s.o.restored(bytes.NewReader(image))
+	s.Tend()
+	return err
+}
 
 // Tend implements seam.Copy.
 func (s *simulatedCopy) Tend() {
 	if s.host == nil {
 		return
 	}
-	view, nodes, incarnations := s.host.View()
-	var members []machine.Peer
-	for i, n := range nodes {
-		members = append(members, machine.Peer{Node: n, Incarnation: incarnations[i]})
-	}
-	self, ok := find(members, s.host.ID())
-	if !ok {
+	view, shard, members := s.shard()
+	if shard == 0 {
 		return
 	}
+	self, _ := find(members, s.host.ID())
 	h := machine.Header{Time: s.host.Wall()}
+	if s.o.sharded() {
+		h.Shard = shard
+	}
+	if of := s.o.machine.Shard(); of != 0 && of != h.Shard { // the state of the shard is not here yet
+		return
+	}
 	record, announces := s.o.machine.Due(h, self, members, view, s.o.names, s.announced == view)
 	if announces {
 		s.announced = view
@@ -108,50 +173,167 @@ func (s *simulatedCopy) Tend() {
 }
 
 // Take implements seam.Copy.
-func (s *simulatedCopy) Take(request []byte, answer func([]byte)) {
-	o := s.o
+func (s *simulatedCopy) Take(shard int, request []byte, answer func([]byte)) {
+	d := &desk{object: s.o, shard: shard, most: maxWatched}
 	r, err := relay.Parse(request)
 	switch {
 	case err != nil:
-	case r.Ordered():
-		h := machine.Header{Time: s.host.Wall()}
-		if r.Ask == askCommand {
-			n, ok := o.numbers[string(r.Name)]
-			if !ok {
-				err = errors.New("the operation is not enabled yet")
-				break
-			}
-			h.Operation = n
-		}
-		if h.Call, err = o.calls.put(answeredTo(answer)); err == nil {
-			s.host.Send(r.AppendRecord(nil, h))
-		}
-	case r.Ask == askTouch:
-		out := outcome{}
-		if known, _ := o.touch(r.Session, 0); !known {
-			out.status = machine.NotThere
-		}
-		s.Tend()
-		answer(appendOutcome(nil, &out))
-	case r.Past():
-		answer((&relay.Answer{Said: saidElse, Text: []byte("simulated objects do not answer about the past")}).AppendTo(nil))
-	case r.Ask == askQuery && consistency(r.Consistency) == linearizable:
-		request := bytes.Clone(request)
-		s.host.Confirm(func(err error) { s.query(request, err, answer) })
-	case r.Ask == askQuery:
-		s.query(request, nil, answer)
+	case r.Ask == askLocate:
+		answer(s.locate())
+		return
 	default:
-		err = relay.ErrMalformed
+		if err = d.here(); err == nil && r.Ask == askForward && !d.vouched(&r, s.vouches) {
+			err = errMalformed
+		}
+	}
+	if err == nil {
+		err = s.serve(d, &r, bytes.Clone(request), answer)
 	}
 	if err != nil {
 		answer(appendError(nil, err))
 	}
 }
 
-// query answers a query that may be answered now.
-func (s *simulatedCopy) query(request []byte, err error, answer func([]byte)) {
+func (s *simulatedCopy) vouches(use string, text, proof []byte) bool {
+	return bytes.Equal(proof, s.host.Secret(use, text))
+}
+
+// locate says where the shards are.
+func (s *simulatedCopy) locate() []byte {
+	_, shards := s.host.View()
+	l := located{Shards: max(1, s.o.sg.Shards), Addresses: make([][]string, len(shards))}
+	for i, all := range shards {
+		for _, m := range all {
+			l.Addresses[i] = append(l.Addresses[i], m.Place)
+		}
+	}
+	data, err := cborOut.Marshal(l)
+	if err != nil {
+		return appendError(nil, err)
+	}
+	return (&relay.Answer{Said: saidDone, Text: data}).AppendTo(nil)
+}
+
+// serve does what a request asks for.
+func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer func([]byte)) (err error) {
+	o, stay := s.o, s.o.stay.Load()
+	switch {
+	case r.Ordered():
+		h := machine.Header{Time: s.host.Wall(), Shard: d.shard}
+		if r.Ask == askCommand || r.Ask == askForward {
+			n, ok := o.numbers[string(r.Name)]
+			if !ok {
+				return errors.New("the operation is not enabled yet")
+			}
+			h.Operation = n
+		}
+		if h.Call, err = o.calls.put(answeredTo(answer)); err == nil {
+			s.host.Send(r.AppendRecord(nil, h))
+		}
+		return err
+	case r.Ask == askTouch:
+		out := outcome{}
+		if known, _ := o.touch(r.Session, d.shard); !known {
+			out.status = machine.NotThere
+		}
+		s.Tend()
+		answer(appendOutcome(nil, &out))
+	case r.Past():
+		answer((&relay.Answer{Said: saidElse, Text: []byte("simulated objects do not answer about the past")}).AppendTo(nil))
+	case r.Ask == askWatch:
+		w, err := parseWatch(ripc.Message{}, r.Rest)
+		if err != nil {
+			return err
+		}
+		if said, none := d.watched(&w); !none {
+			answer(said)
+			return nil
+		}
+		s.host.Later(func() {
+			said, _ := d.watched(&w)
+			answer(said)
+		})
+	case r.Confirms():
+		s.host.Confirm(func(err error) { s.read(d, request, stay, err, answer) })
+	case r.Ask == askQuery || r.Ask == askNow:
+		s.read(d, request, stay, nil, answer)
+	default:
+		return relay.ErrMalformed
+	}
+	return nil
+}
+
+// Call implements seam.Copy.
+func (s *simulatedCopy) Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool) {
+	o, stay := s.o, s.o.stay.Load()
+	n, enabled := o.numbers[name]
+	if s.host == nil || !enabled || stay.number() == 0 || !o.has(stay) {
+		return 0, false
+	}
+	call, err := o.calls.put(ownCall(done))
+	if err != nil {
+		return 0, false
+	}
+	s.host.Send(append(machine.AppendCommand(nil, machine.Header{Operation: n, Call: call, Time: s.host.Wall(), Shard: stay.number()}), args...))
+	return call, true
+}
+
+// ownCall is a command of the process.
+type ownCall func(executed, not bool)
+
+func (c ownCall) complete(o outcome) {
+	executed := o.err == nil && (o.status == machine.Done || o.status == machine.Failed)
+	c(executed, o.err == nil && !executed)
+}
+func (c ownCall) signal()          {}
+func (c ownCall) repeatable() bool { return false }
+
+// Shard implements seam.Copy.
+func (s *simulatedCopy) Shard() int { return s.o.machine.Shard() }
+
+// Forwards implements seam.Copy. The first member of a shard hands over.
+func (s *simulatedCopy) Forwards() (all []seam.Forward) {
+	o, stay := s.o, s.o.stay.Load()
+	if s.host == nil || stay.number() == 0 || !o.has(stay) {
+		return nil
+	}
+	if _, _, members := s.shard(); members[0].Node != s.host.ID() {
+		return nil
+	}
+	source := shardName(o.sg.Name, stay.shard-1)
+	for _, to := range o.machine.Destinations(nil) {
+		_, shard := cutShard(to.Name)
+		next := first(o.machine.Outgoing(to, machine.Cursor{}), 1)
+		if to.Kind != machine.ToObject || shard == 0 || len(next) == 0 {
+			continue
+		}
+		r := forwarding((&desk{object: o, shard: shard}).id(), source, &next[0], s.host.Secret)
+		c := next[0].Cursor
+		all = append(all, seam.Forward{To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}})
+	}
+	return all
+}
+
+// Handed implements seam.Copy.
+func (s *simulatedCopy) Handed(f seam.Forward, answer []byte) {
+	a, err := relay.ParseAnswer(answer)
+	if stay := s.o.stay.Load(); err == nil && (a.Said == saidDone || a.Said == saidFailed) && stay.number() != 0 && s.o.has(stay) {
+		to := machine.Destination{Kind: machine.ToObject, Name: f.Name}
+		s.host.Send(machine.AppendHanded(nil, machine.Header{Time: s.host.Wall(), Shard: stay.shard}, to, machine.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]}))
+	}
+}
+
+// read answers what may be answered now: err is that of the confirmation, which counts for a stay.
+func (s *simulatedCopy) read(d *desk, request []byte, stay *stay, err error, answer func([]byte)) {
+	var b []byte
 	r, _ := relay.Parse(request)
-	b, err := (&desk{object: s.o}).query(nil, "", &r, func() error { return err })
+	switch {
+	case err != nil:
+	case r.Ask == askNow:
+		b, err = d.latest(nil, stay)
+	default:
+		b, err = d.query(nil, "", &r, stay)
+	}
 	if err != nil {
 		b = appendError(nil, err)
 	}
@@ -208,6 +390,7 @@ func (m *model) Execute(state, name string, args []byte, at seam.At) (reply []by
 	c := Context{
 		Version: squall.Version{View: squall.ViewID(at.View), Seq: squall.Seq(at.Seq)}, Time: squall.Time(at.Time),
 		Caller: Caller{Member: squall.NodeID(at.Member), Session: at.Session}, object: o.sg.Name,
+		send: func(machine.Destination, string, []byte) error { return nil }, // it is executed elsewhere
 	}
 	b := o.bound[name]
 	if b.query {
@@ -224,55 +407,97 @@ func (m *model) Execute(state, name string, args []byte, at seam.At) (reply []by
 // simulatedClient is a client whose carrier is simulated.
 type simulatedClient struct {
 	carrier seam.Carrier
-	members client.Members
+	routes  map[int]*client.Route // by 1 + the number of a shard; 0: to any member
+	sharded int                   // in how many shards the object is, at least 1
 	name    string
-	timeout time.Duration
-	object  *RemoteObject
+	timeout time.Duration // of a session
+	patient time.Duration // for which a member may leave a request without an answer
+	objects []*RemoteObject
 }
 
 // Object implements seam.Client.
 func (c *simulatedClient) Object(token [16]byte) any {
-	if c.object == nil {
-		c.object = &RemoteObject{client: c, name: c.name, timeout: c.timeout}
-		c.object.session.Session = client.NewSession(c.timeout, token)
-		c.object.newToken = func() machine.Token { // the simulator's clients do not guess
-			token[0]++
-			return token
-		}
+	if len(c.objects) == 0 {
+		c.add(&RemoteObject{client: c, name: c.name}, token)
 	}
-	return c.object
+	return c.objects[0]
+}
+
+func (c *simulatedClient) add(o *RemoteObject, token machine.Token) *RemoteObject {
+	c.objects = append(c.objects, o)
+	o.timeout = c.timeout
+	o.session.Session = client.NewSession(c.timeout, token)
+	o.newToken = func() machine.Token { // the simulator's clients do not guess
+		token[0]++
+		return token
+	}
+	return o
+}
+
+// number is 1 + the number of a shard, or 0.
+func (o *RemoteObject) number() int {
+	if o.whole == nil {
+		return 0
+	}
+	return 1 + o.shard
 }
 
 // Late implements seam.Client.
-func (c *simulatedClient) Late() (idle bool) {
-	if link, late := c.members.Late(c.carrier.Now()); late {
-		c.carrier.Dropped(link)
+func (c *simulatedClient) Late() (touch []func()) {
+	for shard := range 1 + c.sharded {
+		if r := c.routes[shard]; r != nil {
+			if link, late := r.Late(c.carrier.Now()); late {
+				r.Failed()
+				c.carrier.Dropped(shard, link)
+			}
+		}
 	}
-	return c.object.idle()
+	for _, o := range c.objects {
+		if o.idle() {
+			touch = append(touch, func() { o.touch(context.Background()) })
+		}
+	}
+	return touch
 }
-
-// Touch implements seam.Client.
-func (c *simulatedClient) Touch() { c.object.touch(context.Background()) }
 
 func (c *simulatedClient) now() time.Time { return c.carrier.Now() }
 
 // ask implements asker.
-func (c *simulatedClient) ask(_ context.Context, _ *RemoteObject, f func(answer []byte) error, parts ...[]byte) (err error) {
-	request := bytes.Join(parts, nil)
-	call, began := c.carrier.Ask(request), c.carrier.Now()
+func (c *simulatedClient) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) (err error) {
+	request, shard := bytes.Join(parts, nil), o.number()
+	call, began := c.carrier.Ask(shard, request), c.carrier.Now()
 	var last []byte
 	defer func() { c.carrier.Asked(call, last, err) }()
 	for attempt := 1; ; attempt++ {
-		l := c.members.Begin(c.carrier.Now())
-		err := c.carrier.Call(l.Number, l.Member, request, func(answer []byte) { last = answer })
+		r := c.routes[shard]
+		if o.whole != nil && r.Stale() {
+			l, err := o.whole.located(ctx)
+			if err != nil {
+				return err
+			}
+			ok, dropped := r.Found(l.Addresses[o.shard], c.carrier.Pick)
+			if over := c.carrier.Over(began); !ok && over != nil {
+				return fmt.Errorf("replicated: %w: %w", ErrUnreachable, over)
+			}
+			if !ok {
+				c.carrier.Sleep(locatePause)
+				continue
+			}
+			if dropped {
+				c.carrier.Dropped(shard, 0)
+			}
+		}
+		l := r.Begin(c.carrier.Now())
+		err := c.carrier.Call(shard, l.Number, r.Place(), request, func(answer []byte) { last = answer })
 		if err == nil {
 			err = f(last)
 		} else {
 			err = fmt.Errorf("%w: %w", errAway, err)
 		}
 		away := errors.Is(err, errAway)
-		if c.members.End(l, c.carrier.Now(), away) {
-			c.carrier.Dropped(l.Number)
+		if r.End(l, c.carrier.Now(), away) {
+			r.Failed()
+			c.carrier.Dropped(shard, l.Number)
 		}
 		if !away {
 			return err
@@ -280,7 +505,7 @@ func (c *simulatedClient) ask(_ context.Context, _ *RemoteObject, f func(answer 
 		if over := c.carrier.Over(began); over != nil {
 			return fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, over, err)
 		}
-		if pause := c.members.Pause(attempt); pause > 0 {
+		if pause := r.Pause(attempt); pause > 0 {
 			c.carrier.Sleep(pause)
 		}
 	}
@@ -294,16 +519,33 @@ func (c *simulatedClient) wait(_ context.Context, o *RemoteObject) {
 // changed implements asker.
 func (c *simulatedClient) changed(*RemoteObject) { c.carrier.Changed() }
 
+// rest implements asker.
+func (c *simulatedClient) rest(_ context.Context, d time.Duration) { c.carrier.Sleep(d) }
+
 // memberTimeout implements asker.
-func (c *simulatedClient) memberTimeout() time.Duration { return c.timeout }
+func (c *simulatedClient) memberTimeout() time.Duration { return c.patient }
 
 var errGo = errors.New("replicated: a simulated client calls Go: use Client.Go of package squalltest")
 
 // shards implements asker.
-func (c *simulatedClient) shards(context.Context, *RemoteObject) (int, error) { return 1, nil }
+func (c *simulatedClient) shards(context.Context, *RemoteObject) (int, error) { return c.sharded, nil }
 
 // shard implements asker.
-func (c *simulatedClient) shard(of *RemoteObject, _ int) *RemoteObject { return of }
+func (c *simulatedClient) shard(of *RemoteObject, n int) *RemoteObject {
+	if c.sharded == 1 {
+		return of
+	}
+	for _, o := range c.objects {
+		if o.whole == of && o.shard == n {
+			return o
+		}
+	}
+	r := client.NewRoute(nil, c.patient)
+	c.routes[1+n] = &r
+	token := of.session.Token()
+	token[5] = byte(1 + n)
+	return c.add(&RemoteObject{client: c, name: shardName(of.name, n), whole: of, shard: n}, token)
+}
 
 // spawn implements asker.
 func (c *simulatedClient) spawn(func()) error { return errGo }

@@ -222,39 +222,45 @@ func (d *desk) watch(all []watching) []watching {
 	now := time.Now()
 	left := all[:0]
 	for _, w := range all {
-		d.object.mu.RLock()
-		events, next, err := d.object.matching(w.after, w.prefix, d.most)
-		if !d.object.hasShard(d.shard) {
-			err = d.object.elsewhere()
-		}
-		if d.object.failed != nil {
-			err = d.object.failed
-		}
-		d.object.mu.RUnlock()
-		if err == nil && len(events) == 0 && now.Before(w.end) {
-			w.after = next // it has seen them, so that it misses nothing when they are dropped
+		answer, none := d.watched(&w)
+		if none && now.Before(w.end) {
 			left = append(left, w)
 			continue
-		}
-		var answer []byte
-		if errors.Is(err, ErrCompacted) {
-			answer = append(append(answer, byte(saidCompacted)), make([]byte, answerHead-1)...)
-		} else if err != nil {
-			answer = appendError(answer, err)
-		} else {
-			answer = append(append(answer, byte(saidDone)), make([]byte, answerHead-1)...)
-			answer = appendCursor(answer, next)
-			for _, e := range events {
-				answer = appendCursor(answer, e.Cursor)
-				answer = binary.LittleEndian.AppendUint32(answer, uint32(len(e.Topic)))
-				answer = binary.LittleEndian.AppendUint32(answer, uint32(len(e.Data)))
-				answer = append(append(answer, e.Topic...), e.Data...)
-			}
 		}
 		reply(&w.m, answer)
 	}
 	clear(all[len(left):])
 	return left
+}
+
+// watched answers a question for events. It reports whether there are none; the question has moved behind what it has seen then, so that
+// it misses nothing when that is dropped.
+func (d *desk) watched(w *watching) (answer []byte, none bool) {
+	o := d.object
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	events, next, err := o.matching(w.after, w.prefix, d.most)
+	if !o.hasShard(d.shard) {
+		err = o.elsewhere()
+	}
+	if o.failed != nil {
+		err = o.failed
+	}
+	switch {
+	case errors.Is(err, ErrCompacted):
+		return append([]byte{byte(saidCompacted)}, make([]byte, answerHead-1)...), false
+	case err != nil:
+		return appendError(nil, err), false
+	}
+	w.after = next
+	answer = appendCursor(append([]byte{byte(saidDone)}, make([]byte, answerHead-1)...), next)
+	for _, e := range events {
+		answer = appendCursor(answer, e.Cursor)
+		answer = binary.LittleEndian.AppendUint32(answer, uint32(len(e.Topic)))
+		answer = binary.LittleEndian.AppendUint32(answer, uint32(len(e.Data)))
+		answer = append(append(answer, e.Topic...), e.Data...)
+	}
+	return answer, len(events) == 0
 }
 
 // events implements watchable.

@@ -10,5 +10,18 @@ const (
 	EarlyAcknowledged Name = "a client acknowledges numbers before one that has ended"
 )
 
-// ObjectNames are all of them.
+// The faults of objects in shards.
+const (
+	StaleRoute          Name = "a client whose member fails does not ask where the shard is now"
+	ReadUnconfirmed     Name = "a query is answered without a confirmation"
+	ProofWithoutService Name = "the proof of a forwarded command does not say for which shard it is"
+	AnyShard            Name = "a shard executes what was sent to another one"
+	ForeignCopy         Name = "a member serves a shard before it has its state"
+	SourceForgotten     Name = "what handlers sent is executed each time that it comes"
+)
+
+// ShardedNames are those of the second kind.
+var ShardedNames = []Name{StaleRoute, ReadUnconfirmed, ProofWithoutService, AnyShard, ForeignCopy, SourceForgotten}
+
+// ObjectNames are those of the first kind.
 var ObjectNames = []Name{ReplyDropped, SessionsLeftOut, RepliesLeftOut, ExecutedAgain, ExpiryForgotten, EarlyAcknowledged}

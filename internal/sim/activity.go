@@ -153,7 +153,7 @@ func (a *activity) recoverState(now time.Duration) time.Duration {
 			return a.ends(shard.Result{Outcome: shard.Fatal, Err: err})
 		}
 		s.add(r.Version, r.Sender, r.Data)
-		h.proc.host.apply(&message{Data: r.Data, Sender: r.Sender, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time}, true)
+		h.proc.host.apply(&message{Data: r.Data, Sender: r.Sender, View: r.Version.View, Seq: r.Version.Seq, Time: r.Time}, a.receiver.keeper.id.shard, true)
 	}
 	h.state = s
 	h.proc.world.judge("state", h.proc.world.checkRestored(a.receiver, s))

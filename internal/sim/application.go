@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
@@ -13,7 +14,7 @@ import (
 )
 
 // Application takes the place of the applications that are drawn: it is one that a program may have, and runs in the processes of a
-// world whose plan has one subgroup (DrawFor). What is promised to applications is checked all the same.
+// world whose plan has one declaration (DrawFor), of a subgroup or of shards. What is promised to applications is checked all the same.
 type Application interface {
 	// Begin is called first.
 	Begin(*World)
@@ -23,8 +24,8 @@ type Application interface {
 
 // Copy is an application's state at one process. Its methods are called between steps of the process, or within one.
 type Copy interface {
-	// Deliver applies a message. Data is valid until it returns. Replayed says that it comes out of the log.
-	Deliver(m *multicast.Message, data []byte, replayed bool)
+	// Deliver applies a message of a shard. Data is valid until it returns. Replayed says that it comes out of the log.
+	Deliver(m *multicast.Message, shard int, data []byte, replayed bool)
 	// Snapshot captures the state, and Restore replaces it; nil stands for that of an application that begins.
 	Snapshot() []byte
 	Restore(image []byte)
@@ -90,6 +91,11 @@ func (w *World) Host(place int) (*Host, bool) {
 		return nil, false
 	}
 	return p.host, true
+}
+
+// Place is where the process of a node is, or was.
+func (w *World) Place(id order.NodeID) int {
+	return slices.IndexFunc(w.w.nodes, func(n *node) bool { return n.proc != nil && n.proc.self.ID == id })
 }
 
 // After has f called after a while. It does not keep the run from ending.
@@ -207,9 +213,9 @@ func (h *Host) end() {
 }
 
 // apply shows a message to the application, if there is one.
-func (h *Host) apply(m *multicast.Message, replayed bool) {
+func (h *Host) apply(m *multicast.Message, shard int, replayed bool) {
 	if h != nil {
-		h.copy.Deliver(m, m.Data[sentBytes:], replayed)
+		h.copy.Deliver(m, shard, m.Data[sentBytes:], replayed)
 	}
 }
 
@@ -226,12 +232,18 @@ func (h *Host) restore(image []byte) {
 	}
 }
 
-// DrawFor makes the plan of a seed for an application: a subgroup of all members, with logs if the declaration is persistent.
+// DrawFor makes the plan of a seed for an application: a subgroup of all members, or shards between which they move, with logs if the
+// declaration is persistent.
 func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 	d := newDice(seed)
 	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes, Decls: []views.Declaration{decl}, States: 1}
 	if p.Founders == 0 {
 		p.Founders = 1 + d.IntN(5)
+	}
+	if decl.Shards > 1 {
+		own := dice{rand.New(rand.NewPCG(seed, 0x5a4d))} // of their own: what else a seed draws does not depend on them
+		p.Founders = max(p.Founders, decl.Shards)
+		p.Decls[0].MinMembers, p.Decls[0].LayoutName = 1, pick(own, "", turning, turning)
 	}
 	faulty := d.IntN(4) > 0
 	if l.Faults != nil {
@@ -240,6 +252,9 @@ func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 	joiners := 0
 	if faulty {
 		joiners = pick(d, 0, 0, 1, 2)
+		if decl.Shards > 1 {
+			joiners++ // whose coming moves others
+		}
 	}
 	d.nodes(p, p.Founders+joiners)
 	d.net(p, len(p.Nodes))

@@ -112,7 +112,7 @@ func (in *inbox) took(d *delivery) {
 	w.result.Deliveries++
 	w.stir()
 	in.passed(d)
-	p.host.apply(&d.Message, false)
+	p.host.apply(&d.Message, in.group.sg.Shard, false)
 	w.event(taken, p.node.place, uint64(d.group.record.view.ID), uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
 	if w.trace.out != nil {
 		p.print("%s:%d %d#%d", d.group.label(w), d.Seq, l.proc.self.ID, d.number)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/squall-go/squall/internal/sim"
@@ -24,13 +25,12 @@ type Client struct {
 
 	lanes    int // that are not done
 	release  func()
-	members  []int // places, in the client's order
 	timeout  time.Duration
-	patience time.Duration      // of a call
-	requests []*request         // without an answer
-	peers    map[uint64]*copyAt // of links
-	parked   []*lane            // until the session changes
-	over     error              // no call is answered any more
+	patience time.Duration // of a call
+	requests []*request    // without an answer
+	peers    map[link]*copyAt
+	parked   []*lane // until the session changes
+	over     error   // no call is answered any more
 }
 
 // Number returns the client's number, from 0.
@@ -120,11 +120,14 @@ func (r *run) stop() {
 // newClient begins a client.
 func (r *run) newClient(number int) {
 	p := r.world.Plan()
-	c := &Client{run: r, number: number, rand: r.world.Dice(100 + uint64(number)), release: r.world.Hold(), patience: p.Patience() / 3, peers: map[uint64]*copyAt{}}
-	c.members = c.rand.Perm(r.world.Nodes())
+	c := &Client{run: r, number: number, rand: r.world.Dice(100 + uint64(number)), release: r.world.Hold(), patience: p.Patience() / 3, peers: map[link]*copyAt{}}
+	var places []string
+	for _, at := range c.rand.Perm(r.world.Nodes()) {
+		places = append(places, strconv.Itoa(at))
+	}
 	c.timeout = p.FailAfter()/4 + time.Duration(c.rand.Int64N(int64(2*p.FailAfter())))
 	session := time.Duration(1+c.rand.IntN(1<<c.rand.IntN(8))) * p.FailAfter()
-	c.core = seam.NewClient(r.declared.Name, len(c.members), session, c.timeout, c)
+	c.core = seam.NewClient(r.declared.Name, places, r.declared.Shards, session, c.timeout, c)
 	c.object = c.core.Object([16]byte{1: byte(number + 1), 4: byte(number + 1)}).(*replicated.RemoteObject)
 	r.clients = append(r.clients, c)
 	c.Go(func() {
@@ -139,15 +142,21 @@ func (c *Client) tick() {
 	if c.lanes == 0 {
 		return
 	}
-	if c.core.Late() {
-		c.run.begin(c.core.Touch)
+	for _, touch := range c.core.Late() {
+		c.run.begin(touch)
 	}
 	c.run.world.After(c.timeout/4+1, c.tick)
 }
 
+// link is the way to one member: of a shard, which is 1 + its number, or to any member.
+type link struct {
+	shard  int
+	number uint64
+}
+
 // request is on its way.
 type request struct {
-	link  uint64
+	link  link
 	lane  *lane
 	over  bool
 	err   error
@@ -173,12 +182,16 @@ var (
 func (c *Client) Now() time.Time { return time.Unix(1_700_000_000, 0).Add(c.run.world.Now()) }
 
 // Call implements seam.Carrier.
-func (c *Client) Call(link uint64, member int, data []byte, f func(answer []byte)) error {
+func (c *Client) Call(shard int, number uint64, place string, data []byte, f func(answer []byte)) error {
 	r := c.run
+	at, err := strconv.Atoi(place)
+	if err != nil {
+		return err
+	}
 	r.attempts++
-	q := &request{link: link, lane: r.current}
+	q := &request{link: link{shard, number}, lane: r.current}
 	c.requests = append(c.requests, q)
-	r.world.After(r.hop(), func() { c.arrive(q, c.members[member], data) })
+	r.world.After(r.hop(), func() { c.arrive(q, at, data) })
 	r.park()
 	for i := range c.requests {
 		if c.requests[i] == q {
@@ -212,7 +225,7 @@ func (c *Client) arrive(q *request, place int, data []byte) {
 		return
 	}
 	c.peers[q.link] = at
-	at.copy.Take(bytes.Clone(data), func(answer []byte) {
+	at.copy.Take(q.link.shard, bytes.Clone(data), func(answer []byte) {
 		answer = bytes.Clone(answer)
 		if at.gone || r.breakIn > 0 && r.random.IntN(r.breakIn) == 0 { // the answer does not arrive
 			if !at.gone || r.random.IntN(4) > 0 {
@@ -225,22 +238,25 @@ func (c *Client) arrive(q *request, place int, data []byte) {
 }
 
 // breaks ends the connection under a link: requests on it are not answered any more.
-func (c *Client) breaks(link uint64) {
+func (c *Client) breaks(l link) {
 	for _, q := range c.requests {
-		if q.link == link {
+		if q.link == l {
 			c.run.world.After(c.run.hop(), func() { c.end(q, nil, errBroken) })
 		}
 	}
 }
 
 // Dropped implements seam.Carrier.
-func (c *Client) Dropped(link uint64) {
+func (c *Client) Dropped(shard int, number uint64) {
 	for _, q := range c.requests {
-		if q.link == link {
+		if q.link == (link{shard, number}) || number == 0 && q.link.shard == shard {
 			c.run.world.After(0, func() { c.end(q, nil, errDropped) })
 		}
 	}
 }
+
+// Pick implements seam.Carrier.
+func (c *Client) Pick(n int) int { return c.rand.IntN(n) }
 
 // Wait implements seam.Carrier.
 func (c *Client) Wait() {
@@ -260,7 +276,7 @@ func (c *Client) Changed() {
 func (c *Client) Over(began time.Time) error {
 	if c.over == nil && c.Now().Sub(began) > c.patience {
 		c.over = errNobody
-		if c.run.world.Works(c.patience) {
+		if c.run.works(c.patience) {
 			c.Fail(errNobody)
 		}
 	}

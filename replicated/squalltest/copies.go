@@ -1,10 +1,13 @@
 package squalltest
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/squall-go/squall/internal/multicast"
@@ -31,22 +34,40 @@ type run struct {
 	current *lane // that runs; nil: the world does
 	breakIn int   // one in so many connections to members breaks before the answer; 0: none
 
-	digests    map[order.Version]uint64 // of copies, by the last record in them
+	digests    map[place]uint64 // of copies, by the last record in them
 	hash       maphash.Seed
-	places     map[order.Version]seam.At // of records
-	executions map[number]seam.At        // of clients' commands
+	places     map[place]seam.At   // of records
+	lost       map[int]bool        // shards in memory that lost all their members: they began anew
+	owns       map[ownKey]*ownCall // commands of members
+	executions map[number]seam.At  // of clients' commands
 	calls      []call
 	answered   int
 	attempts   int
+	latest     order.ViewID  // view
+	provided   time.Duration // since when all shards of it have members
+	bare       bool          // one has none: its log is on disks of processes that are not there
+	ownCalls   int
+	outcomes   [3]int // of members' own commands
+	forwarded  int
+}
+
+// place is the place of a record in a shard.
+type place struct {
+	shard int
+	v     order.Version
 }
 
 // number is a client's command.
-type number struct{ session, number uint64 }
+type number struct {
+	shard           int
+	session, number uint64
+}
 
 func newRun(cfg Config, declared seam.Declaration, object func() any, work func(*Client), check func(any) error) *run {
 	return &run{
 		cfg: cfg, declared: declared, object: object, work: work, check: check, hash: maphash.MakeSeed(),
-		digests: map[order.Version]uint64{}, places: map[order.Version]seam.At{}, executions: map[number]seam.At{},
+		digests: map[place]uint64{}, places: map[place]seam.At{}, executions: map[number]seam.At{},
+		lost: map[int]bool{}, owns: map[ownKey]*ownCall{},
 	}
 }
 
@@ -78,7 +99,7 @@ func (r *run) Copy(h *sim.Host) sim.Copy {
 	if err != nil {
 		r.world.Fail(err)
 	}
-	return &copyAt{run: r, host: h, copy: c}
+	return &copyAt{run: r, host: h, copy: c, handing: map[string]bool{}}
 }
 
 // copyAt is a copy at a process.
@@ -88,22 +109,25 @@ type copyAt struct {
 	copy   seam.Copy
 	joined bool
 	gone   bool
+
+	handing map[string]bool // destinations to which something is on its way that handlers sent
 }
 
 var errEnded = errors.New("the member has ended")
 
 // Deliver implements sim.Copy.
-func (c *copyAt) Deliver(m *multicast.Message, data []byte, replayed bool) {
+func (c *copyAt) Deliver(m *multicast.Message, shard int, data []byte, replayed bool) {
 	r := c.run
 	executed := c.copy.Executed()
 	c.copy.Deliver(uint64(m.View), uint64(m.Seq), uint64(m.Sender), uint64(m.Time), data, replayed)
 	at := seam.At{View: uint64(m.View), Seq: uint64(m.Seq), Time: c.copy.Time(), Member: uint64(m.Sender)}
-	v := order.Version{View: m.View, Seq: m.Seq}
+	v := place{shard, order.Version{View: m.View, Seq: m.Seq}}
 	if c.copy.Executed() > executed {
-		if n, ok := clientOf(data); ok {
+		r.executedOwn(v, uint64(m.Sender), data)
+		if n, ok := clientOf(shard, data); ok {
 			at.Session = n.session
-			if before, twice := r.executions[n]; twice && before != at && !r.forgets() {
-				r.world.Fail(fmt.Errorf("RO1 is violated: %v executes number %d of session %x at %v, and it was executed at %d:%d", c.host, n.number, n.session, v, before.View, before.Seq))
+			if before, twice := r.executions[n]; twice && before != at && !r.forgets() && !r.lost[shard] {
+				r.world.Fail(fmt.Errorf("RO1 is violated: %v executes number %d of session %x at %v, and it was executed at %d:%d", c.host, n.number, n.session, v.v, before.View, before.Seq))
 			}
 			r.executions[n] = at
 		}
@@ -120,12 +144,13 @@ func (c *copyAt) Deliver(m *multicast.Message, data []byte, replayed bool) {
 	}
 	sum := maphash.Bytes(r.hash, image)
 	if other, known := r.digests[v]; known && other != sum {
-		r.world.Fail(fmt.Errorf("the copies differ: that of %v at version %v is not the one that another member had there", c.host, v))
+		r.world.Fail(fmt.Errorf("the copies differ: that of %v at version %v is not the one that another member had there", c.host, v.v))
 	}
 	r.digests[v] = sum
 	if err := r.check(c.copy.State()); err != nil {
-		r.world.Fail(fmt.Errorf("%v: an invariant does not hold at version %v: %w", c.host, v, err))
+		r.world.Fail(fmt.Errorf("%v: an invariant does not hold at version %v: %w", c.host, v.v, err))
 	}
+	c.handOver()
 }
 
 // forgets reports whether the group may lose what it has answered: a persistent object that executes commands before they are on
@@ -133,9 +158,9 @@ func (c *copyAt) Deliver(m *multicast.Message, data []byte, replayed bool) {
 func (r *run) forgets() bool { return r.declared.Persistent && !r.declared.AfterPersist }
 
 // clientOf returns the number of a client's command in a record.
-func clientOf(data []byte) (number, bool) {
+func clientOf(shard int, data []byte) (number, bool) {
 	session, n, ok := machine.ClientOf(data)
-	return number{session, n}, ok
+	return number{shard, session, n}, ok
 }
 
 // Snapshot implements sim.Copy.
@@ -155,12 +180,38 @@ func (c *copyAt) Restore(image []byte) {
 }
 
 // Installed implements sim.Copy.
-func (c *copyAt) Installed(*views.View) {
+func (c *copyAt) Installed(v *views.View) {
+	c.run.follow(v)
+	for _, sg := range v.Subgroups {
+		if sg.Lost && !c.run.declared.Persistent {
+			c.run.lost[sg.Shard] = true
+		}
+	}
 	if !c.joined {
 		c.joined = true
 		c.copy.Join(c, c.run.random.Uint32)
+		if c.run.cfg.own != nil {
+			c.callOwn()
+		}
 	}
-	c.copy.Tend()
+	c.copy.Installed()
+	c.handOver()
+}
+
+// follow notes whether all shards have members.
+func (r *run) follow(v *views.View) {
+	if v.ID <= r.latest {
+		return
+	}
+	bare := slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return !sg.Provisioned() })
+	if r.latest = v.ID; bare != r.bare {
+		r.bare, r.provided = bare, r.world.Now()
+	}
+}
+
+// works reports whether a quorum has worked for a while, and each shard had members, without anything going wrong.
+func (r *run) works(since time.Duration) bool {
+	return r.world.Works(since) && !r.bare && r.world.Now() > r.provided+since
 }
 
 // Ended implements sim.Copy.
@@ -176,12 +227,31 @@ func (c *copyAt) ID() uint64 { return uint64(c.host.ID()) }
 func (c *copyAt) Incarnation() uint64 { return c.host.Incarnation() }
 
 // View implements seam.Host.
-func (c *copyAt) View() (id uint64, nodes, incarnations []uint64) {
+func (c *copyAt) View() (id uint64, shards [][]seam.Member) {
 	v := c.host.View()
-	for _, m := range v.Members {
-		nodes, incarnations = append(nodes, uint64(m.ID)), append(incarnations, m.Incarnation)
+	shards = make([][]seam.Member, c.run.declared.Shards)
+	for _, sg := range v.Subgroups {
+		for _, rank := range sg.Members {
+			m := v.Members[rank]
+			shards[sg.Shard] = append(shards[sg.Shard], seam.Member{Node: uint64(m.ID), Incarnation: m.Incarnation, Place: strconv.Itoa(c.run.world.Place(m.ID))})
+		}
 	}
-	return uint64(v.ID), nodes, incarnations
+	return uint64(v.ID), shards
+}
+
+// Later implements seam.Host.
+func (c *copyAt) Later(f func()) {
+	c.run.world.After(c.run.world.Plan().FailAfter()/8, func() {
+		if !c.gone {
+			f()
+		}
+	})
+}
+
+// Secret implements seam.Host.
+func (c *copyAt) Secret(use string, text []byte) []byte {
+	sum := sha256.Sum256(append([]byte("what the members know\x00"+use+"\x00"), text...))
+	return sum[:]
 }
 
 // Wall implements seam.Host.

@@ -27,8 +27,13 @@
 //   - A client gets an answer, once a quorum works and nothing goes wrong any more.
 //   - All that package squall promises its applications.
 //
-// What handlers send (Command.Send, Context.Message, Context.Start) stays in the outbox, and is handed over in no run; and no
-// run gathers the replies of all members.
+// An object in shards is played in them. Members move between shards as others come and go; a shard in memory that has lost all its members begins
+// anew, and the history of its clients is not checked. Each shard has a history of its own, and a command that members or handlers call is
+// executed by no other one.
+//
+// What handlers send to other shards of the object (Command.Send) is handed over. What else they send (Context.Message, Context.Start, and
+// Command.Send in an object without shards) stays in the outbox, and is handed over in no run; no run gathers the replies of all members, and
+// none asks about the past.
 //
 // The flag -squalltest.seed plays one seed again, -squalltest.seeds says how many are played, and -squalltest.trace
 // prints what happens.

@@ -14,6 +14,7 @@ import (
 // call is an operation that a client called.
 type call struct {
 	client  int
+	shard   int // 1 + its number; 0: of an object without shards, or of none
 	request relay.Request
 	began   time.Duration
 	ended   time.Duration // 0: it has not
@@ -24,9 +25,9 @@ type call struct {
 }
 
 // Ask implements seam.Carrier.
-func (c *Client) Ask(request []byte) int {
+func (c *Client) Ask(shard int, request []byte) int {
 	r, _ := relay.Parse(request)
-	c.run.calls = append(c.run.calls, call{client: c.number, request: r, began: c.run.world.Now(), unknown: true})
+	c.run.calls = append(c.run.calls, call{client: c.number, shard: shard, request: r, began: c.run.world.Now(), unknown: true})
 	return len(c.run.calls) - 1
 }
 
@@ -48,9 +49,9 @@ func (c *Client) Asked(i int, answer []byte, err error) {
 	switch said {
 	case relay.Done, relay.Failed:
 		k.unknown, k.failed, k.reply = false, said == relay.Failed, bytes.Clone(a.Text)
-		k.at = r.places[version(a.View, a.Seq)]
+		k.at = r.places[place{max(0, k.shard-1), version(a.View, a.Seq)}]
 		r.answered++
-		if n := (number{k.request.Session, k.request.Number}); k.request.Ask == relay.Command {
+		if n := (number{max(0, k.shard-1), k.request.Session, k.request.Number}); k.request.Ask == relay.Command {
 			at, executed := r.executions[n]
 			if !executed {
 				c.Fail(fmt.Errorf("number %d of session %x was answered and not executed", n.number, n.session))
@@ -69,11 +70,23 @@ func version(view, seq uint64) order.Version {
 // maxChecked is how long porcupine may look.
 const maxChecked = 30 * time.Second
 
-// judge checks what clients saw.
+// judge checks what clients saw of each shard.
 func (r *run) judge() error {
-	if r.cfg.SkipHistories || r.forgets() {
-		return nil
+	if err := r.judgeOwn(); err != nil || r.cfg.SkipHistories || r.forgets() {
+		return err
 	}
+	for shard := range r.declared.Shards {
+		if r.lost[shard] {
+			continue
+		}
+		if err := r.judgeShard(shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) judgeShard(shard int) error {
 	m := seam.NewModel(r.object())
 	var all []porcupine.Operation
 	end := r.world.Now()
@@ -81,11 +94,11 @@ func (r *run) judge() error {
 		k := &r.calls[i]
 		ended := k.ended
 		switch {
-		case k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
+		case max(0, k.shard-1) != shard, k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
 			continue
 		case k.unknown: // it may be executed at any later time
 			ended = end + 1
-			k.at = r.executions[number{k.request.Session, k.request.Number}]
+			k.at = r.executions[number{shard, k.request.Session, k.request.Number}]
 		}
 		all = append(all, porcupine.Operation{ClientId: i, Input: k, Call: int64(k.began), Output: k, Return: int64(ended)})
 	}

@@ -3,8 +3,10 @@
 package squalltest
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/mutant"
 )
 
@@ -24,6 +26,26 @@ func TestEveryMutantOfObjectsIsFound(t *testing.T) {
 				}
 			}
 			t.Errorf("%d seeds did not show it", mutantSeeds)
+		})
+	}
+}
+
+// mutantShardSeeds is within how many seeds each fault has to be found in shards.
+const mutantShardSeeds = 2000
+
+// TestEveryMutantOfShardsIsFound plays shards that move with the faults of shards, and with those of sessions that a move may show.
+func TestEveryMutantOfShardsIsFound(t *testing.T) {
+	defer mutant.Set("")
+	for _, name := range slices.Concat(mutant.ShardedNames, []mutant.Name{mutant.ReplyDropped, mutant.SessionsLeftOut, mutant.RepliesLeftOut}) {
+		t.Run(string(name), func(t *testing.T) {
+			mutant.Set(name)
+			for seed := uint64(1); seed <= mutantShardSeeds; seed++ {
+				if _, err := playShards(squall.SubgroupConfig{}, seed, false); err != nil {
+					t.Logf("seed %d: %.200s", seed, err.Error())
+					return
+				}
+			}
+			t.Errorf("%d seeds did not show it", mutantShardSeeds)
 		})
 	}
 }

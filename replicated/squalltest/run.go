@@ -3,6 +3,7 @@ package squalltest
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 
@@ -35,6 +36,9 @@ type Config struct {
 	// SkipHistories leaves out the check that what clients saw is linearizable: for workloads with so many operations at the same time that
 	// it takes too long.
 	SkipHistories bool
+
+	// own returns a command which a member calls on its shard, and its encoded arguments.
+	own func(random *rand.Rand, shard int) (name string, args []byte)
 }
 
 // Faults is a set of what may go wrong.
@@ -128,6 +132,9 @@ func play(cfg Config, seed uint64, object func() any, work func(*Client), check 
 		return &run{}, err
 	}
 	decl := views.Declaration{Name: declared.Name, RingBytes: 64 << 10, Window: 1 << (2 + seed%5)}
+	if declared.Shards > 1 {
+		decl.Shards = declared.Shards
+	}
 	if declared.Persistent {
 		decl.Mode = views.Persistent
 	}

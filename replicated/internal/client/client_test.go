@@ -152,3 +152,36 @@ func TestASessionIsTouchedWhenItIsIdle(t *testing.T) {
 		t.Error("a session that was touched is idle")
 	}
 }
+
+func TestRC5AShardIsLookedForAfterALinkFailed(t *testing.T) {
+	first := func(int) int { return 0 }
+	last := func(n int) int { return n - 1 }
+	r := NewRoute(nil, time.Second)
+	if !r.Stale() {
+		t.Fatal("a route without places is used")
+	}
+	if ok, _ := r.Found(nil, first); ok || !r.Stale() {
+		t.Fatal("a shard without members was found")
+	}
+	if ok, dropped := r.Found([]string{"a", "b"}, last); !ok || dropped || r.Stale() || r.Place() != "b" {
+		t.Fatalf("at %s; stale %v", r.Place(), r.Stale())
+	}
+	l := r.Begin(start)
+	if !r.End(l, start, true) {
+		t.Fatal("a link that failed is still in use")
+	}
+	if r.Failed(); !r.Stale() || r.Place() != "a" {
+		t.Fatalf("RC5: the shard is asked at %s after its member failed; stale %v", r.Place(), r.Stale())
+	}
+	r.Begin(start)
+	if ok, dropped := r.Found([]string{"a", "b"}, last); !ok || dropped || r.Stale() || r.Place() != "a" {
+		t.Fatal("a link to a member that still has the shard was dropped")
+	}
+	r.Failed()
+	if ok, dropped := r.Found([]string{"c"}, last); !ok || !dropped || r.Stale() || r.Place() != "c" {
+		t.Fatal("a link to a member that left the shard is still in use")
+	}
+	if r = NewRoute([]string{"a"}, time.Second); r.Stale() || r.Place() != "a" {
+		t.Fatal("a route with a place is not used")
+	}
+}

@@ -14,4 +14,5 @@
 //	RC2  a number is acknowledged only when it has ended, and all numbers before it have
 //	RC3  at most MaxOutstanding numbers of a session are begun and not acknowledged
 //	RC4  no request begins on a link that was dropped
+//	RC5  after a link of a shard was dropped, nothing is asked of the shard before a member has said where it is
 package client

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Destination is where something goes that a handler sent.
@@ -136,7 +138,7 @@ func (m *Machine) forwarded(r Record, header Header, rest reader, h Handler) Sta
 	}
 	i, ok := m.source(name)
 	switch {
-	case ok && !m.sources[i].last.Less(at):
+	case ok && !m.sources[i].last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten)):
 		return Again
 	case header.Operation >= len(m.enabled):
 		return Disabled

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -151,15 +152,26 @@ func (r *Request) AppendTo(b []byte) []byte {
 	return b
 }
 
-// Kinds of consistency of queries about the past.
+// Kinds of consistency of queries.
 const (
-	AtVersion = 2
-	AtTime    = 3
+	Linearizable = 0
+	Local        = 1
+	AtVersion    = 2
+	AtTime       = 3
 )
 
 // Past reports whether the request is a query about the past.
 func (r *Request) Past() bool {
 	return r.Ask == Query && (r.Consistency == AtVersion || r.Consistency == AtTime)
+}
+
+// Confirms reports whether the request is answered only after a confirmation: the member has executed by then what any member had when the
+// request came.
+func (r *Request) Confirms() bool {
+	if mutant.Enabled && mutant.On(mutant.ReadUnconfirmed) {
+		return false
+	}
+	return r.Ask == Now || r.Ask == Query && r.Consistency == Linearizable
 }
 
 // Ordered reports whether a record is ordered for the request.
@@ -201,6 +213,9 @@ func AppendForward(b []byte, source string, at machine.Cursor) []byte {
 // Proof returns the proof of a Forward request to a service, and what it proves: everything else that the request says, and to which service.
 func (r *Request) Proof(service string) (proof, text []byte) {
 	text = append(order.AppendUint32(nil, uint32(len(service))), service...)
+	if mutant.Enabled && mutant.On(mutant.ProofWithoutService) {
+		text = nil
+	}
 	text = append(append(text, r.Rest[ProofBytes:]...), byte(len(r.Name)))
 	return r.Rest[:ProofBytes], append(append(text, r.Name...), r.Args...)
 }

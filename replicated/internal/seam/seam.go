@@ -8,9 +8,12 @@ import "time"
 type Host interface {
 	ID() uint64
 	Incarnation() uint64
-	// View returns the view in force and the ids of its members, which all have the object, in order of rank, with their
-	// incarnations.
-	View() (id uint64, nodes, incarnations []uint64)
+	// View returns the view in force, and the members of each shard in it.
+	View() (id uint64, shards [][]Member)
+	// Later calls f after a while, in which events may come.
+	Later(f func())
+	// Secret returns the proof by which members of the group know each other's requests.
+	Secret(use string, text []byte) []byte
 	// Wall is the wall clock, in nanoseconds since the Unix epoch.
 	Wall() uint64
 	// Send has a record ordered, unless the process ends before that.
@@ -20,10 +23,18 @@ type Host interface {
 	Halt(error)
 }
 
+// Member is a process in a view.
+type Member struct {
+	Node, Incarnation uint64
+	Place             string // where clients reach it
+}
+
 // Copy is a process's copy of an object.
 type Copy interface {
 	// Join is called when the process becomes a member, with a source of random numbers.
 	Join(h Host, random func() uint32)
+	// Installed is called when a view begins.
+	Installed()
 	// Leave ends the calls that wait.
 	Leave(reason error)
 	// Deliver applies a record.
@@ -33,14 +44,31 @@ type Copy interface {
 	Restore(image []byte) error
 	// Tend sends what is due: announcements, operations to enable, sessions that were touched.
 	Tend()
-	// Take takes a client's request. Answer is called once, unless the process ends.
-	Take(request []byte, answer func([]byte))
+	// Take takes a client's request, to a shard if shard is 1 + its number. Answer is called once, unless the process ends.
+	Take(shard int, request []byte, answer func([]byte))
+	// Call has the process itself call a command on the shard that it is in, and reports false if it cannot now. Done is called once, unless the
+	// process ends, with whether the command was executed; neither that nor not is that it may have been.
+	Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool)
+	// Shard is 1 + the number of the shard that the copy is of, or 0.
+	Shard() int
+	// Forwards returns the requests that hand over what handlers sent to other shards, with the numbers of these. Handed is called with
+	// the answer to one.
+	Forwards() []Forward
+	Handed(f Forward, answer []byte)
 	// Time is that of the object, Executed how many commands were executed, and Failed why the copy is not used any more.
 	Time() uint64
 	Executed() uint64
 	Failed() error
 	// State returns the application's state.
 	State() any
+}
+
+// Forward is a request of a member to a member of another shard.
+type Forward struct {
+	To      int // 1 + the number of the shard
+	Request []byte
+	Name    string    // of the destination
+	At      [3]uint64 // the cursor of what was sent
 }
 
 // Model executes operations of an object one after the other, without a group.
@@ -59,10 +87,13 @@ type At struct {
 // Carrier performs what a client decides.
 type Carrier interface {
 	Now() time.Time
-	// Call sends a request on a link to a member and waits for the answer, which it gives to f. It fails if there is none.
-	Call(link uint64, member int, request []byte, f func(answer []byte)) error
-	// Dropped says that the link is not used any more: calls that wait on it fail.
-	Dropped(link uint64)
+	// Call sends a request on a link to a place and waits for the answer, which it gives to f. It fails if there is none. Shard is 1 + the
+	// number of the shard that the link is to, or 0.
+	Call(shard int, link uint64, place string, request []byte, f func(answer []byte)) error
+	// Dropped says that the link is not used any more, or with a link of 0 none to the shard: calls that wait on it fail.
+	Dropped(shard int, link uint64)
+	// Pick draws one of n.
+	Pick(n int) int
 	// Sleep waits.
 	Sleep(time.Duration)
 	// Wait waits until Changed is called.
@@ -71,7 +102,7 @@ type Carrier interface {
 	// Over returns why a call that began so long ago is given up, or nil.
 	Over(began time.Time) error
 	// Ask and Asked are told when an operation is called, and when and how that ends.
-	Ask(request []byte) (call int)
+	Ask(shard int, request []byte) (call int)
 	Asked(call int, answer []byte, err error)
 }
 
@@ -79,16 +110,15 @@ type Carrier interface {
 type Client interface {
 	// Object returns a *replicated.RemoteObject.
 	Object(token [16]byte) any
-	// Late drops a member that does not answer, and reports whether the session is idle and Touch is to be called.
-	Late() (idle bool)
-	Touch()
+	// Late drops members that do not answer, and returns what is to be called for sessions that are idle.
+	Late() (touch []func())
 }
 
 // These are set by package replicated.
 var (
 	NewCopy   func(object any) (Copy, error)
 	NewModel  func(object any) Model
-	NewClient func(object string, members int, sessionTimeout, memberTimeout time.Duration, c Carrier) Client
+	NewClient func(object string, places []string, shards int, sessionTimeout, memberTimeout time.Duration, c Carrier) Client
 	// Declared returns how an object is declared, or an error if that is wrong.
 	Declared func(object any) (Declaration, error)
 )
@@ -98,4 +128,5 @@ type Declaration struct {
 	Name         string
 	Persistent   bool
 	AfterPersist bool // a command is executed when every disk has it
+	Shards       int  // at least 1
 }
