@@ -95,11 +95,10 @@ func TestAListenerMayWrite(t *testing.T) {
 	}
 }
 
-// What is written in place is what a codec writes, and has its place before later samples.
-func TestSamplesAreWrittenInPlace(t *testing.T) {
-	t.Parallel()
-	all := open(t, 1, nil)
-	tp, err := dds.NewTopic(t.Context(), all[0], "raw", dds.Raw(), dds.QoS{})
+// rawTopic returns the ends of a topic of bytes at one participant.
+func rawTopic(t *testing.T, at *dds.Participant) (*dds.Reader[[]byte], *dds.Writer[[]byte]) {
+	t.Helper()
+	tp, err := dds.NewTopic(t.Context(), at, "raw", dds.Raw(), dds.QoS{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +110,14 @@ func TestSamplesAreWrittenInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, w
+}
+
+// What is written in place is what a codec writes, and has its place before later samples.
+func TestSamplesAreWrittenInPlace(t *testing.T) {
+	t.Parallel()
+	all := open(t, 1, nil)
+	r, w := rawTopic(t, all[0])
 	first, err := w.Claim(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
@@ -202,18 +209,7 @@ func TestRawSamplesAllocateNothing(t *testing.T) {
 		t.Skip("the race detector makes allocations of its own")
 	}
 	all := open(t, 1, nil)
-	tp, err := dds.NewTopic(t.Context(), all[0], "raw", dds.Raw(), dds.QoS{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := tp.Reader(t.Context(), keepAll)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := tp.Writer(t.Context(), dds.QoS{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w := rawTopic(t, all[0])
 	body := make([]byte, 100)
 	var samples []dds.Sample[[]byte]
 	n := testing.AllocsPerRun(100, func() {
