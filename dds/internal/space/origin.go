@@ -26,7 +26,8 @@ type origin struct {
 	since   int64     // time at which the last of these was closed
 }
 
-// stand counts a writer that is opened for an origin. It goes on with the instances of the one that stood for the origin until now.
+// stand counts a writer that is opened for an origin. It goes on with the instances of the one that stood for the origin until now, and with what that one wrote: a
+// TRANSIENT_LOCAL history ends with the last of them.
 func (s *Space) stand(e *endpoint) {
 	o := *e.Origin
 	at := s.originOf(o)
@@ -47,6 +48,11 @@ func (s *Space) stand(e *endpoint) {
 	for _, in := range e.topic.order {
 		if reg := in.registration(was); reg != nil {
 			reg.writer = e
+		}
+		for i := range in.history {
+			if k := &in.history[i]; k.writer == was {
+				k.writer = e
+			}
 		}
 	}
 }

@@ -41,6 +41,7 @@ type topicState struct {
 	Source    int64           `cbor:"2,keyasint"`
 	Instances []instanceState `cbor:"3,keyasint"`
 	Count     uint64          `cbor:"4,keyasint"`
+	Declared  uint64          `cbor:"5,keyasint"`
 }
 
 type instanceState struct {
@@ -85,7 +86,7 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 	}
 	var histories [][]kept // of the instances, in their order
 	for _, t := range s.topics {
-		ts := topicState{Info: t.TopicInfo, Source: t.source, Count: t.count}
+		ts := topicState{Info: t.TopicInfo, Source: t.source, Count: t.count, Declared: t.declared}
 		for _, in := range t.order {
 			is := instanceState{Key: []byte(in.key), Disposed: in.disposed, Since: in.since}
 			for _, r := range in.writers {
@@ -154,7 +155,7 @@ func (s *Space) Restore(b []byte) error {
 		byName: map[string]*topic{}, byID: map[ID]*endpoint{},
 	}
 	for _, ts := range st.Topics {
-		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
+		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, declared: ts.Declared, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
 		s.topics, s.byName[t.Name] = append(s.topics, t), t
 	}
 	for _, o := range st.Origins {

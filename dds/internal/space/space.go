@@ -230,7 +230,7 @@ func (s *Space) declare(info TopicInfo) error {
 	if err := info.QoS.Validate(qos.Topic); err != nil {
 		return err
 	}
-	t := &topic{TopicInfo: info, instances: map[string]*instance{}}
+	t := &topic{TopicInfo: info, declared: s.position, instances: map[string]*instance{}}
 	if s.byName == nil {
 		s.byName, s.byID = map[string]*topic{}, map[ID]*endpoint{}
 	}

@@ -221,7 +221,14 @@ func (f *Follower) Drop(id ID, r *Followed) {
 func (r *Followed) begin(s *Space, e *endpoint) {
 	r.e = e
 	r.since = s.tail.end()
-	if at := r.resume; at != nil && at.Born == s.born {
+	at := r.resume
+	if at != nil && at.Born == s.born && at.Position > s.position { // the space has lost the end of its log
+		r.next, r.position, r.count = r.since, s.position, e.topic.count
+		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: s.position})
+		r.instances(s)
+		return
+	}
+	if at != nil && at.Born == s.born && at.Position >= e.topic.declared {
 		r.position, r.count, r.next = at.Position, at.Count, s.tail.after(at.Position)
 		if r.catchUp(s); len(r.backlog) == 0 { // what an interrupted history had not told yet is told step by step
 			r.count = s.tail.countAt(r.next, e.topic)
@@ -229,7 +236,7 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 		return
 	}
 	r.next, r.position, r.count = r.since, s.position, e.topic.count
-	if r.resume != nil { // of another space with this name: nothing of it is there any more
+	if r.resume != nil { // of another space or topic with this name: nothing of it is there any more
 		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: s.position})
 	}
 	if e.QoS.Durability > qos.Volatile {

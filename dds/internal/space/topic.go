@@ -18,6 +18,7 @@ type topic struct {
 	kept             int         // samples in all histories
 	recent           *instance   // of the last sample; nil: unknown
 	spare            [][]byte    // memory of samples that the history has dropped
+	declared         uint64      // position of the record that declared it
 	count            uint64      // samples that took effect
 	floor            floor       // what the tail has dropped
 }
