@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -217,15 +216,19 @@ func (c *client) news() {
 	c.changed = make(chan struct{})
 }
 
-// close ends the client, once what it has written is in the order.
+// close ends the client, once what it has written is in the order, or there was no relay for the time after which one is given up.
 func (c *client) close(ctx context.Context) error {
 	err := c.until(ctx, func() (bool, error) {
-		if c.link == nil && time.Since(c.since) > c.cfg.RelayTimeout || !c.met {
-			return true, nil
+		left := uint64(0)
+		for _, u := range c.all {
+			if u.failed == nil {
+				left += u.outbox.Last() - u.outbox.Acknowledged()
+			}
 		}
-		return !slices.ContainsFunc(c.all, func(u *used) bool {
-			return u.failed == nil && u.outbox.Acknowledged() < u.outbox.Last()
-		}), nil
+		if left > 0 && c.link == nil && time.Since(c.since) >= c.cfg.RelayTimeout {
+			return false, fmt.Errorf("dds: space %q: there is no relay, and %d samples are not known to be in the order", c.p.cfg.Subgroup.Name, left)
+		}
+		return left == 0, nil
 	})
 	if errors.Is(err, ErrNotOpen) {
 		return nil // it was closed before

@@ -169,7 +169,7 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	err := a.Err()
 	c.mu.Lock()
 	if err == nil && !u.info.Reader {
-		err = u.outbox.Resume(a.Last, time.Since(c.since), space.OriginMemory)
+		err = u.outbox.Resume(a.Last, a.Acknowledged, time.Since(c.since), space.OriginMemory)
 	}
 	u.there, u.open, u.failed = a.ID, err == nil, err
 	c.news()
@@ -195,6 +195,11 @@ func (c *client) end(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.link, c.since = nil, time.Now()
+	time.AfterFunc(c.cfg.RelayTimeout, func() { // close gives up
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.news()
+	})
 	for _, u := range c.all {
 		u.open = false
 	}

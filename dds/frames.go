@@ -1,6 +1,7 @@
 package dds
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -12,6 +13,7 @@ import (
 type frames struct {
 	conn    net.Conn
 	timeout time.Duration // 0: none
+	limit   int           // of a body; 0: MaxBody
 	buffer  []byte
 	have    int // bytes in it
 	used    int
@@ -23,6 +25,9 @@ func (f *frames) next() (remote.Kind, []byte, error) {
 		return 0, nil, err
 	}
 	kind, n, err := remote.ParseHead(f.buffer[f.used:])
+	if err == nil && f.limit > 0 && n > f.limit {
+		err = fmt.Errorf("%w: a body of %d bytes, of %d at most", remote.ErrMalformed, n, f.limit)
+	}
 	if err == nil {
 		err = f.fill(remote.HeadBytes + n)
 	}

@@ -196,9 +196,9 @@ func (r *Reader[T]) now() int64 {
 }
 
 // unlock releases the participant's lock after samples were taken, perhaps. What is held up by this reader goes on when half of its room is free,
-// or when the group's loop looks again.
+// or when the group's loop looks again. A client has no such loop.
 func (r *Reader[T]) unlock() {
-	if r.p.stalled && !r.cache.Crowded() {
+	if r.p.stalled && (r.p.client != nil || !r.cache.Crowded()) {
 		r.p.roomy()
 		return
 	}
@@ -262,7 +262,7 @@ func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 		}
 		r.waiting++
 		r.cache.Await()
-		p.mu.Unlock()
+		r.unlock() // samples may have expired
 		select {
 		case <-r.ready:
 		case <-p.done:

@@ -2,6 +2,7 @@ package dds
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -202,11 +203,21 @@ type attended struct {
 // clientSide is the side of the origins that writers of clients are.
 const clientSide = "client"
 
+// public is the name in the space of a client's writer. The GUID that the client has for it is a secret between the client and its relays: all readers see the
+// origin of a sample, and a client that has seen it must not be able to write as the other one.
+func public(guid [16]byte) (name [16]byte) {
+	h := sha256.Sum256(guid[:])
+	copy(name[:], h[:])
+	return name
+}
+
 // Bounds of a client.
 const (
 	batchBytes   = 256 << 10
 	maxOutBytes  = 8 << 20 // of answers and events that it does not take
 	maxEndpoints = 1 << 12
+
+	maxRequestBytes = 1 << 20
 )
 
 // serve serves a client until it is gone.
@@ -217,7 +228,7 @@ func (r *Relay) serve(conn net.Conn) error {
 	stop := context.AfterFunc(a.ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	in := &frames{conn: conn, timeout: r.cfg.ClientTimeout}
+	in := &frames{conn: conn, timeout: r.cfg.ClientTimeout, limit: maxRequestBytes + r.p.sub.MaxMessageBytes()}
 	if err := a.welcome(in); err != nil {
 		return err
 	}
@@ -346,7 +357,9 @@ func (a *attendance) serve(q *remote.Request) error {
 	case q.Op == remote.OpClose:
 		if x := a.endpoint(q.Number); x != nil {
 			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendClose(nil, now, x.id) })
-			a.drop(x)
+			if a.ctx.Err() == nil {
+				a.drop(x)
+			} // otherwise leave ends it, if this has not
 		}
 	case q.Op == remote.OpDescribe:
 		d := p.topicsAndEndpoints()
@@ -364,7 +377,10 @@ func (a *attendance) serve(q *remote.Request) error {
 	defer p.mu.Unlock()
 	if opened != nil {
 		answer.Last = p.space.Last(opened.origin)
-		opened.acked = answer.Last
+		if !opened.persist { // otherwise it is not known which samples are on the disks
+			answer.Acknowledged = answer.Last
+		}
+		opened.acked = answer.Acknowledged
 		if opened.reader != nil {
 			opened.reader.Held = false
 			answer.Position, answer.Count = opened.reader.At()
@@ -419,7 +435,7 @@ func (a *attendance) open(q *remote.Request) (*attended, error) {
 	if q.Reader {
 		x.reader = &space.Followed{Number: q.Number, Held: true, Filter: p.bound(info.Name, info.Type, q.Filter)}
 	} else {
-		x.origin = space.Origin{Side: clientSide, GUID: q.GUID}
+		x.origin = space.Origin{Side: clientSide, GUID: public(q.GUID)}
 		x.persist = info.QoS.Durability == qos.Persistent && p.persistent()
 		what.Origin = &x.origin
 	}
@@ -438,7 +454,9 @@ func (a *attendance) open(q *remote.Request) (*attended, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if x.reader == nil {
-		x.writer = newWriter(t, e, *q.QoS)
+		set := *q.QoS
+		set.Reliability.MaxBlocking = 0 // it is for the calls at the client
+		x.writer = newWriter(t, e, set)
 		a.writers = append(a.writers, x)
 		if x.persist && !a.persists {
 			a.persists = true
@@ -604,8 +622,22 @@ func (a *attendance) leave(bye bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), a.r.cfg.ClientTimeout)
 	defer cancel()
 	for _, x := range all {
-		// If it fails the member has left, and its end is that of its endpoints.
-		_ = p.control(ctx, func(now int64) ([]byte, error) { return space.AppendGone(nil, now, x.id) })
+		gone := func(ctx context.Context) error {
+			return p.control(ctx, func(now int64) ([]byte, error) { return space.AppendGone(nil, now, x.id) })
+		}
+		err := gone(ctx)
 		a.drop(x)
+		if err == nil || ctx.Err() == nil {
+			continue // it was closed before, or the member has left, and its end is that of its endpoints
+		}
+		p.mu.Lock()
+		if !p.closing { // the order is held up
+			p.ended.Go(func() {
+				ctx, cancel := p.lifetime()
+				defer cancel()
+				_ = gone(ctx)
+			})
+		}
+		p.mu.Unlock()
 	}
 }

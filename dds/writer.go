@@ -91,7 +91,7 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 		}
 		return nil, w.writeRemote(ctx, s, v)
 	}
-	if w.p.loose != nil && s.Operation != space.Register {
+	if w.p.loose != nil && s.Operation != space.Register && s.Sequence == 0 {
 		if err := w.introduce(ctx, &s, v); err != nil {
 			return nil, err
 		}
@@ -121,9 +121,9 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 	return f, err
 }
 
-// route is where a sample goes. The lock is held.
+// route is where a sample goes. One of an origin has its number in the order. The lock is held.
 func (w *Writer[T]) route(s *space.Sample) *squall.Subgroup {
-	if w.p.loose != nil && s.Operation == space.Write && space.Loose(&w.set) {
+	if w.p.loose != nil && s.Sequence == 0 && s.Operation == space.Write && space.Loose(&w.set) {
 		return w.p.loose
 	}
 	return w.p.sub

@@ -67,9 +67,9 @@ func (o *Outbox) Acknowledge(n uint64) {
 	o.acked = max(o.acked, min(n, o.last))
 }
 
-// Resume begins with another connection: last is the number of the last sample that the order has, and away the time for which there was no
-// connection. Memory is how long the members remember a writer that no member stands for.
-func (o *Outbox) Resume(last uint64, away, memory time.Duration) error {
+// Resume begins with another connection: last is the number of the last sample that the order has, acknowledged that of the last one known to be where it is
+// to be, and away the time for which there was no connection. Memory is how long the members remember a writer that no member stands for.
+func (o *Outbox) Resume(last, acknowledged uint64, away, memory time.Duration) error {
 	switch {
 	case last < o.acked || last > o.last:
 		return fmt.Errorf("%w: they have number %d, of %d to %d", ErrForgotten, last, o.acked, o.last)
@@ -77,6 +77,9 @@ func (o *Outbox) Resume(last uint64, away, memory time.Duration) error {
 		return fmt.Errorf("%w: there was no connection for %v", ErrForgotten, away)
 	}
 	o.unsent = 0
-	o.Acknowledge(last)
+	for o.unsent < len(o.waiting) && o.waiting[o.unsent].Sequence <= last { // it may be on its way to the disks
+		o.unsent++
+	}
+	o.Acknowledge(acknowledged)
 	return nil
 }

@@ -51,13 +51,13 @@ func TestEachSampleOfAnOutboxIsInTheOrderOnce(t *testing.T) {
 						way := &ways[len(ways)-1]
 						*way = (*way)[:rng.IntN(len(*way)+1)] // the end did not come
 						ways = append(ways, nil)
-						if err := o.Resume(last, 0, memory); err != nil {
+						if err := o.Resume(last, last, 0, memory); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}
 			}
-			if err := o.Resume(last, 0, memory); err != nil {
+			if err := o.Resume(last, last, 0, memory); err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range o.Next(1 << 20) {
@@ -98,12 +98,41 @@ func TestAForgottenWriterSendsNothingAgain(t *testing.T) {
 		}
 		o.Next(1 << 10)
 		o.Acknowledge(c.acked)
-		err := o.Resume(c.last, c.away, memory)
+		err := o.Resume(c.last, c.last, c.away, memory)
 		if errors.Is(err, ErrForgotten) != c.fails {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		if err == nil && len(o.Next(1<<10)) != int(3-c.last) {
 			t.Errorf("%s: the wrong samples are sent again", c.what)
 		}
+	}
+}
+
+// What the order has and the disks have not, is not sent again to another relay, and not acknowledged either.
+func TestAnOutboxWaitsForDisksAlsoAtAnotherRelay(t *testing.T) {
+	var o Outbox
+	for range 3 {
+		o.Put(Entry{})
+	}
+	o.Next(1 << 10)
+	o.Acknowledge(1)
+	if err := o.Resume(2, 0, 0, memory); err != nil {
+		t.Fatal(err)
+	}
+	if o.Acknowledged() != 1 {
+		t.Errorf("number %d is acknowledged", o.Acknowledged())
+	}
+	if again := o.Next(1 << 10); len(again) != 1 || again[0].Sequence != 3 {
+		t.Errorf("sent again: %+v", again)
+	}
+	// The members have lost what was not on their disks.
+	if err := o.Resume(1, 1, 0, memory); err != nil {
+		t.Fatal(err)
+	}
+	if again := o.Next(1 << 10); len(again) != 2 || again[0].Sequence != 2 {
+		t.Errorf("sent again: %+v", again)
+	}
+	if o.Acknowledge(3); o.Acknowledged() != 3 || o.Bytes() != 0 {
+		t.Errorf("number %d is acknowledged, %d bytes wait", o.Acknowledged(), o.Bytes())
 	}
 }

@@ -111,15 +111,16 @@ type Request struct {
 
 // Answer is the result of a call.
 type Answer struct {
-	Call      uint64               `cbor:"1,keyasint"`
-	Code      Code                 `cbor:"2,keyasint"`
-	Text      string               `cbor:"3,keyasint,omitempty"` // of an error
-	ID        space.ID             `cbor:"4,keyasint"`           // of the endpoint that was opened
-	Last      uint64               `cbor:"5,keyasint"`           // number of the last sample of a writer that the order has
-	Position  uint64               `cbor:"8,keyasint"`           // how far a reader has come that was opened
-	Count     uint64               `cbor:"9,keyasint"`           // … in samples
-	Topics    []space.TopicInfo    `cbor:"6,keyasint,omitempty"`
-	Endpoints []space.EndpointInfo `cbor:"7,keyasint,omitempty"`
+	Call         uint64               `cbor:"1,keyasint"`
+	Code         Code                 `cbor:"2,keyasint"`
+	Text         string               `cbor:"3,keyasint,omitempty"` // of an error
+	ID           space.ID             `cbor:"4,keyasint"`           // of the endpoint that was opened
+	Last         uint64               `cbor:"5,keyasint"`           // number of the last sample of a writer that the order has
+	Acknowledged uint64               `cbor:"10,keyasint"`          // number of the last one that is where it is to be
+	Position     uint64               `cbor:"8,keyasint"`           // how far a reader has come that was opened
+	Count        uint64               `cbor:"9,keyasint"`           // … in samples
+	Topics       []space.TopicInfo    `cbor:"6,keyasint,omitempty"`
+	Endpoints    []space.EndpointInfo `cbor:"7,keyasint,omitempty"`
 }
 
 // Code says which error an answer has.
