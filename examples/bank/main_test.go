@@ -99,7 +99,7 @@ func TestTheBankKeepsItsMoney(t *testing.T) {
 	})
 }
 
-// TestTheServiceIsShort counts the lines of code of the service: those with more than a comment.
+// TestTheServiceIsShort counts the lines of code of the service: lines with more than a comment.
 func TestTheServiceIsShort(t *testing.T) {
 	text, err := os.ReadFile("bank.go")
 	if err != nil {

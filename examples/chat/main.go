@@ -1,5 +1,5 @@
-// Command chat is one member of a group that talks: what it reads is sent, and what anybody said is
-// printed, in the same order everywhere. In three terminals:
+// Command chat is one member of a group that chats: it sends the lines that it reads, and prints
+// the lines of all members, in the same order everywhere. In three terminals:
 //
 //	go run ./examples/chat -id 1 -listen 127.0.0.1:7001
 //	go run ./examples/chat -id 2 -join 127.0.0.1:7001
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// leaveWithin bounds how long the last words may take to reach everybody.
+// leaveWithin bounds how long the last messages may take to reach all members.
 const leaveWithin = 5 * time.Second
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {

@@ -34,7 +34,7 @@ type member struct {
 	id    squall.NodeID
 	group *squall.Group
 	heard []string
-	all   chan struct{} // closed when it heard everybody
+	all   chan struct{} // closed when it has heard all members
 }
 
 func run(ctx context.Context, out io.Writer) error {

@@ -80,7 +80,7 @@ func (r *replica) update(ctx context.Context, key, add uint64) error {
 	return c.Commit()
 }
 
-// work makes the updates and waits until those of all members are applied here.
+// work makes the updates and waits until the updates of all members are applied here.
 func (r *replica) work(ctx context.Context, updates int) error {
 	for k := range uint64(updates) {
 		if err := r.update(ctx, k*k%1000, k+uint64(r.id)); err != nil {

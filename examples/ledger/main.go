@@ -46,8 +46,8 @@ type account struct {
 	applied int // deposits of this run
 }
 
-// apply is called for each deposit, in the order that is the same everywhere; first for those of
-// earlier runs, which are in the log.
+// apply is called for each deposit, in the order that is the same everywhere; first for the
+// deposits of earlier runs, which are in the log.
 func (a *account) apply(m squall.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
