@@ -263,8 +263,8 @@ func (t *transfers) checkEverywhere(s *sending) error {
 	return nil
 }
 
-// checkBodies checks that no memory of large messages is held when all are delivered. What ended
-// with a process nobody gave back.
+// checkBodies checks that no memory of large messages is held when all are delivered. Memory of a
+// process that ended is not given back.
 func checkBodies(w *world) error {
 	if len(w.history.byID) == 1 && w.memories != 0 {
 		return violated("release", "%d bodies of large messages are held", w.memories)
@@ -284,7 +284,7 @@ func checkBodies(w *world) error {
 			}
 			for _, h := range b.had {
 				if last && h.counts {
-					return violated("release", "node %d has a body that nobody took, or half of it", p.self.ID)
+					return violated("release", "node %d has a body that was not taken, or half of it", p.self.ID)
 				}
 			}
 		}

@@ -26,7 +26,7 @@ type Campaign struct {
 	Progress func(*Campaign)
 
 	mu sync.Mutex
-	// Tally is what was done so far. Progress may read it, and everybody once Run has returned.
+	// Tally is what was done so far. Progress may read it, and any goroutine once Run has returned.
 	Tally
 }
 

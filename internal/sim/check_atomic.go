@@ -9,10 +9,12 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// atomicChecker checks G2. While a view goes on: when an application is offered a message, every member of the subgroup has
-// acknowledged it (received, in its own row, covers it) and has its bytes in its replica of the sender's row, where they are
-// here; of a large one, its body. When it ends: what anybody was given, even one that is gone since, is given to everybody that goes on, in the old view,
-// unless it left the shard and its application sees only what is on every disk: then it is given nothing more of that view.
+// atomicChecker checks G2. While a view goes on: when an application is offered a message, every
+// member of the subgroup has acknowledged it (received, in its own row, covers it) and has its
+// bytes in its replica of the sender's row, where they are here; of a large one, its body. When it
+// ends: a message that any member was given, even a member that is gone since, is given to every
+// member that goes on, in the old view, unless the member left the shard and its application sees
+// only what is on every disk: then it is given nothing more of that view.
 type atomicChecker struct{ unconcerned }
 
 func (atomicChecker) name() string { return "atomic" }
@@ -41,7 +43,7 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	for _, rd := range d.group.readers {
 		q := rd.proc.seatIn(r)
 		switch {
-		case rd.proc.liar, tail && r.failed(rd.proc): // nobody waits for it
+		case rd.proc.liar, tail && r.failed(rd.proc): // no member waits for it
 			continue
 		case q == nil:
 			return violated("G2", "%v is delivered, and node %d has not begun the view", d, rd.proc.self.ID)
@@ -83,7 +85,7 @@ func offsetIn(row, data []byte) (off int, ok bool) {
 	return off, off >= fabric.LineBytes && off+len(data) <= len(row)
 }
 
-// taken finds what is delivered in a view that was over for somebody with less.
+// taken finds deliveries in a view that had ended at another member with fewer messages.
 func (atomicChecker) taken(w *world, d *delivery) error {
 	if d.reader.left(w) {
 		return violated("G2", "%v is delivered, and its member has left the shard", d)

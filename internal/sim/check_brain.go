@@ -49,7 +49,7 @@ func checkRestarted(w *world, p *process, r *viewRecord) error {
 	back := func(q *process) bool {
 		return slices.ContainsFunc(r.procs, func(now *process) bool { return now.node == q.node })
 	}
-	if before != nil && !before.quorum(back) { // nobody had begun it, if it is not known
+	if before != nil && !before.quorum(back) { // no process had begun it, if it is not known
 		return violated("G5", "node %d begins view %d after a restart, and its %d members are no quorum of the view before", p.self.ID, r.view.ID, len(r.procs))
 	}
 	return nil
@@ -72,7 +72,7 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 		}
 	case errors.Is(reason, member.ErrClosed):
 		if !p.said {
-			return violated("G5", "node %d halts, and nobody asked it to leave: %v", p.self.ID, reason)
+			return violated("G5", "node %d halts, and was not asked to leave: %v", p.self.ID, reason)
 		}
 	case errors.Is(reason, shard.ErrStateLost) && p.orphaned():
 	case errors.Is(reason, syscall.ENOSPC) && p.blame != "":

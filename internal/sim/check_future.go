@@ -68,9 +68,9 @@ func checkFuture(w *world, l *ledger, f *promised) error {
 	w.sometimes(FutureBroken, told && err != nil)
 	switch {
 	case !told && p.told:
-		return violated("future", "node %d: %q: message %d: nobody is told, and the member halted", p.self.ID, name, f.number)
+		return violated("future", "node %d: %q: message %d: its future is open, and the member halted", p.self.ID, name, f.number)
 	case !told && due && !p.over:
-		return violated("future", "node %d: %q: message %d was delivered, and nobody is told", p.self.ID, name, f.number)
+		return violated("future", "node %d: %q: message %d was delivered, and its future is open", p.self.ID, name, f.number)
 	case told && errors.Is(err, member.ErrLeftShard):
 		w.probes[TailForgone]++
 		return checkLeft(l, f, v, err)

@@ -9,9 +9,10 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// liveChecker checks liveness: after the last fault, if a quorum lives, the view settles within bounded time to exactly the members that
-// live, are connected and do not leave, and all they accepted is delivered; if none does, everybody halts. And it checks that
-// no member is suspected or removed without something that was done to it.
+// liveChecker checks liveness: after the last fault, if a quorum lives, the view settles within
+// bounded time to exactly the members that live, are connected and do not leave, and all they
+// accepted is delivered; if no quorum lives, all members halt. It also checks that no member is
+// suspected or removed without a fault that affected it.
 type liveChecker struct{ unconcerned }
 
 func (liveChecker) name() string { return "live" }

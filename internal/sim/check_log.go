@@ -15,7 +15,8 @@ type logChecker struct{ unconcerned }
 
 func (logChecker) name() string { return "log" }
 
-// taken checks that what an application sees is in its member's log already, and is what everybody's log has there.
+// taken checks that a message that an application sees is in its member's log already, and that all
+// logs have the same record at its place.
 func (logChecker) taken(w *world, d *delivery) error {
 	if d.group.sg.Mode != views.Persistent {
 		return nil
@@ -35,8 +36,9 @@ func (logChecker) taken(w *world, d *delivery) error {
 	return nil
 }
 
-// installed checks, as a view begins after everybody in a shard had ended, that all begin it with the same logs, which have all that was said to
-// be on every disk. A record that none of the processes that came back has is no part of the history any more.
+// installed checks, as a view begins after all members of a shard had ended, that all members begin
+// it with the same logs, which have every record that was reported to be on every disk. A record
+// that no returning process has is no longer part of the history.
 func (logChecker) installed(w *world, p *process, r *viewRecord) error {
 	for _, k := range p.keepers {
 		if !p.brings(w, k, r) {
@@ -199,7 +201,7 @@ func (logChecker) end(w *world) error {
 	return nil
 }
 
-// checkWritten compares a log on disk with what everybody recorded, up to some record.
+// checkWritten compares a log on disk with the records of all members, up to some record.
 func checkWritten(w *world, k *keeper, to uint64) error {
 	h, n := w.shard(k.id), uint64(0)
 	for r, err := range k.log.book.Fork().Records(0) {

@@ -206,10 +206,10 @@ func (w *world) noteAnswer(p *process, m restart.Message) {
 	}
 }
 
-// checkEnters checks that a leader has those whose logs are ready for a view enter it only if they
-// are a quorum of its members, and promised its ballot: of an attempt before that, some may have
-// ended since. The leader promised it as it began; if it is a quorum alone, that comes to its disk
-// together with the decision.
+// checkEnters checks that a leader lets the processes whose logs are ready for a view enter it only
+// if they are a quorum of its members, and promised its ballot: processes of an earlier attempt may
+// have ended since. The leader promised it as it began; if it is a quorum alone, that comes to its
+// disk together with the decision.
 func (w *world) checkEnters(p *process, m restart.Message) error {
 	b, v := w.history.ballotsOf(p.base), m.Next.View
 	var ready []order.NodeID

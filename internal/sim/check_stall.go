@@ -2,8 +2,9 @@ package sim
 
 import "github.com/squall-go/squall/views"
 
-// stallChecker checks G7: while nobody fails, joins or leaves, a message is delivered within a bounded time from when the loop might
-// publish it, whatever other applications do or leave undone. A receiver that had no room counts from when it had.
+// stallChecker checks G7: while no process fails, joins or leaves, a message is delivered within a
+// bounded time from when the loop might publish it, whatever other applications do or leave undone.
+// A receiver that had no room counts from when it had.
 type stallChecker struct{ unconcerned }
 
 func (stallChecker) name() string { return "stall" }
@@ -21,7 +22,7 @@ func (stallChecker) taken(w *world, d *delivery) error {
 	return nil
 }
 
-// heldUp reports whether disks hold up deliveries: they are awaited, or somebody's log was full.
+// heldUp reports whether disks hold up deliveries: they are awaited, or a member's log was full.
 func (w *world) heldUp(d *delivery) bool {
 	if d.group.sg.Mode != views.Persistent {
 		return false

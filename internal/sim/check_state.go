@@ -58,7 +58,7 @@ func (stateChecker) taken(w *world, d *delivery) error {
 	return w.checkDigest(d.proc(), w.shardOf(d.group.sg), s)
 }
 
-// checkDigest compares a state with those of others at the same place.
+// checkDigest compares a state with the states of others at the same place.
 func (w *world) checkDigest(p *process, id shardID, s *appState) error {
 	h := w.states[id]
 	if h == nil {

@@ -19,9 +19,10 @@ import (
 //	changes:                    bbbb cccc dd                    meta.new → inode 7, meta.new becomes meta
 //	platter:               aaaa                                meta → inode 3
 //
-// A sync of a file takes its changes to the platter, a sync of a directory those of its names; neither does the other's. When the power
-// goes, a prefix of each list has arrived, of the change behind it a part, and the sector in which that ends may hold anything. When a process
-// ends and the host goes on, nothing is lost.
+// A sync of a file takes its changes to the platter, a sync of a directory the changes of its
+// names; neither does the other's. When the power goes, a prefix of each list has arrived, and a
+// part of the change behind it; the sector in which that part ends may hold anything. When a
+// process ends and the host goes on, nothing is lost.
 //
 // Times are the world's: a sync here takes effect at once, and the code that asks for it waits first for as long as takes says.
 type disk struct {
@@ -29,7 +30,7 @@ type disk struct {
 	plan DiskPlan
 	root *inode
 	used int // bytes
-	// full and failing are how it goes wrong; both stay until somebody changes them.
+	// full and failing are the faults of the disk; both stay until they are reset.
 	full, failing bool
 	slow          string        // syncs of files whose paths begin so are slow …
 	slowUntil     time.Duration // … until then
@@ -59,7 +60,7 @@ const (
 	EarlyWritten           // what is written counts as synced
 	CutsTooLittle          // a process that drops the end of a log keeps a record of it
 	CutsTooMuch            // or drops one more
-	OtherShard             // a log is brought up to those of another shard
+	OtherShard             // a log is brought up to the logs of another shard
 	LateWhole              // that a log is whole is said late, whatever has become of it since
 	AheadOfAnybody         // a process that comes back makes its log that of the first process that answers, before it joins
 	DeafToLacks            // of what others lack, only what concerns the first shard is heard
@@ -116,7 +117,7 @@ func newDirectory() *inode {
 	return &inode{names: map[string]*inode{}, keptNames: map[string]*inode{}}
 }
 
-// find is the directory in which a path ends, the name there, and what has it.
+// find returns the directory in which a path ends, the name there, and the inode of that name.
 func (d *disk) find(path string) (dir *inode, name string, node *inode, err error) {
 	dir = d.root
 	for {
@@ -162,7 +163,7 @@ func (d *disk) directory(path string) (*inode, error) {
 // create makes an empty file, in the place of one of that name.
 func (d *disk) create(path string) error { return d.make(path, &inode{}) }
 
-// mkdir makes a directory unless it is there.
+// mkdir makes a directory unless it exists.
 func (d *disk) mkdir(path string) error {
 	if _, err := d.directory(path); err == nil {
 		return nil

@@ -185,7 +185,7 @@ func (l *diskLog) fail(err error) {
 	}
 }
 
-// platter is where the log ends on the platter, whatever anybody says.
+// platter returns where the log really ends on the platter.
 func (l *diskLog) platter() journal.End {
 	bytes := l.engine.disk.kept(l.engine.file())
 	for len(l.groups) > 0 && l.engine.ends[l.groups[0].entry-1] <= bytes {
@@ -207,7 +207,7 @@ func (l *diskLog) cutFrom(number uint64) error {
 // next is the number of the record that is appended next.
 func (l *diskLog) next() uint64 { return l.begun + l.journal.Appended() }
 
-// drained reports whether all that was appended is durable, as the journal has it.
+// drained reports whether all appended records are durable according to the journal.
 func (l *diskLog) drained() bool {
 	records, _ := l.journal.Durable()
 	return records == l.journal.Appended()

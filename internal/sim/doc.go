@@ -1,26 +1,31 @@
 // Package sim runs whole processes in a deterministic world: a seed goes in, a verdict comes out.
 //
-// A Plan is drawn from a seed: nodes that found the group and nodes that join it later, subgroups and shards with small rings,
-// how the pairs are connected, how fast everybody steps, what the applications send, and what goes wrong, when, or on which move of
-// a view change. A run steps real members, and the cores of real joins, on internal/simnet, and the applications and the faults, in virtual
-// time, on one goroutine. Nothing of the protocol is imitated.
+// A Plan is drawn from a seed: nodes that found the group and nodes that join it later, subgroups
+// and shards with small rings, how the pairs are connected, how fast each process steps, what the
+// applications send, and which faults occur, when, or on which move of a view change. A run steps
+// real members, and the cores of real joins, on internal/simnet, and the applications and the
+// faults, in virtual time, on one goroutine. No part of the protocol is imitated.
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
 // What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the
 // core of restarts are the code that ships.
 //
-// What a process does until it is in a view is decided by package life, whose effects are performed in virtual time (lives.go).
-// What a member that comes into a shard needs is decided by package shard, whose effects are performed here in virtual time (stays.go,
-// activity.go), and a log becomes that of another process by the code of package catchup (fetch.go): the conversations of packages transfer
-// and logwire are times that pass and sources that break off, and the backlog is the one that ships. In half of the subgroups applications have a state, a digest of all that they were given, which new
-// members take over.
+// Package life decides what a process does until it is in a view; its effects are performed in
+// virtual time (lives.go). Package shard decides what a member that enters a shard needs; its
+// effects are performed here in virtual time (stays.go, activity.go). The code of package catchup
+// brings a log up to the log of another process (fetch.go). The conversations of packages transfer
+// and logwire are modelled as delays and as sources that break off; the backlog is the production
+// code. In half of the subgroups applications have a state, a digest of all that they were given,
+// which new members take over.
 //
 // The bodies of large messages move by the relays of package relay, for which each process performs what package rdmc does with goroutines,
 // connections and memory (transfers.go, links.go), below the couriers that ship (bodies.go).
 //
-// Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view after the other → crashes, or halts and
-// ends → its node may begin another one. Life of a run: drawn (Draw) → laid out → busy, until the last fault is over and what a quorum of the last view accepted
-// is delivered, or everybody has halted → quiet, as long as it takes to see that nothing is sent any more → judged. The first violation ends it.
+// Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view
+// after the other → crashes, or halts and ends → its node may begin another one. Life of a run:
+// drawn (Draw) → laid out → busy, until the last fault is over and all messages that a quorum of
+// the last view accepted are delivered, or all members have halted → quiet, as long as it takes to
+// see that nothing is sent any more → judged. The first violation ends it.
 //
 // What is checked, one file per promise:
 //
@@ -36,7 +41,7 @@
 //	check_log.go      G6  all logs of a shard are one history, which is what is delivered; nothing is said to be on a disk, or on every disk, that is
 //	                      not on the platter; and what was said to be on every disk is in the logs of all members that go on
 //	check_live.go         after the last fault the view settles, within bounded time, to the members that live; none is suspected for nothing
-//	check_stall.go    G7  while nobody fails, delivery takes a bounded virtual time from the commit, whatever other applications do
+//	check_stall.go    G7  while no process fails, delivery takes a bounded virtual time from the commit, whatever other applications do
 //	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed
 //	check_release.go      and all rings are empty
 //	check_state.go        applications of a shard that got to the same message have the same state, however they came to it

@@ -37,7 +37,7 @@ func Draw(seed uint64, l Limits) *Plan {
 	if faulty {
 		faults = pick(d, 1, 1, 2, 3, 5)
 	}
-	p.Beats = pick(dice{rand.New(rand.NewPCG(seed, 0xbea7))}, 1, 4, 4, 4, 8, 8) // most steps of a run are those of heartbeats
+	p.Beats = pick(dice{rand.New(rand.NewPCG(seed, 0xbea7))}, 1, 4, 4, 4, 8, 8) // most steps of a run are heartbeats
 	d.mutes(p, faulty)                                                          // before anything asks for the bounds, which depend on it
 	for range faults {
 		p.Faults = append(p.Faults, Fault{})
@@ -235,7 +235,7 @@ func (d dice) apps(p *Plan, messages int, faulty bool) {
 
 func (d dice) app(p *Plan, a App, most int, faulty bool) App {
 	a.Start = d.upTo(200 * time.Microsecond)
-	if d.oneIn(8) { // silent until everybody would notice that the order waits for it
+	if d.oneIn(8) { // silent until all members would notice that the order waits for it
 		a.Start = 20*time.Millisecond + d.upTo(100*time.Millisecond)
 	}
 	a.Gap = d.upTo(pick[time.Duration](d, 5, 50, 300) * time.Microsecond)
@@ -329,7 +329,7 @@ func (d dice) split(p *Plan) {
 	}
 }
 
-// spoils draws what happens to disks, and whether everybody ends at once.
+// spoils draws the faults of disks, and whether all processes end at once.
 func (d dice) spoils(p *Plan) {
 	n, at, contested := len(p.Nodes), d.upTo(4*p.FailAfter()), false
 	kinds := p.Limits.Kinds.of(SyncCut, SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs, ClockBack, Stranger, Stranger)
@@ -372,8 +372,8 @@ func (d dice) spoils(p *Plan) {
 	}
 }
 
-// overtaken has everybody end as a second view change is done soon after the first, of which the
-// disk of a member that was slow has no more than the echo.
+// overtaken ends all processes as a second view change is done soon after the first one, of which
+// the disk of a slow member has no more than the echo.
 func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault) {
 	n := p.Founders
 	*all = append(*all,
@@ -435,9 +435,9 @@ func (d dice) rivals(p *Plan, at time.Duration) (cut Fault, late int) {
 	return Fault{Kind: OneWayCut, At: at + 1, Node: a, Peer: b, For: 16*p.FailAfter() + d.upTo(32*p.FailAfter())}, late
 }
 
-// duel has a leader of a restart end with a vote that few heard of, or nobody, or has it lose the
-// others. It is away until others have voted for another view, and one or two of them have ended,
-// or lost the others, as well.
+// duel ends a leader of a restart with a vote that few processes or none received, or cuts it off
+// from the others. It is away until others have voted for another view, and one or two of them have
+// ended, or were cut off, as well.
 func (d dice) duel(p *Plan, at time.Duration) (all []Fault) {
 	nth := 1
 	for range 2 + d.IntN(2) {
@@ -534,8 +534,8 @@ func (d dice) estrangement(p *Plan, at time.Duration) []Fault {
 	}
 }
 
-// schism has the members that learn of a decision first crash while a part of the group is being given up: the rest finds the decision
-// with few, or with nobody.
+// schism crashes the members that learn of a decision first while a part of the group is being
+// given up: the rest finds the decision at few members, or at none.
 func (d dice) schism(p *Plan, at time.Duration) []Fault {
 	split := Fault{Kind: Partition, At: at}
 	d.sides(p, &split)
@@ -590,7 +590,8 @@ func (d dice) fault(p *Plan, at time.Duration) []Fault {
 	return []Fault{f}
 }
 
-// spell is how long somebody does nothing: too short for anybody to mind, or long enough for everybody.
+// spell draws how long a process does nothing: too short to be suspected, or long enough for all
+// others to suspect it.
 func (d dice) spell(p *Plan) time.Duration {
 	if d.oneIn(3) {
 		return d.upTo(p.FailAfter() / 8)

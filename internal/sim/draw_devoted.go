@@ -32,9 +32,10 @@ func (d dice) devote(p *Plan) {
 	}
 }
 
-// ahead has the leader of a view change complete it without a member that it misses, and be cut off just then. The others have its
-// decision, and wait for that member to have it, too: they lead on, and must adopt the decision. Nobody fails for the change: a
-// member does not want to send any more.
+// ahead makes the leader of a view change complete it without a member that it misses, and cuts the
+// leader off just then. The others have its decision, and wait until that member has it, too: they
+// lead next, and must adopt the decision. The cause of the change is no failure: a member does not
+// want to send any more.
 func (d dice) ahead(p *Plan, at time.Duration) {
 	last := len(p.Nodes) - 1
 	for i := range p.Apps {

@@ -309,7 +309,7 @@ func (e *engine) replaceBy(data []byte) error {
 	return nil
 }
 
-// replaceFile puts a file in the place of another one, of which nobody sees a half.
+// replaceFile replaces a file atomically.
 func replaceFile(d *disk, dir, path, fresh string, data []byte) error {
 	if old, err := d.read(path); err == nil {
 		d.used -= len(old)

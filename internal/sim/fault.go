@@ -17,7 +17,7 @@ const (
 	Honest      Lie = iota
 	TakesAgain      // a message that was taken is offered again
 	WrongFuture     // a future is that of the message before
-	AnotherView     // not everybody begins the same view
+	AnotherView     // not all members begin the same view
 )
 
 var errReported = errors.New("reported by its application")
@@ -60,7 +60,7 @@ func (f *fault) act(now time.Duration) time.Duration {
 	case f.plan.On != NoMove && !f.armed:
 		f.armed = true
 		w.waiting = append(w.waiting, f)
-		if f.plan.On >= Promises { // others have to be silent for long before somebody else leads
+		if f.plan.On >= Promises { // others have to be silent for long before another process leads
 			return now + 16*w.plan.FailAfter()
 		}
 		return now + 3*w.plan.FailAfter()
@@ -243,7 +243,7 @@ func (f *fault) reset(p *process) {
 	p.wake()
 }
 
-// blackout ends everybody, one soon after the other. Most of them come back.
+// blackout ends all processes, one soon after the other. Most of them come back.
 func (f *fault) blackout() {
 	w, late := f.world, f.plan.Node
 	if f.moved != nil {

@@ -44,7 +44,7 @@ type fetching struct {
 	wait   func(time.Duration) bool
 	task   catchup.Task
 	result life.Result
-	halted bool // nothing more is wanted
+	halted bool // no more records are needed
 }
 
 var errStopped = errors.New("stopped")
@@ -60,10 +60,10 @@ func (f *fetching) turn(now time.Duration) (*life.Result, time.Duration) {
 	return &f.result, now
 }
 
-// halt has it end as soon as what came is durable.
+// halt ends it as soon as the received records are durable.
 func (f *fetching) halt() { f.halted = true }
 
-// stop has it end at once, wherever it waits.
+// stop ends it at once, wherever it waits.
 func (f *fetching) stop() {
 	if f.run != nil {
 		f.run.stop()
@@ -210,7 +210,7 @@ func (l *ownLog) Import(r persist.Record) error {
 // Install implements catchup.Log. The front of a log is never dropped here.
 func (*ownLog) Install(persist.Record, io.Reader) error { return errors.ErrUnsupported }
 
-// otherLog is the log of a source. Its process is the one that answered first.
+// otherLog is the log of a source. Its process is the process that answered first.
 type otherLog struct {
 	f  *fetching
 	id shardID

@@ -8,11 +8,11 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// history is what happened to the group: its views, in every version that anybody made of them.
+// history is what happened to the group: its views, in every version that any process made of them.
 type history struct {
 	byKey map[string]*viewRecord // leaders give every view that they make a key of its own
 	byID  map[order.ViewID]*viewRecord
-	last  *viewRecord // the latest one that somebody installed
+	last  *viewRecord // the latest view that some process installed
 	// inForce has the view that was in force first with a number, as far as disks of processes that come back tell, and ballots what they promised
 	// and voted, by the key of the view before.
 	inForce map[order.ViewID]*views.View
@@ -45,7 +45,7 @@ type viewRecord struct {
 // theEnd stands for the key of the view after the last one.
 const theEnd = "the end"
 
-// record returns what is known of a view; it begins when somebody first lays it out.
+// record returns what is known of a view; it begins when a process first lays it out.
 func (w *world) record(v *views.View) *viewRecord {
 	if r := w.history.byKey[v.Key()]; r != nil {
 		return r

@@ -173,7 +173,7 @@ func (h *hostile) garbage() {
 	h.seat.table.Push(h.to, off, n)
 }
 
-// letter says something to a member that belongs to a joiner, or to nobody.
+// letter sends a member a message that belongs to a conversation of a joiner, or to none.
 func (h *hostile) letter() {
 	w, members := h.proc.world, h.seat.record.view.Members
 	to := members[h.dice.IntN(len(members))]

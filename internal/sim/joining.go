@@ -228,8 +228,8 @@ func (p *process) joinDue() time.Duration {
 	return at
 }
 
-// refusedToJoin ends a process that will not become a member. Somebody will start it again: the place was held by its
-// predecessor, most likely.
+// refusedToJoin ends a process that will not become a member. It will be started again: its
+// predecessor most likely held its place.
 func (p *process) refusedToJoin() {
 	w := p.world
 	refusedBecause := p.applicant.Err().Error()

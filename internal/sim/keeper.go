@@ -31,7 +31,7 @@ const unseenBytes = 1 << 20
 // epoch is when the wall clocks of a world begin.
 const epoch = order.Time(1_700_000_000_000_000_000)
 
-// wall is the process's wall clock: it is as wrong as the plan has it, and jumps with the process.
+// wall is the process's wall clock: its error is given by the plan, and it jumps with the process.
 func (p *process) wall() order.Time { return epoch + order.Time(p.local()+p.node.Skew) }
 
 // keeper is the process's log of a shard, or nil.
@@ -78,7 +78,7 @@ func (p *process) recorder(v *views.View, i int) *member.Recorder {
 	return k.recorder
 }
 
-// nobody takes nothing: it stands for the application while the log cannot be opened.
+// nobody accepts no message: it stands for the application while the log cannot be opened.
 type nobody struct{}
 
 // Deliver implements multicast.Receiver.

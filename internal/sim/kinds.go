@@ -26,7 +26,8 @@ func (s FaultKinds) String() string {
 	return strings.Join(names, ",")
 }
 
-// of keeps those of a list that are in the set. A kind may be there several times: it is drawn as much more often.
+// of keeps those of a list that are in the set. A kind may be in the list several times: it is
+// drawn accordingly more often.
 func (s FaultKinds) of(list ...FaultKind) []FaultKind {
 	return slices.DeleteFunc(list, func(k FaultKind) bool { return !s.Has(k) })
 }

@@ -179,8 +179,9 @@ func newGroup(w *world, r *viewRecord, i int, sg views.Subgroup) *group {
 	return g
 }
 
-// flow continues what a process was given of a sender. It begins anew if they were not together in the view before, while the sender
-// was there: nobody but the sender is given all it sends. It also does if the process left a shard whose tail it is not given.
+// flow continues what a process was given of a sender. It begins anew if they were not together in
+// the view before, while the sender was there: only the sender itself is given all that it sends.
+// It also does if the process left a shard whose tail it is not given.
 func (p *process) flow(w *world, r *viewRecord, l *ledger) *flow {
 	f := p.flows[l]
 	if f == nil {

@@ -329,7 +329,7 @@ func (r *redial) act(time.Duration) time.Duration {
 	return never
 }
 
-// endLinks is the end of the links of a process that ends. Where its host lost power, those on
+// endLinks is the end of the links of a process that ends. If its host lost power, processes on
 // other hosts hear nothing of it.
 func (p *process) endLinks() {
 	for _, e := range p.links {
@@ -392,7 +392,7 @@ func (e *linkEnd) isBusy() bool {
 	return busy
 }
 
-// watchPeers begins to watch, if nobody does.
+// watchPeers begins to watch, unless the process watches already.
 func (p *process) watchPeers() {
 	if !p.pulsing {
 		p.pulsing = true

@@ -106,8 +106,8 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	return r, true
 }
 
-// openDamaged opens a log. The end of one that the plan has damaged is dropped, if others have what is lost; if they do not, somebody has put a
-// copy in its place.
+// openDamaged opens a log. The end of a log that the plan has damaged is dropped, if others have
+// the lost records; if they do not, an operator has put a copy in its place.
 func (p *process) openDamaged(e life.Effect) (r life.Result) {
 	w, id := p.world, p.world.shardOfLog(e.Log)
 	i := slices.Index(p.node.damaged, id)

@@ -25,7 +25,7 @@ type Plan struct {
 	Inboxes  [][]Inbox // by node and declaration
 	Net      NetPlan
 	Faults   []Fault       // by time
-	Outages  int           // cuts of a direction that heal before anybody minds
+	Outages  int           // cuts of a direction that heal before any member suspects another
 	Outage   time.Duration // how long at most
 	Messages int           // of all applications together, about
 	Beats    int           // quarters of Bound between two heartbeats; 0: one
@@ -145,7 +145,7 @@ type FaultKind uint8
 
 const (
 	Crash       FaultKind = iota + 1 // a process ends
-	PowerOff                         // a host ends, and nobody is told
+	PowerOff                         // a host ends, and no peer is told
 	Hang                             // a process stops, and goes on later
 	SlowUpcall                       // the next upcall takes long
 	ClockJump                        // the clock of a process jumps ahead
@@ -153,7 +153,7 @@ const (
 	OneWayCut                        // a direction between two nodes is cut
 	Partition                        // some nodes lose the others
 	Accuse                           // an application takes another member for failed
-	Blackout                         // everybody ends
+	Blackout                         // all processes end
 	SyncCut                          // power is lost within a sync
 	FullDisk                         // nothing more fits on a disk
 	SlowDisk                         // a disk takes long
@@ -208,7 +208,7 @@ type Move uint8
 
 const (
 	NoMove     Move = iota
-	Suspects        // somebody is taken for failed
+	Suspects        // a member is taken for failed
 	Proposes        // a leader writes a proposal
 	Wedges          // a member stops its view
 	Acks            // a member acks a ballot
@@ -218,7 +218,7 @@ const (
 	Installs        // a member begins the next view
 	Asks            // a joiner asks an address
 	Meets           // a joiner is told which members to greet
-	Readies         // a joiner has greeted everybody
+	Readies         // a joiner has greeted all members
 	Enters          // a joiner is told the view that it is in
 	Promises        // a process that comes back promises a ballot
 	Plans           // its leader proposes a view
@@ -294,8 +294,9 @@ func (p *Plan) Settling() (longest time.Duration) {
 	return longest
 }
 
-// Bound is the time within which whatever is under way must arrive, when nobody fails (G7): some hops for the message, the nulls it
-// causes and the counters that come back; and each of them may have to wait for a socket as often as a row's bytes fill it.
+// Bound is the time within which whatever is under way must arrive, when no process fails (G7):
+// some hops for the message, the nulls it causes and the counters that come back; and each of them
+// may have to wait for a socket as often as a row's bytes fill it.
 func (p *Plan) Bound() time.Duration {
 	if p.bound == 0 {
 		p.bound = p.longestWay()
@@ -336,8 +337,8 @@ func (p *Plan) FailAfter() time.Duration { return 2 * (p.Heartbeat() + p.Bound()
 // Silence is how long the conversations of a join may be silent.
 func (p *Plan) Silence() time.Duration { return p.FailAfter() }
 
-// Patience is the time within which a group of which a quorum lives has settled after the last fault, and within which those
-// that are cut off from it have halted.
+// Patience is the time within which a group of which a quorum lives has settled after the last
+// fault, and within which members that are cut off from it have halted.
 func (p *Plan) Patience() time.Duration {
 	t := 16*(p.FailAfter()+p.Heartbeat()+p.Net.NoticeAfter) + 2*p.Bound() + p.Settling() + 64*p.Syncing()
 	if !p.calm() {

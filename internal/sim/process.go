@@ -60,7 +60,7 @@ type process struct {
 	bodies      []*bodies // one for each view and subgroup with large messages
 	links       []*linkEnd
 	memories    []*memory // of large messages that it sends
-	pulsing     bool      // somebody watches over the silence of its links
+	pulsing     bool      // the silence of its links is watched
 	keepers     []*keeper
 	memory      *restart.Memory // nil: nothing is kept
 	life        *life.Core
@@ -79,7 +79,7 @@ type process struct {
 	stays       []*stays // by declaration
 	inputs      []func() // of their cores, for the next step
 	offers      shard.Offers[offered]
-	// beginning is the view that it installed last, as it has it.
+	// beginning is this process's copy of the view that it installed last.
 	beginning *views.View
 
 	leaving    bool          // it was asked to
@@ -109,7 +109,7 @@ type seat struct {
 	frozen     []frozenRow
 	wedged     bool
 	steps      int                         // since it is in force
-	remembered []*process                  // those of the view before that were suspected as it ended
+	remembered []*process                  // members of the view before that were suspected as it ended
 	seen       [fabric.WordsPerLine]uint64 // of its view line, as of its last step
 	lines      []multicastLine             // as the trace printed them last
 }
@@ -428,7 +428,7 @@ func (p *process) survive(do func()) {
 	do()
 }
 
-// leave is what an application does that leaves: it accepts no more messages, and waits for the ones that it accepted.
+// leave makes the application leave: it accepts no more messages, and waits for the accepted ones.
 func (p *process) leave() {
 	p.leaving, p.leaveBy = true, p.world.now+4*p.world.plan.FailAfter()
 	for _, d := range p.world.plan.Decls {

@@ -178,7 +178,8 @@ func (r *question) check(err error) error {
 	return nil
 }
 
-// readChecker checks that what is read is not older than what anybody had been given as the reading began.
+// readChecker checks that a read state is not older than what any application had been given as the
+// reading began.
 type readChecker struct{ unconcerned }
 
 func (readChecker) name() string { return "read" }

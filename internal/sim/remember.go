@@ -39,7 +39,7 @@ func (p *process) leaveDisk() {
 		p.node.safe = slices.DeleteFunc(p.node.safe, func(s safe) bool { return s.id == k.id })
 		p.node.safe = append(p.node.safe, safe{k.id, k.log.platter().Records})
 	}
-	if d.full = false; p.unpowered { // somebody makes room before the next process begins
+	if d.full = false; p.unpowered { // an operator makes room before the next process begins
 		d.powerOff()
 	}
 }

@@ -52,7 +52,7 @@ func (p *process) logEnds() (ends []restart.LogEnd) {
 	return ends
 }
 
-// goOn makes the view in which those go on that have come back.
+// goOn makes the view in which the returned processes go on.
 func (p *process) goOn(previous *views.View, members []views.Member) (*views.View, error) {
 	v, err := p.next(previous, members, nil)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *process) keepState(s restart.State) {
 	}
 }
 
-// voted notes what somebody voted for after a view.
+// voted notes a process's vote for the successor of a view.
 func (w *world) voted(s restart.State) {
 	keys := w.history.votes[s.View.Key()]
 	if !slices.Contains(keys, s.Accepted.View.Key()) {
@@ -334,7 +334,7 @@ func (w *world) declNamed(name string) int {
 	return -1
 }
 
-// comesBack reports whether somebody looks for the others of a group that has ended.
+// comesBack reports whether a process looks for the others of a group that has ended.
 func (w *world) comesBack() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.proc != nil && !n.proc.over && n.proc.core != nil && !n.proc.core.Over() })
 }
@@ -379,8 +379,9 @@ func (w *world) backTogether() (back []*process) {
 	return back
 }
 
-// suffice reports whether some processes can go on with a view: they are a quorum of it, each with the disk that it had, and for each shard
-// somebody has the log whole. next says that it follows the view in force.
+// suffice reports whether some processes can go on with a view: they are a quorum of it, each with
+// the disk that it had, and for each shard one of them has the whole log. next says that it follows
+// the view in force.
 func (w *world) suffice(back []*process, v *views.View, next bool) bool {
 	disk := func(m views.Member) *restart.State {
 		for _, p := range back {

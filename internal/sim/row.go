@@ -5,8 +5,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Where things are in a row. Package member declares its line first, then comes the line of the view change, then those of the
-// subgroups that the row's owner is in. A test compares all of it with a dump.
+// Offsets within a row. Package member declares its line first, then comes the line of the view
+// change, then the columns of the subgroups that the row's owner is in. A test compares all of it
+// with a dump.
 const (
 	memberLine = fabric.LineBytes
 	viewLine   = 2 * fabric.LineBytes

@@ -128,7 +128,7 @@ func (st *stage) play() error {
 		return err
 	}
 	defer w.net.Close()
-	w.plan.Faults = make([]Fault, 1) // those of the script: it is not calm
+	w.plan.Faults = make([]Fault, 1) // the faults come from the script: the run is not calm
 	for _, n := range w.nodes {
 		st.sets[n.ID] = n
 	}
@@ -165,7 +165,7 @@ func (st *stage) unborn() {
 	}
 }
 
-// run lets time pass: for so long, until nothing is under way, or until somebody made a move.
+// run lets time pass: for so long, until nothing is under way, or until a process made a move.
 func (st *stage) run(args []string) error {
 	w := st.world
 	switch {

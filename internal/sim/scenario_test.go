@@ -58,7 +58,7 @@ func firstDifference(want, got string) string {
 	return "one of them is longer"
 }
 
-// Whoever writes a script learns where it is wrong, and what is expected there.
+// The error of a wrong script names the line, and what is expected there.
 func TestAMistakeInAScriptHasItsLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"members 1 2\n":                                   "s.txt:1: begin with a paragraph",

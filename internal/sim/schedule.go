@@ -14,12 +14,12 @@ type actor interface {
 // turn is an actor's place in the schedule.
 type turn struct {
 	at    time.Duration
-	tie   uint64 // among those of one time; drawn, so that no order is the usual one
+	tie   uint64 // among the turns of one time; drawn, so that no order is the usual one
 	who   actor
 	place int // in the heap; -1: not in it
 }
 
-// schedule is a heap of turns: those at 2k+1 and 2k+2 come behind the one at k.
+// schedule is a heap of turns: the turns at 2k+1 and 2k+2 come behind the turn at k.
 type schedule struct {
 	turns []*turn
 	drawn uint64 // so many ties
@@ -27,7 +27,7 @@ type schedule struct {
 	even  bool // a turn that is put in later comes later
 }
 
-// tie draws the place of a turn among those of its time.
+// tie draws the place of a turn among the turns of its time.
 func (s *schedule) tie() uint64 {
 	if s.drawn++; s.even {
 		return s.drawn

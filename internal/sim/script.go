@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Script is a scenario by hand: a paragraph that says why it is there, commands, a line of dashes, and the trace that they give.
+// Script is a scenario by hand: a paragraph that states its purpose, commands, a line of dashes,
+// and the trace that they give.
 //
 // The first commands lay the world out, once each but for subgroup, one and delay:
 //

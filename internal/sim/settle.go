@@ -10,9 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// unsettled is what is still under way, in words; nil if nothing is. If a quorum of the last view lives, the view must come to be
-// of exactly the processes that live, are connected and do not leave, and all that they accepted must be delivered. If none does,
-// everybody must halt.
+// unsettled is what is still under way, in words; nil if nothing is. If a quorum of the last view
+// lives, the view must come to be of exactly the processes that live, are connected and do not
+// leave, and all that they accepted must be delivered. If no quorum lives, all members must halt.
 func (w *world) unsettled() error {
 	last := w.history.last
 	if !w.goesOn() {
@@ -43,7 +43,7 @@ func (w *world) unsettled() error {
 			return fmt.Errorf("node %d was reported by node %d, and is a member of view %d", p.self.ID, p.reporter.self.ID, last.view.ID)
 		}
 		if m := last.view.Muted; m != nil && m[r] != p.mute || m == nil && p.mute != 0 {
-			return fmt.Errorf("node %d wants to send elsewhere than view %d has it", p.self.ID, last.view.ID)
+			return fmt.Errorf("node %d wants to send in other subgroups than in view %d", p.self.ID, last.view.ID)
 		}
 	}
 	if a, b := w.parted(); a != nil {

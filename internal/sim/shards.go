@@ -8,18 +8,18 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// shardHistory is what the log of a shard is, as far as the member that is ahead: all logs are prefixes of it, but for what a member had alone
-// as everybody ended at once.
+// shardHistory is what the log of a shard is, as far as the member that is ahead: all logs are
+// prefixes of it, except for records that a member had alone as all members ended at once.
 type shardHistory struct {
 	records  []kept
 	full     bool         // some log of it had no room
 	reported uint64       // how many are said to be on every disk
-	restart  order.ViewID // the last view that began after everybody had ended
+	restart  order.ViewID // the last view that began after all members had ended
 	base     uint64       // how many records there were then
-	settled  order.Time   // no record to come has this time or an earlier one, somebody said
+	settled  order.Time   // some member reported that no record to come has this time or an earlier one
 }
 
-// kept is a record as the member that recorded it first has it.
+// kept is a record in the form in which a member first recorded it.
 type kept struct {
 	version order.Version
 	time    order.Time
@@ -77,7 +77,7 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 		}
 		return nil
 	case r.Time <= h.settled:
-		return violated("G6", "%v records %v, and somebody said that nothing comes any more up to %v", l, r, h.settled)
+		return violated("G6", "%v records %v, and a member reported that nothing comes any more up to %v", l, r, h.settled)
 	case n > 0 && (!h.records[n-1].version.Before(r.Version) || h.records[n-1].time >= r.Time):
 		return violated("G6", "%v records %v behind version %v at %v", l, r, h.records[n-1].version, h.records[n-1].time)
 	}

@@ -179,7 +179,7 @@ var shrinkable = []part{
 func (p *Plan) removeNodes(from, to int) bool {
 	gone := func(place int) bool { return place >= from && place < to }
 	if to-from >= len(p.Nodes) || p.Founders <= max(0, min(to, p.Founders)-from) {
-		return false // somebody has to found the group
+		return false // at least one node has to found the group
 	}
 	place := func(i int) int {
 		if i >= to {
@@ -195,7 +195,7 @@ func (p *Plan) removeNodes(from, to int) bool {
 				if left := slices.DeleteFunc(slices.Clone(*ids), func(id order.NodeID) bool { return id == p.Nodes[i].ID }); len(left) > 0 || len(*ids) == 0 {
 					*ids = left
 				} else {
-					return false // nobody would mean everybody
+					return false // an empty list would mean all nodes
 				}
 			}
 		}

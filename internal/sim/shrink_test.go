@@ -104,7 +104,7 @@ func TestAShrunkPlanHasWhatTheFailureNeeds(t *testing.T) {
 	}
 }
 
-// A plan that fails in another way is not the one that is looked for.
+// A plan that fails in another way is not accepted.
 func TestShrinkingKeepsTheViolation(t *testing.T) {
 	p := Draw(3, Limits{Nodes: 5})
 	play := func(q *Plan) Result {

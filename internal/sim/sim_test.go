@@ -129,7 +129,7 @@ func crashOn(moves ...Move) func(*Plan, dice) {
 		for _, m := range moves {
 			p.Faults = append(p.Faults, Fault{Kind: Crash, At: 1 + d.upTo(p.Hop()), On: m, Nth: 1, InStep: 1 + d.IntN(24), Node: 1})
 		}
-		// Somebody has to fail for a leader to have anything to do.
+		// A process has to fail for a leader to have anything to do.
 		p.Faults = append([]Fault{{Kind: Crash, At: 1, Node: p.Founders - 1}}, p.Faults...)
 	}
 }

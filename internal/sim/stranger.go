@@ -11,10 +11,12 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// stranger is a process of another group that has the same cluster name, at the address of a node of this one: somebody wiped the node's
-// disk and founded the group anew, or configured two groups alike. It answers processes that join and processes that come back, as a member of a
-// group that works does, and says what it can to processes that come back: that its view is the newest, that the group works here, that a
-// restart is under way. It knows the identity of this group, and not its secret; what others said earlier it says again.
+// stranger is a process of another group that has the same cluster name, at the address of a node
+// of this one: an operator wiped the node's disk and founded the group anew, or configured two
+// groups alike. It answers processes that join and processes that come back, like a member of a
+// working group, and sends false messages to processes that come back: that its view is the newest,
+// that the group works here, that a restart is under way. It knows the identity of this group, but
+// not its secret; it also replays earlier messages of others.
 type stranger struct {
 	world *world
 	node  *node
@@ -126,7 +128,7 @@ func (s *stranger) hear(m restart.Message) {
 	s.post(m.From.ID, restart.Answer(cluster, s.self, s.view, m))
 }
 
-// speak says one thing to everybody that comes back.
+// speak sends one message to every process that comes back.
 func (s *stranger) speak() {
 	w := s.world
 	for _, n := range w.nodes {

@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// smallPlan is a run of three members with a persistent subgroup, in which everybody ends at once if it is dark.
+// smallPlan is a run of three members with a persistent subgroup, in which all members end at once
+// if it is dark.
 func smallPlan(seed uint64, dark bool) *Plan {
 	yes := true
 	p := Draw(seed, Limits{Nodes: 3, Messages: 12, Faults: &yes})
@@ -29,8 +30,9 @@ func smallPlan(seed uint64, dark bool) *Plan {
 	return p
 }
 
-// The power goes at each sync of a member's disk: before what is synced has arrived, in its middle, and when it has. Whatever was promised
-// holds, while the others go on, and when everybody has to come back.
+// The power goes at each sync of a member's disk: before what is synced has arrived, in its middle,
+// and when it has. All promises hold, while the others go on, and when all members have to come
+// back.
 func TestThePowerGoesAtEverySyncPoint(t *testing.T) {
 	points := 0
 	for _, dark := range []bool{false, true} {

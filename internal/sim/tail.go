@@ -43,7 +43,8 @@ func (p *process) awaits(id shardID) bool {
 	return p.world.after(id.decl) && p.keeper(id) != nil && !now.shard(p.world, id).sg.Provisioned() && !now.placed(p, id.decl)
 }
 
-// awaitsShard reports whether somebody waits at a process for a message of a shard that has no members.
+// awaitsShard reports whether a caller waits at a process for a message of a shard that has no
+// members.
 func (p *process) awaitsShard() bool {
 	for _, l := range p.ledgers {
 		for k := range l.futures {

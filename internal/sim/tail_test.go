@@ -18,6 +18,6 @@ func TestMembersThatMoveForgoTheTail(t *testing.T) {
 		t.Fatal(Report(c.Failed, Options{}, err))
 	}
 	if t.Logf("%d futures ended as their member left a shard", c.Probes[TailForgone]); c.Probes[TailForgone] == 0 {
-		t.Error("nobody left a shard before its application saw its messages")
+		t.Error("no member left a shard before its application saw its messages")
 	}
 }

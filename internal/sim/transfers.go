@@ -21,7 +21,7 @@ type transfers struct {
 	sender int // rank
 	config courier.GroupConfig
 	relay  *relay.Relay
-	procs  []*process // by place: the sender first, then the members behind it, then those before it
+	procs  []*process // by place: the sender first, then the members behind it, then the members before it
 	self   int        // place
 	ties   []tie      // by place
 	turn   *turn
@@ -60,7 +60,7 @@ type sending struct {
 	withdrawn  bool
 }
 
-// newTransfers makes a process's part, of which nobody knows yet.
+// newTransfers makes a process's part, which no other process knows yet.
 func newTransfers(b *bodies, sender int, c courier.GroupConfig) *transfers {
 	plan, sg := b.proc.world.plan, b.record.view.Subgroups[b.index]
 	t := &transfers{

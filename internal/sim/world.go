@@ -38,7 +38,8 @@ type Result struct {
 	extras     int // steps that are left out otherwise
 	Deliveries int
 	Views      int
-	// Slowest is the longest time from a commit to a delivery while nobody failed, and SlowestOfBound what part of Plan.Bound that is.
+	// Slowest is the longest time from a commit to a delivery while no process failed, and
+	// SlowestOfBound its share of Plan.Bound.
 	Slowest        time.Duration
 	SlowestOfBound float64
 }
@@ -63,7 +64,7 @@ type world struct {
 	keys       int  // that views were given
 	bulk       dice // of what moves large bodies
 	procedures []*procedure
-	memories   int               // of large messages, that somebody holds
+	memories   int               // of large messages, that processes hold
 	numbers    uint64            // of memories that were made
 	beside     dice              // of what applications do within a step
 	torn       dice              // of transfers that break off
@@ -85,7 +86,7 @@ type world struct {
 	lookAt    time.Duration // done looks then even if nothing happened; 0: it does not
 	quietFrom time.Duration // from then on only heartbeats may be sent; never: not yet
 	waiting   []*fault      // that come when a process makes a move
-	blamed    bool          // something was done to somebody
+	blamed    bool          // a fault has affected a process
 	onMove    func(*process, Move)
 	extra     bool // Options.extra
 
@@ -191,7 +192,7 @@ func (w *world) panicked(crash any) {
 	w.result.Err = fmt.Errorf("at %v: panic: %v\n%s", w.now, crash, debug.Stack())
 }
 
-// judge notes what a checker found, if anybody listens to it.
+// judge notes what a checker found, if that checker is enabled.
 func (w *world) judge(checker string, err error) {
 	if err != nil && (w.only == "" || w.only == checker) {
 		if w.result.Err == nil {

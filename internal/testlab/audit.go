@@ -31,7 +31,7 @@ type Acknowledged struct {
 	Version squall.Version
 	Life    int // of the process that sent it
 	Number  uint64
-	On      []squall.NodeID // whose disks must have it
+	On      []squall.NodeID // the nodes whose disks must have the message
 }
 
 // Findings are what an audit looked at.
@@ -39,7 +39,7 @@ type Findings struct {
 	Records      uint64 // of the log that came furthest
 	Acknowledged int
 	Behind       uint64 // records that some other log lacks
-	Own          uint64 // records at the ends of logs that the one that came furthest does not have
+	Own          uint64 // records at the ends of logs that the longest log does not have
 }
 
 func (f *Findings) add(g Findings) {
@@ -134,7 +134,7 @@ func (s *shelf) advance() error {
 	return nil
 }
 
-// compare goes through all logs at once, led by the one that came furthest.
+// compare goes through all logs at once, led by the longest one.
 func (a *Audit) compare(shelves []*shelf) (f Findings, err error) {
 	if err := advance(shelves); err != nil || len(shelves) == 0 {
 		return f, err
@@ -171,7 +171,7 @@ func advance(shelves []*shelf) error {
 	return nil
 }
 
-// together are the logs that have the record of the one that leads, and everything before it.
+// together returns the logs that have the record of the leading log, and everything before it.
 func together(lead *shelf, shelves []*shelf) (with []*shelf) {
 	for _, s := range shelves {
 		if s.more && !s.apart {
@@ -188,7 +188,7 @@ func same(a, b persist.Record) bool {
 	return a.Version == b.Version && a.Time == b.Time && a.Sender == b.Sender && a.Number == b.Number && string(a.Data) == string(b.Data)
 }
 
-// check looks whether a record is the one that was acknowledged, and on the disks where it has to
+// check verifies that a record is the acknowledged one, and that it is on the disks where it has to
 // be.
 func (k *Acknowledged) check(r persist.Record, with []*shelf) error {
 	if r.Version != k.Version {

@@ -59,7 +59,7 @@ func TestAnAuditFindsWhatIsWrong(t *testing.T) {
 		want string // empty: nothing is
 	}{
 		{"all is well", func(*world) {}, ""},
-		{"some lack an end that nobody was told is there", func(w *world) {
+		{"some lack an end that was not acknowledged", func(w *world) {
 			w.logs[0], w.logs[1], w.Acknowledged = w.logs[0][:8], w.logs[1][:9], w.Acknowledged[:8]
 		}, ""},
 		{"one has an end of its own, and the others went on without it", func(w *world) {

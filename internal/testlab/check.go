@@ -16,7 +16,7 @@ func Check(logs []*Log) error {
 	c := &checker{logs: logs, views: map[squall.ViewID]*seen{}}
 	for _, l := range logs {
 		for _, bad := range l.Bad {
-			c.fault("process %d delivered what nobody sent: %s", l.Life, bad)
+			c.fault("process %d delivered what no process sent: %s", l.Life, bad)
 		}
 		c.sequenceOfViews(l)
 	}
@@ -54,8 +54,8 @@ func subgroups(logs []*Log) int {
 	return len(logs[0].Subgroups)
 }
 
-// sequenceOfViews: everybody installs consecutive views, that they are members of, and the same
-// ones (G4, G5).
+// sequenceOfViews checks that all processes install consecutive views of which they are members,
+// and the same ones (G4, G5).
 func (c *checker) sequenceOfViews(l *Log) {
 	for i, v := range l.Views {
 		if i > 0 && v.ID != l.Views[i-1].ID+1 {
@@ -219,8 +219,8 @@ func (c *checker) fifo(sg int, id squall.ViewID, a *account, next map[int]uint64
 	}
 }
 
-// nothingLost: what a process was told is accepted was delivered, if it stayed; and nothing that
-// nobody sent (G3).
+// nothingLost checks that every message that a process was told is accepted was delivered, if the
+// process stayed, and that every delivered message was sent (G3).
 func (c *checker) nothingLost(sg int, delivered map[int]uint64) {
 	for _, l := range c.logs {
 		if l.End == nil {

@@ -25,7 +25,7 @@ type Options struct {
 	Network   *netlab.Lab                          // nil: all on this host; else node i is on host i - 1
 	RunLength int                                  // see Spec; 0: DefaultRunLength
 	Replay    string                               // flags that make the same run again
-	Disks     map[squall.NodeID]string             // directories of nodes with a durable load; those of others are made
+	Disks     map[squall.NodeID]string             // directories of nodes with a durable load; the directories of other nodes are made
 }
 
 // Defaults of Options. A heartbeat may come late on a machine that other work shares, so FailAfter
@@ -274,7 +274,7 @@ func (c *Cluster) Check() error {
 		}
 	}
 	if delivered == 0 {
-		return errors.New("nobody delivered anything")
+		return errors.New("no process delivered anything")
 	}
 	c.t.Logf("%d processes delivered %d messages", len(logs), delivered)
 	return Check(logs)

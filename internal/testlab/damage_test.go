@@ -148,8 +148,8 @@ func awaitDamaged(lab *Cluster, p *Process) (why string) {
 	return why
 }
 
-// Nobody else need have what the last member of a group acknowledged by itself: what is damaged of
-// that is lost, and nothing is lost unasked.
+// Records that the last member of a group acknowledged alone may be on its disk only: if they are
+// damaged they are lost, and nothing is dropped without an operator's command.
 func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	one := members[0] // with it, one of two is a quorum
@@ -167,8 +167,8 @@ func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 	}
 }
 
-// If no member has all of the log any more, nobody begins it anew: the group waits until somebody
-// says what is to be given up.
+// If no member has all of the log any more, no member begins it anew: the group waits until an
+// operator gives the lost records up.
 func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
 	lab, members := formDurable(t, squall.EngineBolt, Options{})
 	lab.CutPower(members)

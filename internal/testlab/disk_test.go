@@ -25,7 +25,8 @@ func formDurable(t *testing.T, engine squall.LogEngine, o Options) (*Cluster, []
 	return lab, members
 }
 
-// settleDurable has everybody stop, leave, and looks whether all disks have the same.
+// settleDurable makes all processes stop and leave, and checks that all disks have the same
+// records.
 func settleDurable(lab *Cluster) {
 	lab.t.Helper()
 	live := lab.Live()
@@ -161,7 +162,7 @@ func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
 
 func TestAReplacedDiskIsFilledFromTheOthers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
-		for _, node := range []squall.NodeID{1, 3} { // 1 is the one that founded the group
+		for _, node := range []squall.NodeID{1, 3} { // node 1 founded the group
 			for _, alone := range []bool{true, false} {
 				t.Run(fmt.Sprintf("node=%d/alone=%v", node, alone), func(t *testing.T) {
 					if node == 3 {

@@ -20,7 +20,7 @@
 // differs. The application of such a load keeps a digest, which must be that of the log whether it
 // was delivered or recovered.
 //
-// Hosts, if a run needs several, are those of package netlab.
+// Package netlab provides hosts, if a run needs several.
 //
 // The processes are this program once more: TestMain calls Main first.
 package testlab

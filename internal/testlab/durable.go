@@ -34,9 +34,9 @@ func (c *Cluster) Disk(id squall.NodeID) string {
 // durablePort is where nodes with disks listen, each at a loopback address of its own.
 const durablePort = 7654
 
-// address is where all processes of a node listen: processes that come back look for each other where
-// they were. A cluster has a network of its own among the loopback addresses, so that nobody else
-// has the port.
+// address is where all processes of a node listen: processes that come back look for each other
+// where they were. A cluster has a network of its own among the loopback addresses, so that no
+// other process has the port.
 func (c *Cluster) address(id squall.NodeID) string {
 	return fmt.Sprintf("127.%d.%d.%d:%d", 64+c.network>>8, c.network&0xff, id, durablePort)
 }
@@ -82,7 +82,7 @@ func (c *Cluster) Back(n int, nodes ...squall.NodeID) []*Process {
 	return started
 }
 
-// KillAll kills processes one after the other. Those that are left may notice, and go on in a view
+// KillAll kills processes one after the other. The remaining ones may notice, and go on in a view
 // without the others.
 func KillAll(of []*Process, pause func() time.Duration) {
 	for i, p := range of {
@@ -248,8 +248,8 @@ func (p *Process) incarnation() uint64 {
 	return p.view.Members[i].Incarnation
 }
 
-// disks are the nodes on whose disks must be what was acknowledged while a view was in force: of
-// its members, those whose disk was not harmed since.
+// disks returns the nodes whose disks must have the messages that were acknowledged while a view
+// was in force: the members of the view whose disk was not harmed since.
 func (p *Process) disks(whole func(Incarnation) bool) map[squall.ViewID][]squall.NodeID {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -145,7 +145,7 @@ func TestAJoinerThatOnlySaysThatItIsReadyIsSentAway(t *testing.T) {
 	lab := NewCluster(t, Options{})
 	members := lab.Form(3)
 	for _, ready := range []map[string]any{
-		{"verb": "ready", "view_id": 1}, // it greeted nobody
+		{"verb": "ready", "view_id": 1}, // it greeted no member
 		{"verb": "ready", "view_id": 1, "words": []map[string]any{{"id": 2, "word": "made up"}, {"id": 3, "word": "made up"}}},
 	} {
 		s := strangerAt(t, lab, members[0], 9)

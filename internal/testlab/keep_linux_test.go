@@ -163,7 +163,7 @@ func (r *trial) random(k *keeperProcess) error {
 	return r.task(k, task, to)
 }
 
-// sizes are those of some records.
+// sizes draws the sizes of some records.
 func (r *trial) sizes() (sizes []int) {
 	for range 1 + r.dice.IntN(8) {
 		most := 300

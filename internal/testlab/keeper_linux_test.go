@@ -22,8 +22,8 @@ import (
 // have one on it.
 const keeperVariable = "SQUALL_TESTLAB_KEEPER"
 
-// keeperTask is what a keeper is told. Numbers are those of records, whose versions are 1:1, 1:2
-// and so on.
+// keeperTask is what a keeper is told. Numbers are the numbers of records, whose versions are 1:1,
+// 1:2 and so on.
 type keeperTask struct {
 	Do     string
 	Dir    string

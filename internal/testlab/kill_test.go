@@ -41,7 +41,8 @@ func TestAMemberIsKilledBetweenSmallAndLargeMessages(t *testing.T) {
 	lab.Finish()
 }
 
-// The member that dies, sender, relay or receiver, is in the middle of large messages of everybody.
+// The member that dies, sender, relay or receiver, is in the middle of large messages of all
+// members.
 func TestAMemberIsKilledAmongBulkMessages(t *testing.T) {
 	for _, f := range fabrics {
 		for victim := range 3 {

@@ -128,7 +128,7 @@ func (l *load) sendBulk(ctx context.Context) error {
 	return err
 }
 
-// sendDurable sends a message, and has it told when that is on every disk.
+// sendDurable sends a message, and lets acks report when it is on every disk.
 func (l *load) sendDurable(ctx context.Context) error {
 	data := make([]byte, l.bytes)
 	fill(data, l.process.spec.Life, l.accepted.Load())

@@ -12,9 +12,9 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// A log is a sequence of frames {kind, length, payload}. Those of runs are binary, the others JSON.
-// What is written is in the file when the upcall returns, so that a killed process leaves all but
-// its last run.
+// A log is a sequence of frames {kind, length, payload}. Frames of runs are binary, the others
+// JSON. What is written is in the file when the upcall returns, so that a killed process leaves all
+// but its last run.
 const (
 	frameHeader = 'H'
 	frameView   = 'V'

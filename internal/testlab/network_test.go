@@ -101,8 +101,7 @@ func TestWhoSpeaksAndIsNotHeardIsRemoved(t *testing.T) {
 	lab.Finish()
 }
 
-// One direction between two members is cut, and everybody hears the third. One of the two has to
-// go.
+// One direction between two members is cut, and both hear the third. One of the two has to go.
 func TestACutInOneDirectionBetweenTwoMembersCostsOneOfThem(t *testing.T) {
 	takesTime(t)
 	t.Parallel()

@@ -204,7 +204,7 @@ func (p *Process) ask(r request) (Answer, error) {
 // Send has the process begin to send.
 func (p *Process) Send() error { return p.do(request{Do: doSend}) }
 
-// Hold has it stop, and waits until all that it sent is delivered.
+// Hold stops the sending of the process, and waits until all that it sent is delivered.
 func (p *Process) Hold() error { return p.do(request{Do: doHold}) }
 
 // Mark begins a measurement of gaps.

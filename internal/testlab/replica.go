@@ -29,7 +29,7 @@ type history struct {
 
 func newHistory() history { return history{Lives: map[int]uint64{}} }
 
-// take adds a message. Those of a process come in the order of their numbers, without a gap.
+// take adds a message. Messages of a process come in the order of their numbers, without a gap.
 func (h *history) take(v squall.Version, sender squall.NodeID, data []byte) {
 	fault := func(format string, args ...any) {
 		if h.Fault == "" {

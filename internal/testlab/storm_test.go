@@ -26,7 +26,7 @@ const (
 type storm struct {
 	lab     *Cluster
 	dice    *rand.Rand
-	witness squall.NodeID // is left alone; 0: nobody is
+	witness squall.NodeID // is left alone; 0: none
 	gone    []squall.NodeID
 	last    squall.NodeID // the highest id so far
 }

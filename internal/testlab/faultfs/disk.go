@@ -24,7 +24,7 @@ type Disk struct {
 	struck  int // operations that a fault happened to
 }
 
-// rootNode is the number of the root, as FUSE has it.
+// rootNode is FUSE's number of the root.
 const rootNode = 1
 
 // node is a file or a directory.
@@ -75,7 +75,7 @@ func (d *Disk) Steps() int {
 	return int(d.steps)
 }
 
-// Syncs counts the syncs, those that failed included.
+// Syncs counts the syncs, including failed ones.
 func (d *Disk) Syncs() map[Synced]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,9 +239,9 @@ func (n *node) arrive(upTo uint64) {
 	}
 }
 
-// Settle is what becomes of a disk without power: the platter has what was synced, and of the rest
-// what fate says. Then the disk has power again, this time its own, and no faults. No process must
-// have it mounted.
+// Settle brings a disk without power to its next state: the platter has what was synced, and the
+// part of the rest that fate chooses. Then the disk has power of its own again, and no faults. The
+// disk must not be mounted.
 func (d *Disk) Settle(fate Fate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -186,7 +186,7 @@ func TestWritesArriveBySectors(t *testing.T) {
 	}
 }
 
-// Operations on names come with those that they need, and otherwise in any combination.
+// Operations on names come with the operations that they need, and otherwise in any combination.
 func TestNamesArriveWithWhatTheyFollow(t *testing.T) {
 	found := map[string]bool{}
 	for seed := range uint64(300) {

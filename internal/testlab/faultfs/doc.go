@@ -22,8 +22,8 @@
 // arrives; all of it; a prefix of the writes, the last one torn at a sector of 512 or of 4096
 // bytes; or any of the sectors, each in any version that it had, with any size that the file had.
 // The fate of the operations on names is drawn, too: none arrives; all; a prefix; or any subset
-// that has, with each operation, those that it depends on. An operation depends on earlier ones on
-// the same name, and the removal of a directory on the removal of what was in it.
+// that has, with each operation, the operations that it depends on. An operation depends on earlier
+// ones on the same name, and the removal of a directory on the removal of what was in it.
 //
 // When a sync fails, the writes that it covers get their fate at once, and no later sync writes
 // them: the kernel takes the pages for clean.

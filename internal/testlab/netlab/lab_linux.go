@@ -72,8 +72,9 @@ func (l *Lab) makeNamespaces() (err error) {
 	return nil
 }
 
-// makeBridge makes the bridge and the links, whose other ends are the hosts'. The bridge knows where everybody is and learns nothing: what is
-// for nobody is dropped, and takes no part of anybody's link.
+// makeBridge makes the bridge and the links, whose other ends are the hosts'. The bridge knows the
+// place of every host and learns nothing: packets for unknown addresses are dropped, and take no
+// part of any host's link.
 func (l *Lab) makeBridge() error {
 	var links, places []string
 	var ends []*os.File
@@ -111,8 +112,9 @@ func (l *Lab) raiseHosts() error {
 	return nil
 }
 
-// tuneTCP makes runs alike: no connection inherits what an earlier one found out, and all of them use the same congestion
-// control, whatever this machine's is. It is the one that every kernel allows and that fills a queue of this kind.
+// tuneTCP makes runs alike: no connection inherits what an earlier one found out, and all of them
+// use the same congestion control, whatever this machine's is. Every kernel allows it, and it fills
+// a queue of this kind.
 func tuneTCP() error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("1"), 0o644); err != nil {
 		return err

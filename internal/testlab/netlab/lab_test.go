@@ -175,7 +175,7 @@ func TestACutIsOneWayUntilItHeals(t *testing.T) {
 	if err := l.Cut(l.Hosts[0], l.Hosts[1]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := there.Write([]byte("still")); err != nil { // nobody is told
+	if _, err := there.Write([]byte("still")); err != nil { // no process is told
 		t.Fatal(err)
 	}
 	here.SetDeadline(time.Now().Add(patience))
@@ -211,7 +211,7 @@ func TestACommandRunsOnItsHost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Hosts[0].Run(ctx, "ip", "monitor"); err == nil {
-		t.Error("a command ran for somebody who had left")
+		t.Error("a command ran for a process that had left")
 	}
 }
 
