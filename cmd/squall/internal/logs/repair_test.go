@@ -218,7 +218,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, err := execute(t, "repair", "--yes", dir)
-			if err == nil || !strings.Contains(out, "put them back, or lose what was in them with --give-up") {
+			if err == nil || !strings.Contains(out, "put them back, or lose their records with --give-up") {
 				t.Errorf("%v\n%s", err, out)
 			}
 			withOthers(t, dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
-var short = spec{Fabric: "shm", SizeBytes: 100, Readers: 1, Level: atomic, Warmup: time.Millisecond, Duration: 50 * time.Millisecond}
+var short = spec{Fabric: "shm", SizeBytes: 100, Readers: 1, Level: atomic, Warmup: time.Millisecond, Duration: 400 * time.Millisecond}
 
 func TestLoadsAreMeasured(t *testing.T) {
 	for _, s := range []spec{

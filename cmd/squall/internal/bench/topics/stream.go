@@ -151,6 +151,9 @@ func (t *trips) open(ctx context.Context) (err error) {
 
 // hear answers a ping or a pong: there is one of them under way.
 func (t *trips) hear(v *dds.Sample[[]byte], err error) {
+	if err == nil && !v.Info.Valid { // the other process has closed its writer
+		return
+	}
 	t.heard.Add(1)
 	if t.Node == 1 {
 		_ = t.histogram.RecordValue(int64(time.Since(t.sent)) / 2) // longer ones are not recorded
