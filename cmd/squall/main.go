@@ -25,7 +25,6 @@ import (
 	benchripc "github.com/squall-go/squall/cmd/squall/internal/bench/ripc"
 	benchtopics "github.com/squall-go/squall/cmd/squall/internal/bench/topics"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
-	"github.com/squall-go/squall/cmd/squall/internal/dds"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
 	"github.com/squall-go/squall/cmd/squall/internal/objects"
@@ -46,7 +45,6 @@ func commands() []*cobra.Command {
 		objects.NewCallCommand(),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
-		dds.NewCommand(),
 		demo.NewCommand(),
 		logs.NewCommand(),
 		objects.NewListCommand(),

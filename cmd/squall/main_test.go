@@ -19,6 +19,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
 )
 
@@ -306,4 +308,22 @@ func TestTheVersionIsTheSameEitherWay(t *testing.T) {
 	if long != short || !strings.HasPrefix(long, "squall ") {
 		t.Fatalf("%q, %q", long, short)
 	}
+}
+
+// Of two commands with one name, the second one cannot be called.
+func TestEachCommandHasANameOfItsOwn(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(parent *cobra.Command) {
+		seen := map[string]bool{}
+		for _, c := range parent.Commands() {
+			for _, name := range append(c.Aliases, c.Name()) {
+				if seen[name] {
+					t.Errorf("%q has two commands %q", parent.CommandPath(), name)
+				}
+				seen[name] = true
+			}
+			walk(c)
+		}
+	}
+	walk(newRoot())
 }

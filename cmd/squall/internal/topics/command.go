@@ -21,19 +21,20 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dds",
-		Short: "List topics, read and write samples, and explain why endpoints do not match",
-		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With --connect it is a
-client outside of the group, of members that serve clients (--serve). The space must be
-the only subgroup of the group, and be declared with its name and nothing else.`,
+		Short: "List topics, read and write samples, explain why endpoints do not match, and reach other DDS programs",
+		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With
+--connect it is a client outside of the group, of members that serve clients (--serve). The space must be the only subgroup of
+the group, and be declared with its name and nothing else. A gateway has the group and the space in its file.`,
 		Example: `  squall dds sub greetings --listen 127.0.0.1:7001              # founds a group, in one terminal
   squall dds pub greetings "hello" --join 127.0.0.1:7001        # in another one
   squall dds ls --join 127.0.0.1:7001
   squall dds sub greetings --listen 127.0.0.1:7001 --serve 127.0.0.1:8001
   squall dds pub greetings "hello" --connect 127.0.0.1:8001     # without being a member
-  squall dds explain greetings --join 127.0.0.1:7001`,
+  squall dds explain greetings --join 127.0.0.1:7001
+  squall dds gateway gateway.json                               # programs of other implementations of DDS take part`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand())
+	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newGatewayCommand())
 	return cmd
 }
 

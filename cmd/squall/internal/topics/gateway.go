@@ -1,5 +1,4 @@
-// Package dds has the commands of "squall dds", about topics in the words of DDS.
-package dds
+package topics
 
 import (
 	"bytes"
@@ -19,18 +18,6 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 )
-
-// NewCommand returns the command "dds".
-func NewCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "dds",
-		Short:   "Topics in the words of DDS",
-		Example: `  squall dds gateway gateway.json   # programs of other implementations of DDS write into topics and read from them`,
-		Args:    cobra.NoArgs,
-	}
-	cmd.AddCommand(newGatewayCommand())
-	return cmd
-}
 
 // file is the configuration of a gateway as JSON.
 type file struct {

@@ -1,4 +1,4 @@
-package dds
+package topics
 
 import (
 	"bytes"
