@@ -109,6 +109,9 @@ func newExplainCommand() *cobra.Command {
 				if o.json {
 					return show.JSON(cmd.OutOrStdout(), all)
 				}
+				if len(all) == 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "topic %q has no pair of a writer and a reader\n", args[0])
+				}
 				for _, x := range all {
 					matches := "match"
 					if !x.Match {
