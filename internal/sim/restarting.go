@@ -140,7 +140,11 @@ func (w *world) voted(s restart.State) {
 
 func (p *process) restartEvent(ev restart.Event) {
 	w := p.world
-	w.stir()
+	if _, waits := ev.(restart.Waiting); waits {
+		w.stirred = true // it is no progress: processes whose last holder of a log is gone say it again in every round
+	} else {
+		w.stir()
+	}
 	w.event(restarts, p.node.place)
 	if w.trace.out != nil {
 		p.print("%v", ev)
