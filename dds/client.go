@@ -25,7 +25,7 @@ const (
 // ClientConfig says how a process outside of the group reaches its members.
 type ClientConfig struct {
 	Cluster string // the name of the group
-	// Addresses are those of relays (Relay.Addr): the client uses one, and another one when that fails.
+	// Addresses are the addresses of relays (Relay.Addr). The client uses one relay, and another when that relay fails.
 	Addresses []string
 	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint finds them.
 	Services []ripc.ID

@@ -38,7 +38,7 @@ type RelayConfig struct {
 	// Grace is how long the writers and readers of a client are kept open that is gone without having said so: it may be on its way to another relay. 0 is
 	// DefaultClientGrace.
 	Grace time.Duration
-	// Logger is told of clients; nil is none.
+	// Logger records how connections of clients end. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
 

@@ -405,7 +405,7 @@ func (o *object) settle(from *stay) {
 	o.settled(all)
 }
 
-// settled ends those of some commands that have not ended.
+// settled ends the calls of a list of commands that have not ended yet.
 func (o *object) settled(all map[uint64]bool) {
 	err := fmt.Errorf("replicated: object %q: %w: %w", o.sg.Name, ErrOutcomeUnknown, squall.ErrLeftShard)
 	o.calls.lose(err, func(number uint64, _ pending) bool { return all[number] })

@@ -62,7 +62,7 @@ func (g *Gateway) fits(b *inbound, bytes int) bool {
 	return g.held.samples < allSamples && g.held.bytes+bytes <= allBytes
 }
 
-// add adds a sample to those of a writer. The lock is held.
+// add appends a sample to the samples of a writer that wait. The lock is held.
 func (g *Gateway) add(b *inbound, a arrival) {
 	b.waiting = append(b.waiting, a)
 	b.bytes += a.bytes()

@@ -66,7 +66,7 @@ func TestASilentWriterLosesItsInstances(t *testing.T) {
 		t.Fatalf("told: %q", got)
 	}
 	w.write(weak, "k", "2")
-	// A joiner knows who is silent.
+	// The state that a joiner restores says which writers have lost their liveliness.
 	state, err := w.members[1].Snapshot()()
 	w.must(err)
 	joined := &Space{}

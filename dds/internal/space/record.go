@@ -160,7 +160,7 @@ func AppendClose(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordClose, now, id)
 }
 
-// AppendGone appends a record that closes a writer or a reader of a client that the sender has lost: its instances end like those of a process that fails.
+// AppendGone appends a record that closes a writer or a reader of a client that the sender has lost: its instances end as the instances of a failed process do.
 func AppendGone(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordGone, now, id)
 }

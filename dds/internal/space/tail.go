@@ -252,7 +252,9 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	}
 }
 
-// history appends the samples that the topic has kept behind a position, and returns how many there are, with those that are not for the reader.
+// history appends to the reader's backlog the samples and disposals in the history of the topic whose
+// positions are greater than after, if they match the reader and have not expired. It returns the
+// number of samples, including samples of writers that do not match, and samples that the filter drops.
 func (r *Followed) history(s *Space, after uint64) (samples uint64) {
 	type old struct {
 		in *instance

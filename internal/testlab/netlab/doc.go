@@ -11,5 +11,6 @@
 // lost, as it would be in a switch. TCP gets 95.6 % of the rate; the rest is headers. There is no delay but that of the queues.
 //
 // A cut is an entry in the neighbour table that sends packets for another host to an unused
-// address, where the bridge drops them. So it can be one-way, and no process is told of it.
+// address, where the bridge drops them. So a cut can affect one direction only, and the sockets at both
+// ends report no error.
 package netlab

@@ -53,7 +53,7 @@ const (
 	isGone    stage = "has ended"
 )
 
-// who names the process in messages.
+// who returns the name under which error messages and progress reports mention the process.
 func (p *process) who() string { return fmt.Sprintf("node %d (process %d)", p.id, p.number) }
 
 // answers reports whether it will do what it is told.

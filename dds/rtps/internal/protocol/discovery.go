@@ -54,7 +54,7 @@ func (p *Participant) offset(o *peer) int64 {
 	return int64(binary.LittleEndian.Uint64(h.Sum(nil))>>48) + guesses
 }
 
-// evict forgets the oldest peer of those that have proved nothing, and reports whether there was one.
+// evict removes the oldest peer whose address is not verified (RT5), and reports whether there was such a peer.
 func (p *Participant) evict() bool {
 	for _, o := range p.peers {
 		if !o.proved {
@@ -70,7 +70,7 @@ func (p *Participant) introduce(o *peer) {
 	p.put(o, o.meta.to, p.announcementOf())
 }
 
-// put sends a message to a peer, within the bound of one that has proved nothing (RT5).
+// put sends a message to a peer. A peer whose address is not verified gets no more than the bound of RT5.
 func (p *Participant) put(o *peer, to wire.Locator, message []byte) {
 	if !o.proved {
 		if len(message) > o.budget {

@@ -62,7 +62,7 @@ func TestAnAddressThatDoesNotAnswerIsSentLittle(t *testing.T) {
 	}
 }
 
-// An answer to numbers of discovery that another peer saw, or that nobody saw, proves nothing.
+// An acknowledgement with discovery numbers that were sent to another peer, or to no peer, does not verify an address.
 func TestAPeerProvesThatItReceives(t *testing.T) {
 	w := newWorld(t, rand.Uint64(), 0)
 	h, o := w.host(1, func(c *Config) { c.Secret = [32]byte{1} }), w.host(2, nil)
