@@ -90,19 +90,21 @@ func measure(t *testing.T, from, to *Host, link Rate) float64 {
 	return measured / took.Seconds() / (link.BytesPerSecond() * Goodput)
 }
 
-// about fails the test unless a link carries its rate, within 15 %. A reader that the machine lets wait finds more than that behind it: a link of
-// another rate is off each time, so one good measurement of some is enough.
+// about fails the test unless a link carries its rate. A machine that is busy delays the sender, so that bytes come at less
+// than the rate, or the reader, so that it finds more than that. A link of another rate is off each time, so one good
+// measurement within the patience is enough.
 func about(t *testing.T, what string, from, to *Host, link Rate) {
 	t.Helper()
-	const tries = 5
-	for range tries {
+	const patience = 30 * time.Second
+	var shares []float64
+	for start := time.Now(); time.Since(start) < patience; {
 		share := measure(t, from, to, link)
-		t.Logf("%s: %.3f of the rate", what, share)
-		if share >= 0.85 && share <= 1.15 {
+		if shares = append(shares, share); share >= 0.8 && share <= 1.15 {
+			t.Logf("%s: %.3f of the rate", what, share)
 			return
 		}
 	}
-	t.Errorf("%s: another rate in each of %d measurements", what, tries)
+	t.Errorf("%s: another rate in each of %d measurements: %.3f", what, len(shares), shares)
 }
 
 func TestALinkCarriesItsRateEachWay(t *testing.T) {
