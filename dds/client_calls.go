@@ -98,7 +98,7 @@ func (c *client) opened(u *used, a *remote.Answer) (err error) {
 	p := c.p
 	p.mu.Lock()
 	if u.info.Reader {
-		u.reached = &space.Resume{Born: c.born(), Position: a.Position, Count: a.Count}
+		u.reached = &space.Resume{Born: c.born(), Reached: a.Reached}
 		var data []byte
 		if data, err = space.AppendOpen(nil, now(), u.info); err == nil {
 			err = p.space.Apply(space.Record{Sender: u.id.Node, Data: data})

@@ -186,7 +186,7 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	case err != nil:
 		c.p.space.Detach(u.id)
 	case u.reached.Born != born: // the reader begins anew
-		u.reached = &space.Resume{Born: born, Position: a.Position, Count: a.Count}
+		u.reached = &space.Resume{Born: born, Reached: a.Reached}
 	}
 }
 
@@ -405,7 +405,7 @@ func (c *client) feed(b *remote.Batch) error {
 	}
 	for _, r := range b.Reached {
 		if u := c.byNumber[r.Number]; u != nil && u.reached != nil {
-			u.reached.Position, u.reached.Count = r.Position, r.Count
+			u.reached.Reached = r.Reached
 		}
 	}
 	p.space.Advance(b.Position)

@@ -383,7 +383,7 @@ func (a *attendance) serve(q *remote.Request) error {
 		opened.acked = answer.Acknowledged
 		if opened.reader != nil {
 			opened.reader.Held = false
-			answer.Position, answer.Count = opened.reader.At()
+			answer.Reached = opened.reader.At()
 		}
 	}
 	if err := a.say(remote.KindAnswer, answer); err != nil || opened == nil {
@@ -528,8 +528,7 @@ func (a *attendance) pump() error {
 		batch.Position, batch.Reached = p.space.Position(), batch.Reached[:0]
 		for _, r := range a.follower.Readers() {
 			if r.Open() && !r.Held {
-				position, count := r.At()
-				batch.Reached = append(batch.Reached, remote.Reached{Number: r.Number, Position: position, Count: count})
+				batch.Reached = append(batch.Reached, remote.Reached{Number: r.Number, Reached: r.At()})
 			}
 		}
 		p.mu.Unlock()

@@ -117,8 +117,7 @@ type Answer struct {
 	ID           space.ID             `cbor:"4,keyasint"`           // of the endpoint that was opened
 	Last         uint64               `cbor:"5,keyasint"`           // number of the last sample of a writer that the order has
 	Acknowledged uint64               `cbor:"10,keyasint"`          // number of the last one that is where it is to be
-	Position     uint64               `cbor:"8,keyasint"`           // how far a reader has come that was opened
-	Count        uint64               `cbor:"9,keyasint"`           // … in samples
+	Reached      space.Reached        `cbor:"8,keyasint"`           // how far a reader has come that was opened
 	Topics       []space.TopicInfo    `cbor:"6,keyasint,omitempty"`
 	Endpoints    []space.EndpointInfo `cbor:"7,keyasint,omitempty"`
 }
@@ -255,8 +254,8 @@ func ParseAck(b []byte) (writer uint32, last uint64, err error) {
 
 // Reached is how far a reader of the client has come with a batch.
 type Reached struct {
-	Number          uint32
-	Position, Count uint64
+	Number uint32
+	space.Reached
 }
 
 // Batch is what the readers of a client are told.
@@ -268,7 +267,7 @@ type Batch struct {
 
 // Sizes of the parts of a batch.
 const (
-	reachedBytes = 4 + 8 + 8
+	reachedBytes = 4 + 8 + 8 + 1
 	fedBytes     = 4 + 1 + 1 + 8 + 8 + 8 + 4 + 8 + 8 + 8 + 4 + 4
 	originBytes  = 16 + 1
 )
@@ -282,6 +281,11 @@ func AppendBatch(dst []byte, t *Batch) []byte {
 			b = binary.LittleEndian.AppendUint32(b, r.Number)
 			b = binary.LittleEndian.AppendUint64(b, r.Position)
 			b = binary.LittleEndian.AppendUint64(b, r.Count)
+			unlisted := byte(0)
+			if r.Unlisted {
+				unlisted = 1
+			}
+			b = append(b, unlisted)
 		}
 		for i := range t.Fed {
 			b = appendFed(b, &t.Fed[i])
@@ -327,7 +331,11 @@ func ParseBatch(b []byte, t *Batch) error {
 	}
 	t.Reached = slices.Grow(t.Reached[:0], int(n))
 	for range n {
-		t.Reached = append(t.Reached, Reached{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:])})
+		if b[20] > 1 {
+			return bad
+		}
+		at := space.Reached{Position: binary.LittleEndian.Uint64(b[4:]), Count: binary.LittleEndian.Uint64(b[12:]), Unlisted: b[20] == 1}
+		t.Reached = append(t.Reached, Reached{binary.LittleEndian.Uint32(b), at})
 		b = b[reachedBytes:]
 	}
 	t.Fed = t.Fed[:0]

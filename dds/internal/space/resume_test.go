@@ -52,7 +52,7 @@ func TestAReaderThatIsAheadOfItsSpaceGoesOn(t *testing.T) {
 	by := w.writer(1, 1, "t", qos.Set{})
 	w.write(by, "a", "1")
 	s := w.members[0]
-	f, all := w.follow(2, &Resume{Born: s.Born(), Position: s.Position() + 100, Count: 50}, qos.Set{})
+	f, all := w.follow(2, &Resume{Born: s.Born(), Reached: Reached{Position: s.Position() + 100, Count: 50}}, qos.Set{})
 	if len(all) == 0 || all[0].Kind != FedLost {
 		t.Errorf("told %+v", all)
 	}
@@ -77,7 +77,7 @@ func TestAReaderOfATopicThatWasDeclaredAgainBeginsAnew(t *testing.T) {
 				w.write(by, "old", "0")
 			}
 			s := w.members[0]
-			at := &Resume{Born: s.Born(), Position: s.Position(), Count: 5}
+			at := &Resume{Born: s.Born(), Reached: Reached{Position: s.Position(), Count: 5}}
 			w.close(by)
 			data, err := AppendForget(nil, w.now, "t")
 			w.must(w.apply(1, data, err))

@@ -159,11 +159,17 @@ type Fed struct {
 	Data     []byte
 }
 
-// Resume is how far a reader has come.
-type Resume struct {
-	Born     int64  // of the space
+// Reached is how far a reader has come.
+type Reached struct {
 	Position uint64 // everything up to it was told
-	Count    uint64 // samples of the topic up to there; less those of the history that were not told yet
+	Count    uint64 // samples of the topic up to there, less the samples of the history that were not told yet
+	Unlisted bool   // after a loss, the list of instances that have writers was not told to its end
+}
+
+// Resume is where a reader goes on.
+type Resume struct {
+	Born int64 // of the space
+	Reached
 }
 
 // history reports whether it is of the history, and not of the states of instances now.
@@ -189,6 +195,7 @@ type Followed struct {
 	count    uint64            // samples of the topic up to there
 	backlog  []Fed             // what comes before the tail
 	told     uint64            // position up to which the backlog was told
+	unlisted bool              // as in Reached
 	matches  map[*qos.Set]bool // by what writers offer
 	changes  uint64            // of the reader's own policies, that matches knows
 }
@@ -229,14 +236,15 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 		return
 	}
 	if at != nil && at.Born == s.born && at.Position >= e.topic.declared {
-		r.position, r.count, r.next = at.Position, at.Count, s.tail.after(at.Position)
+		r.position, r.count, r.unlisted, r.next = at.Position, at.Count, at.Unlisted, s.tail.after(at.Position)
 		if r.catchUp(s); len(r.backlog) == 0 { // what an interrupted history had not told yet is told step by step
 			r.count = s.tail.countAt(r.next, e.topic)
 		}
 		return
 	}
 	r.next, r.position, r.count = r.since, s.position, e.topic.count
-	if r.resume != nil { // of another space or topic with this name: nothing of it is there any more
+	r.told = e.topic.declared // a position before this one belongs to another topic of the same name
+	if r.resume != nil {      // of another space or topic with this name: nothing of it is there any more
 		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: s.position})
 	}
 	if e.QoS.Durability > qos.Volatile {
@@ -292,6 +300,7 @@ func (r *Followed) history(s *Space, after uint64) (samples uint64) {
 
 // instances appends which instances have writers, for a reader that has missed changes.
 func (r *Followed) instances(s *Space) {
+	r.unlisted = true
 	for _, in := range r.e.topic.order {
 		if in.disposed {
 			r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedDispose, Position: s.position, Source: s.now, Expires: math.MaxInt64, Key: in.key})
@@ -350,20 +359,20 @@ func (r *Followed) matched(offered *qos.Set) bool {
 const maxMatches = 1 << 12
 
 // At is how far a reader has come once everything was told that Collect has returned.
-func (r *Followed) At() (position, count uint64) {
+func (r *Followed) At() Reached {
+	at := Reached{r.position, r.count, r.unlisted}
 	if len(r.backlog) > 0 {
-		count := r.count
-		for i := range r.backlog {
-			switch b := &r.backlog[i]; b.Kind {
-			case FedSample:
-				count--
-			case FedLost:
-				count -= b.Count
-			}
-		}
-		return r.told, count
+		at.Position = r.told
 	}
-	return r.position, r.count
+	for i := range r.backlog {
+		switch b := &r.backlog[i]; b.Kind {
+		case FedSample:
+			at.Count--
+		case FedLost:
+			at.Count -= b.Count
+		}
+	}
+	return at
 }
 
 // Open reports whether the reader was opened and not closed.
@@ -415,6 +424,10 @@ func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
 			last = s.position
 		}
 		r.position = max(r.position, last)
+		if r.unlisted && next == end { // the list was interrupted, and is told again as of now
+			r.told, more = r.position, true
+			r.instances(s)
+		}
 	}
 	return out, more
 }
@@ -432,6 +445,9 @@ func (r *Followed) tellHistory(out []Fed, bytes int) ([]Fed, int) {
 		out = append(out, *b)
 		if b.history() || b.Kind == FedAbsent { // an interrupted list of instances begins anew
 			r.told = max(r.told, b.Position)
+		}
+		if b.Kind == FedAbsent {
+			r.unlisted = false
 		}
 	}
 	clear(r.backlog[:n])

@@ -44,7 +44,7 @@ func newOutside(w *world, at int, topic qos.Set, set qos.Set) *outside {
 	apply(0, data, err)
 	o.open(at, nil)
 	o.reached.Born = w.members[at].Born()
-	o.reached.Position, o.reached.Count = o.reader.At()
+	o.reached.Reached = o.reader.At()
 	return o
 }
 
@@ -80,7 +80,7 @@ func (o *outside) take(bytes int, arrives bool) (more bool) {
 	for i := range all {
 		o.s.Feed(o.w.now, o.id, &all[i])
 	}
-	o.reached.Position, o.reached.Count = o.reader.At()
+	o.reached.Reached = o.reader.At()
 	return more
 }
 
@@ -101,8 +101,10 @@ func show(c *Cache, opened uint64) (all []string) {
 func TestAClientsReaderHasWhatAMembersHas(t *testing.T) {
 	losses := uint64(0)
 	for lap := range 60 {
-		seed := rand.Uint64()
-		small := lap%2 == 1
+		seed, small := rand.Uint64(), lap%2 == 1
+		if lap < len(found) {
+			seed, small = found[lap], true
+		}
 		t.Run(fmt.Sprintf("lap=%d", lap), func(t *testing.T) {
 			t.Logf("seed %#x", seed)
 			losses += followAlong(t, rand.New(rand.NewPCG(seed, 0)), small)
@@ -112,6 +114,10 @@ func TestAClientsReaderHasWhatAMembersHas(t *testing.T) {
 		t.Error("no small tail lost anything: the laps show nothing")
 	}
 }
+
+// found are the seeds of laps that failed once: a client that was interrupted before it had anything was not told how many samples were lost, and one that was
+// interrupted within the list of instances was not told the end of the list.
+var found = []uint64{0x10a983c62f1e98d4, 0xb92769e4039c51f8}
 
 func followAlong(t *testing.T, rng *rand.Rand, small bool) (lost uint64) {
 	w := newWorld(t, 2)
@@ -256,8 +262,8 @@ func TestAFilterIsEvaluatedAtTheMember(t *testing.T) {
 	if len(all) != 2 || more || all[0].Key != "a" || all[1].Key != "b" {
 		t.Errorf("the wire has %+v", all)
 	}
-	if at, count := r.At(); at != w.members[0].Position() || count != 4 {
-		t.Errorf("the reader is at %d, behind %d samples", at, count)
+	if at := r.At(); at.Position != w.members[0].Position() || at.Count != 4 {
+		t.Errorf("the reader has reached %+v", at)
 	}
 }
 
