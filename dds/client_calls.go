@@ -98,7 +98,7 @@ func (c *client) opened(u *used, a *remote.Answer) (err error) {
 	p := c.p
 	p.mu.Lock()
 	if u.info.Reader {
-		u.reached = &space.Resume{Born: c.born(), Reached: a.Reached}
+		u.reached = &a.Resume
 		var data []byte
 		if data, err = space.AppendOpen(nil, now(), u.info); err == nil {
 			err = p.space.Apply(space.Record{Sender: u.id.Node, Data: data})
@@ -111,12 +111,6 @@ func (c *client) opened(u *used, a *remote.Answer) (err error) {
 	u.there, u.open = a.ID, true
 	c.all = append(c.all, u)
 	return err
-}
-
-func (c *client) born() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.welcome.Born
 }
 
 // find finds an endpoint. The lock is held.

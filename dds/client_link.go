@@ -182,11 +182,11 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	}
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
-	switch born := c.born(); {
+	switch {
 	case err != nil:
 		c.p.space.Detach(u.id)
-	case u.reached.Born != born: // the reader begins anew
-		u.reached = &space.Resume{Born: born, Reached: a.Reached}
+	case u.reached.Born != a.Resume.Born: // the reader begins anew
+		u.reached = &a.Resume
 	}
 }
 

@@ -270,7 +270,7 @@ func (a *attendance) welcome(in *frames) error {
 		answer.Refused = fmt.Sprintf("the relay is of space %q of cluster %q", p.sub.Name(), a.r.cluster)
 	}
 	p.mu.Lock()
-	answer.Born, answer.Position = p.space.Born(), p.space.Position()
+	answer.Position = p.space.Position()
 	p.mu.Unlock()
 	frame, err := remote.AppendValue(nil, remote.KindWelcome, answer)
 	if err == nil {
@@ -383,7 +383,7 @@ func (a *attendance) serve(q *remote.Request) error {
 		opened.acked = answer.Acknowledged
 		if opened.reader != nil {
 			opened.reader.Held = false
-			answer.Reached = opened.reader.At()
+			answer.Resume = space.Resume{Born: p.space.Born(), Reached: opened.reader.At()}
 		}
 	}
 	if err := a.say(remote.KindAnswer, answer); err != nil || opened == nil {

@@ -72,7 +72,6 @@ type Welcome struct {
 	Refused    string `cbor:"2,keyasint,omitempty"` // why the relay does not serve the client
 	Persistent bool   `cbor:"3,keyasint"`           // the space has a log
 	MaxBytes   int    `cbor:"4,keyasint"`           // of a sample's record
-	Born       int64  `cbor:"5,keyasint"`           // of the space
 	Position   uint64 `cbor:"6,keyasint"`
 }
 
@@ -117,7 +116,7 @@ type Answer struct {
 	ID           space.ID             `cbor:"4,keyasint"`           // of the endpoint that was opened
 	Last         uint64               `cbor:"5,keyasint"`           // number of the last sample of a writer that the order has
 	Acknowledged uint64               `cbor:"10,keyasint"`          // number of the last one that is where it is to be
-	Reached      space.Reached        `cbor:"8,keyasint"`           // how far a reader has come that was opened
+	Resume       space.Resume         `cbor:"8,keyasint"`           // how far a reader has come that was opened
 	Topics       []space.TopicInfo    `cbor:"6,keyasint,omitempty"`
 	Endpoints    []space.EndpointInfo `cbor:"7,keyasint,omitempty"`
 }
