@@ -197,7 +197,12 @@ func (d *desk) say(format string, args ...any) {
 	fmt.Fprintf(d.errs, "squall recv: "+format+"\n", args...)
 }
 
-func (d *desk) rejected(r port.Rejection) { d.say("%v", r) }
+// rejected says why a connection was rejected. A peer that ended its connection itself is no news: its session says what is missing.
+func (d *desk) rejected(r port.Rejection) {
+	if r.Reason != port.Broken {
+		d.say("%v", r)
+	}
+}
 
 // claim makes a session the one at a time.
 func (d *desk) claim() bool {
