@@ -242,6 +242,7 @@ func (p *process) refusedToJoin() {
 	}
 	w.net.Crash(p.self.ID)
 	p.over = true
+	p.leaveDisk()
 	w.pending++
 	w.stir()
 	w.schedule.add(w.now+w.plan.FailAfter(), &birth{world: w, node: p.node})
