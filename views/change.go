@@ -320,8 +320,8 @@ func (c *Change) adoptSuspicions() bool {
 
 // accusation is the set of members that a row names as failed, or what is wrong with it (V13). A
 // member that suspects so many that the rest is no quorum stops before it says so; only when it
-// knows that the view is over does it say all (publishHeldSuspicions). So the word that tells of
-// that is loaded last.
+// knows that the view is over, and goes on in the next view without them, does it say all
+// (publishHeldSuspicions). So the word that tells of that is loaded last.
 func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 	said = Ranks(sst.Load(c.lines[r], wordSuspected))
 	final, err := c.final(r)
@@ -341,7 +341,7 @@ func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 // their connection ends, if the connection still works. If too few members would be left, suspects
 // publishes nothing: this member itself may be cut off from the others.
 func (c *Change) suspects(who Ranks) bool {
-	if c.done == nil && !c.Quorate(who) {
+	if !c.goesOnWithout(who) {
 		c.lost |= who
 		return true
 	}
@@ -358,13 +358,39 @@ func (c *Change) suspects(who Ranks) bool {
 	return true
 }
 
-// publishHeldSuspicions publishes, once this member goes on in the next view, the suspicions that
-// it had to keep to itself: that they are too many for this view does not matter any more, and the
-// member that leads in place of the suspects must not wait for this one in vain.
+// goesOnWithout reports whether this member goes on without a set of members, and without the
+// members that it suspects already: they leave a quorum of the view, or of the next view once this
+// member is in that. If they leave none of either, this member halts, in the next view if it was
+// done with this one before, or it has left. It may be the one that is cut off, and the others would
+// believe its row when it reaches them.
+func (c *Change) goesOnWithout(who Ranks) bool {
+	if c.Quorate(who) {
+		return true
+	}
+	if c.done == nil || c.done.View == nil {
+		return false
+	}
+	next, left := c.done.View, Ranks(0)
+	who |= c.Suspected()
+	for r, m := range next.Members {
+		before, ok := c.cfg.View.RankOf(m.ID)
+		left = left.With(order.Rank(r), !(ok && who.Has(before) && c.cfg.View.Members[before] == m))
+	}
+	_, in := next.RankOf(c.cfg.View.Members[c.cfg.Self].ID)
+	return in && Quorum(len(next.Members), left)
+}
+
+// publishHeldSuspicions publishes, once this member goes on in the next view without the suspects,
+// the suspicions that it had to keep to itself: that they are too many for this view does not
+// matter any more, and the member that leads in place of the suspects must not wait for this one in
+// vain.
 func (c *Change) publishHeldSuspicions() bool {
 	who := c.lost
+	if who == 0 || !c.goesOnWithout(who) {
+		return false
+	}
 	c.lost = 0
-	return who != 0 && c.suspects(who)
+	return c.suspects(who)
 }
 
 // haltWithoutQuorum stops this member when too few are left.

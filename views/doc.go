@@ -47,7 +47,7 @@
 //	     ever had any of it
 //	V12  a view has the identity of the group of the view before it, and its lineage is that of the view before it and one link more
 //	V13  the suspicions that a member publishes leave a quorum of the view, or the member knows that
-//	     the view is over
+//	     the view is over, is in the next one, and they leave a quorum of that
 //
 // Invariants of confirmation rounds, by which a member learns that its view was in force:
 //

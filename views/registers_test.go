@@ -122,9 +122,44 @@ func TestWhoGoesOnOwnsUpToWhatItSuspects(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[0]
 	ch.lost, ch.causes[1], ch.causes[2] = ranksOf(ranks(1, 2)), errors.New("silent"), errors.New("silent")
-	ch.done = c.decision()
+	ch.done = c.decision(1) // rank 0 is a quorum of the next view without rank 2
 	if !ch.advance() || ch.suspect != ranksOf(ranks(1, 2)) || Ranks(ch.own[wordSuspected]) != ch.suspect || !ch.table.Frozen(1) {
 		t.Errorf("suspects %b, says %b", ch.suspect, ch.own[wordSuspected])
+	}
+}
+
+// V13: a member that is done with a view and has lost a quorum of the next one, too, halts there. It
+// may be cut off, and its row of the view that is over may reach the others later: it accuses none
+// of them.
+func TestAMemberThatLosesTheNextViewTooAccusesNoMember(t *testing.T) {
+	for name, next := range map[string]func(*court) *Decision{
+		"it is in the next view": func(c *court) *Decision { return c.decision(4) },
+		"it has left":            func(c *court) *Decision { return c.decision(0, 4) },
+		"all have left":          func(c *court) *Decision { return &Decision{} },
+	} {
+		for when, lose := range map[string]func(*Change){
+			"before": func(ch *Change) { ch.lost |= ranksOf(ranks(1, 2, 3)) },
+			"after": func(ch *Change) {
+				for r := order.Rank(1); r < 4; r++ {
+					ch.Report(r, errors.New("silent"))
+				}
+			},
+		} {
+			t.Run(name+", lost "+when, func(t *testing.T) {
+				c := registers(t, 5)
+				ch := c.changes[0]
+				ch.done = next(c)
+				lose(ch)
+				for range maxMoves {
+					if !ch.advance() {
+						break
+					}
+				}
+				if ch.own[wordSuspected] != 0 || ch.suspect != 0 || ch.table.Frozen(1) || ch.Suspected() != ranksOf(ranks(1, 2, 3)) {
+					t.Errorf("suspects %b, says %b", ch.Suspected(), ch.own[wordSuspected])
+				}
+			})
+		}
 	}
 }
 
