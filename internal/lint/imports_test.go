@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"dds/rtps", "replicated/protobuf"},
 	{"internal/sim", "internal/testlab"},
 	{"replicated/squalltest"},
-	{"cmd/squall/internal/show", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
 	{"cmd/...", "examples/..."},

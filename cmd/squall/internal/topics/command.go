@@ -21,20 +21,22 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dds",
-		Short: "List topics, read and write samples, explain why endpoints do not match, and reach other DDS programs",
+		Short: "List topics, read, write, record and play samples, explain why endpoints do not match, and reach other DDS programs",
 		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With
 --connect it is a client outside of the group, of members that serve clients (--serve). The space must be the only subgroup of
-the group, and be declared with its name and nothing else. A gateway has the group and the space in its file.`,
+the group, and be declared with its name and nothing else, but for its mode if it is persistent (--dir). A gateway has the group and the space in its file.`,
 		Example: `  squall dds sub greetings --listen 127.0.0.1:7001              # founds a group, in one terminal
   squall dds pub greetings "hello" --join 127.0.0.1:7001        # in another one
   squall dds ls --join 127.0.0.1:7001
   squall dds sub greetings --listen 127.0.0.1:7001 --serve 127.0.0.1:8001
   squall dds pub greetings "hello" --connect 127.0.0.1:8001     # without being a member
   squall dds explain greetings --join 127.0.0.1:7001
+  squall dds record greetings greetings.mcap --join 127.0.0.1:7001
+  squall dds play greetings.mcap --join 127.0.0.1:7002
   squall dds gateway gateway.json                               # programs of other implementations of DDS take part`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newGatewayCommand())
+	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newGatewayCommand())
 	return cmd
 }
 
@@ -50,6 +52,8 @@ type options struct {
 	secure  show.Certificates
 	timeout time.Duration
 	json    bool
+	dir     string
+	events  func(dds.Event)
 }
 
 func (o *options) declare(cmd *cobra.Command) {
@@ -61,6 +65,7 @@ func (o *options) declare(cmd *cobra.Command) {
 	f.StringVar(&o.serve, "serve", "", "`HOST:PORT` where this process serves clients, as a member")
 	f.StringVar(&o.cluster, "cluster", "dds", "`name` of the group")
 	f.StringVar(&o.space, "space", "space", "`name` of the space, which is that of its subgroup")
+	f.StringVar(&o.dir, "dir", "", "the space is persistent: `directory` with the log and the id of this process, as a member")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait until this process is a member")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, if the group uses TLS")
@@ -76,14 +81,19 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
 	}
-	if len(o.connect) > 0 && (len(o.join) > 0 || o.serve != "") {
-		return errors.New("--connect is for a process outside of the group: give it without --join and --serve")
+	if len(o.connect) > 0 && (len(o.join) > 0 || o.serve != "" || o.dir != "") {
+		return errors.New("--connect is for a process outside of the group: give it without --join, --serve and --dir")
 	}
 	certificates, err := o.secure.Load()
 	if err != nil {
 		return err
 	}
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: o.space}})
+	space := squall.SubgroupConfig{Name: o.space}
+	id := squall.NodeID(rand.Uint64()>>1 | 1)
+	if o.dir != "" {
+		space.Mode, id = squall.Persistent, 0
+	}
+	p := dds.NewParticipant(dds.Config{Subgroup: space, Events: o.events})
 	opening, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("this process is no member within %v", o.timeout))
 	defer cancel()
 	if len(o.connect) > 0 {
@@ -94,7 +104,7 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 		return err
 	}
 	err = p.Open(opening, squall.Config{
-		Cluster: o.cluster, ID: squall.NodeID(rand.Uint64()>>1 | 1), Listen: o.listen, Join: o.join, InitialMembers: 1, TLS: certificates,
+		Cluster: o.cluster, ID: id, Dir: o.dir, Listen: o.listen, Join: o.join, InitialMembers: 1, TLS: certificates,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
 	})
 	if err != nil {
