@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/order"
@@ -56,9 +57,9 @@ func (l *Layout) Line(r order.Rank, name string, words ...string) (off int) {
 func (l *Layout) Vector(r order.Rank, name string, words int) (off int) {
 	off = len(l.rows[r].lines) * fabric.LineBytes
 	for first := 0; first < words; first += fabric.WordsPerLine {
-		var names []string
+		names := make([]string, 0, fabric.WordsPerLine)
 		for w := first; w < min(words, first+fabric.WordsPerLine); w++ {
-			names = append(names, fmt.Sprint(w))
+			names = append(names, strconv.Itoa(w))
 		}
 		l.Line(r, name, names...)
 	}

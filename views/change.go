@@ -88,11 +88,11 @@ func NewChange(cfg Config) *Change {
 	n := len(cfg.View.Members)
 	c := &Change{
 		cfg: cfg, n: n, table: cfg.Table, asked: true,
+		to: make([]order.Rank, n), lines: make([]*sst.Line, n),
 		revisions: make([]uint64, n), reports: make([]error, n), causes: make([]error, n),
 	}
 	for r := range order.Rank(n) {
-		c.to = append(c.to, r)
-		c.lines = append(c.lines, c.table.Line(r, cfg.Columns.line[r]))
+		c.to[r], c.lines[r] = r, c.table.Line(r, cfg.Columns.line[r])
 	}
 	c.own = c.lines[cfg.Self]
 	return c

@@ -327,7 +327,7 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 		c.now += time.Millisecond
 		c.net.Advance(c.now)
 		liar := c.changes[0]
-		p, err := liar.plan()
+		p, _, err := liar.plan()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func (c *Change) checkDecision(b Ballot, from order.Rank, d *Decision) error {
 	if d.View != nil {
 		d.View.Secret = c.cfg.View.Secret // which is in no record
 	}
-	if !c.fits(&proposal{d.View, d.Removed, d.Left}) {
+	if !c.fits(encode((&proposal{d.View, d.Removed, d.Left}).fields())) {
 		return errTooLarge // to be copied; what was written may be shorter than what is made of it here
 	}
 	if len(d.Trim) != len(c.cfg.View.Subgroups) {

@@ -19,6 +19,9 @@ const (
 	wordRevision
 )
 
+// viewWords are the names of these words.
+var viewWords = []string{"suspected", "leaving", "mute", "proposed", "acked", "decided", "installed", "revision"}
+
 // Columns is where the view change lies in each row.
 type Columns struct {
 	line                          []int // by rank
@@ -28,11 +31,14 @@ type Columns struct {
 // Declare lays the view change out in every row.
 func Declare(l *sst.Layout, v *View) (c Columns) {
 	vector, record := vectorBytes(v), recordBytes(v)
-	for r := range order.Rank(len(v.Members)) {
-		c.line = append(c.line, l.Line(r, "view", "suspected", "leaving", "mute", "proposed", "acked", "decided", "installed", "revision"))
-		c.vectors = append(c.vectors, l.Bytes(r, vector))
-		c.proposals = append(c.proposals, l.Bytes(r, record))
-		c.decisions = append(c.decisions, l.Bytes(r, record))
+	n := len(v.Members)
+	c.line, c.vectors = make([]int, n), make([]sst.Area, n)
+	c.proposals, c.decisions = make([]sst.Area, n), make([]sst.Area, n)
+	for r := range order.Rank(n) {
+		c.line[r] = l.Line(r, "view", viewWords...)
+		c.vectors[r] = l.Bytes(r, vector)
+		c.proposals[r] = l.Bytes(r, record)
+		c.decisions[r] = l.Bytes(r, record)
 	}
 	return c
 }

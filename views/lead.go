@@ -58,17 +58,13 @@ func (c *Change) due() bool {
 // propose writes a proposal of all that is pending, with a ballot above all that were ever seen,
 // and acks it.
 func (c *Change) propose() bool {
-	p, err := c.plan()
+	p, text, err := c.plan()
 	if err != nil {
 		c.err = fmt.Errorf("view %d cannot be made: %w", c.cfg.View.ID+1, err)
 		return true
 	}
 	c.proposal, c.nextAt = p, newBallot(c.attempts()+1, c.cfg.Self)
-	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.proposals), c.nextAt, p.fields())
-	if !ok {
-		panic("views: the proposal does not fit its area") // plan made sure
-	}
-	c.pushRecord(c.cfg.Columns.proposals, n)
+	c.pushRecord(c.cfg.Columns.proposals, putText(c.area(c.cfg.Self, c.cfg.Columns.proposals), c.nextAt, text))
 	c.set(wordProposed, uint64(c.nextAt))
 	c.emit(Proposed{Ballot: c.nextAt, View: p.View, Removed: c.members(p.Removed), Left: c.members(p.Left)})
 	c.ack(c.nextAt)
@@ -122,22 +118,24 @@ func (c *Change) members(ranks []order.Rank) (members []Member) {
 }
 
 // plan makes the next view: without the suspects and the members that leave, with as many of the
-// joiners as fit.
-func (c *Change) plan() (*proposal, error) {
+// joiners as fit. The text is the proposal's record, for which there is room.
+func (c *Change) plan() (p *proposal, text []byte, err error) {
 	left := c.leaving() &^ c.suspect
-	p := &proposal{Removed: c.suspect.List(), Left: left.List()}
+	p = &proposal{Removed: c.suspect.List(), Left: left.List()}
 	stay := c.members((all(c.n) &^ c.suspect &^ left).List())
 	if len(stay) == 0 {
-		return p, nil
+		return p, encode(p.fields()), nil // there is room for a proposal without a view
 	}
 	joiners := c.admissible(stay)
 	for {
-		var err error
-		if p.View, err = c.place(append(slices.Clone(stay), joiners...)); err == nil && c.fits(p) {
-			return p, nil
+		p.View, err = c.place(append(slices.Clone(stay), joiners...))
+		if err == nil {
+			if text = encode(p.fields()); c.fits(text) {
+				return p, text, nil
+			}
 		}
 		if len(joiners) == 0 {
-			return nil, or(err, errTooLarge)
+			return nil, nil, or(err, errTooLarge)
 		}
 		joiners = joiners[:len(joiners)-1]
 	}
@@ -198,11 +196,11 @@ func (c *Change) place(members []Member) (*View, error) {
 	return v, nil
 }
 
-// fits reports whether there is room for a proposal, and for the decision that it may become.
-func (c *Change) fits(p *proposal) bool {
-	text, err := json.Marshal(p.fields())
+// fits reports whether there is room for the text of a proposal, and for the decision that it may
+// become.
+func (c *Change) fits(text []byte) bool {
 	room := len(c.area(c.cfg.Self, c.cfg.Columns.decisions))
-	return err == nil && recordHeaderBytes+len(text)+vectorBytes(c.cfg.View)+ballotBytes <= room
+	return recordHeaderBytes+len(text)+vectorBytes(c.cfg.View)+ballotBytes <= room
 }
 
 // ballotBytes is what a decision says of its ballot.

@@ -56,14 +56,20 @@ type vectors struct {
 // putRecord writes a record into an area and returns how many bytes it takes, or false if it does
 // not fit.
 func putRecord(area []byte, b Ballot, v any) (int, bool) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Errorf("views: a record that is no JSON: %w", err)) // plain structs of numbers and strings
-	}
+	text := encode(v)
 	if recordHeaderBytes+len(text) > len(area) {
 		return 0, false
 	}
 	return putText(area, b, text), true
+}
+
+// encode returns the text of a record.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("views: a record that is no JSON: %w", err)) // plain structs of numbers and strings
+	}
+	return text
 }
 
 // putText writes a record's text, which fits.
@@ -101,11 +107,7 @@ const (
 // recordBytes is the room for a proposal or decision about the view after v: the same at every
 // member.
 func recordBytes(v *View) (n int) {
-	text, err := json.Marshal(fieldsOf(v))
-	if err != nil {
-		panic(fmt.Errorf("views: a view that is no JSON: %w", err))
-	}
-	n = recordHeaderBytes + recordExtraBytes + len(text) + maxJoins*joinerBytes
+	n = recordHeaderBytes + recordExtraBytes + len(encode(fieldsOf(v))) + maxJoins*joinerBytes
 	n += 2 * rankBytes * len(v.Members) // removed and left
 	for _, sg := range v.Subgroups {
 		n += 2 * rankBytes * (len(v.Members) + maxJoins) // all members may come to be in it

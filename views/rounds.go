@@ -15,9 +15,11 @@ type RoundColumns struct {
 
 // DeclareRounds lays confirmation rounds out in every row.
 func DeclareRounds(l *sst.Layout, v *View) (c RoundColumns) {
-	for r := range order.Rank(len(v.Members)) {
-		c.line = append(c.line, l.Line(r, "rounds", "begun"))
-		c.affirmed = append(c.affirmed, l.Vector(r, "affirmed", len(v.Members)))
+	n := len(v.Members)
+	c.line, c.affirmed = make([]int, n), make([]int, n)
+	for r := range order.Rank(n) {
+		c.line[r] = l.Line(r, "rounds", "begun")
+		c.affirmed[r] = l.Vector(r, "affirmed", n)
 	}
 	return c
 }

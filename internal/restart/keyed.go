@@ -32,14 +32,51 @@ func (k *keyed) view() *views.View {
 	return k.WithKey(k.Key)
 }
 
-// MarshalJSON implements json.Marshaler. The view has its key.
-func (s Successor) MarshalJSON() ([]byte, error) {
-	type fields Successor
-	return json.Marshal(struct {
-		fields
+type (
+	successorFields Successor
+	echoFields      Echo
+)
+
+// keyedSuccessor, keyedEcho and keyedAccepted are what the JSON of these has, as parts of a larger one.
+type (
+	keyedSuccessor struct {
+		successorFields
 		View *keyed `json:"view"`
-	}{fields(s), keyedOf(s.View)})
+	}
+	keyedEcho struct {
+		echoFields
+		View *keyed `json:"view,omitempty"`
+	}
+	keyedAccepted struct {
+		Ballot    Ballot `json:"ballot"`
+		View      *keyed `json:"view"`
+		Restarted bool   `json:"restarted,omitempty"`
+		Secret    string `json:"secret,omitempty"`
+	}
+)
+
+func (s Successor) keyed() keyedSuccessor {
+	return keyedSuccessor{successorFields(s), keyedOf(s.View)}
 }
+
+// keyed of no echo is nil.
+func (e *Echo) keyed() *keyedEcho {
+	if e == nil {
+		return nil
+	}
+	return &keyedEcho{echoFields(*e), keyedOf(e.View)}
+}
+
+// keyed of no vote is nil.
+func (a *Accepted) keyed() *keyedAccepted {
+	if a == nil {
+		return nil
+	}
+	return &keyedAccepted{a.Ballot, keyedOf(a.View), a.Restarted, a.Secret}
+}
+
+// MarshalJSON implements json.Marshaler. The view has its key.
+func (s Successor) MarshalJSON() ([]byte, error) { return json.Marshal(s.keyed()) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *Successor) UnmarshalJSON(text []byte) error {
@@ -54,13 +91,7 @@ func (s *Successor) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON implements json.Marshaler. The view has its key.
-func (e Echo) MarshalJSON() ([]byte, error) {
-	type fields Echo
-	return json.Marshal(struct {
-		fields
-		View *keyed `json:"view,omitempty"`
-	}{fields(e), keyedOf(e.View)})
-}
+func (e Echo) MarshalJSON() ([]byte, error) { return json.Marshal(e.keyed()) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (e *Echo) UnmarshalJSON(text []byte) error {
@@ -75,14 +106,7 @@ func (e *Echo) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON implements json.Marshaler. The view has its key.
-func (a Accepted) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Ballot    Ballot `json:"ballot"`
-		View      *keyed `json:"view"`
-		Restarted bool   `json:"restarted,omitempty"`
-		Secret    string `json:"secret,omitempty"`
-	}{a.Ballot, keyedOf(a.View), a.Restarted, a.Secret})
-}
+func (a Accepted) MarshalJSON() ([]byte, error) { return json.Marshal(a.keyed()) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Accepted) UnmarshalJSON(text []byte) error {

@@ -85,6 +85,13 @@ type (
 		Secret string `json:"secret,omitempty"`
 		Before string `json:"before,omitempty"`
 	}
+	// keyedVote is a votePart as it is written.
+	keyedVote struct {
+		View     order.ViewID   `json:"view"`
+		Echo     *keyedEcho     `json:"echo,omitempty"`
+		Promised Ballot         `json:"promised"`
+		Accepted *keyedAccepted `json:"accepted,omitempty"`
+	}
 	pastPart struct {
 		Former []Former `json:"former,omitempty"`
 	}
@@ -220,7 +227,8 @@ func encode(part any) []byte {
 	if err != nil {
 		panic(fmt.Errorf("restart: a part that is no JSON: %w", err)) // plain structs of numbers and strings
 	}
-	value := append([]byte(valueMagic), valueFormat)
+	value := append(make([]byte, 0, valueHeaderBytes+len(text)), valueMagic...)
+	value = append(value, valueFormat)
 	value = binary.LittleEndian.AppendUint32(value, crc32.Checksum(text, castagnoli))
 	return append(value, text...)
 }
@@ -251,7 +259,7 @@ func (m *Memory) save(s State) error {
 	var view, group, past any
 	at := order.ViewID(0)
 	if s.View != nil {
-		view, at = s.Successor, s.View.ID
+		view, at = s.Successor.keyed(), s.View.ID
 		if s.View.Group != "" {
 			group = groupPart{s.View.Group, s.Secret.Reveal(), s.Before}
 		}
@@ -267,7 +275,7 @@ func (m *Memory) save(s State) error {
 	}{
 		{keyNode, nodePart{s.Node, s.Incarnations, s.Disk, s.GaveUp}, s.Node == was.Node && slices.Equal(s.Incarnations, was.Incarnations) && s.Disk == was.Disk && s.GaveUp == was.GaveUp},
 		{keyView, view, sameView},
-		{keyVote, votePart{at, s.Echo, s.Promised, s.Accepted}, sameView && s.Echo == was.Echo && s.Promised == was.Promised && s.Accepted == was.Accepted},
+		{keyVote, keyedVote{at, s.Echo.keyed(), s.Promised, s.Accepted.keyed()}, sameView && s.Echo == was.Echo && s.Promised == was.Promised && s.Accepted == was.Accepted},
 		{keyLogs, logsPart{at, s.Incomplete}, sameView && slices.Equal(s.Incomplete, was.Incomplete)},
 		{keyRoot, group, sameView && s.Secret == was.Secret && s.Before == was.Before},
 		{keyPast, past, slices.Equal(s.Former, was.Former)},

@@ -138,11 +138,12 @@ func parseEntry(data []byte) (h entryHead, ok bool) {
 
 // appendEntry encodes an entry.
 func appendEntry(b []byte, l *raft.Log, behind int) []byte {
-	head := binary.LittleEndian.AppendUint32(nil, uint32(len(l.Data)))
-	head = binary.LittleEndian.AppendUint32(head, uint32(behind))
-	head = binary.LittleEndian.AppendUint64(head, l.Index)
-	b = append(b, head...)
-	return append(binary.LittleEndian.AppendUint32(b, entrySum(head, l.Data)), l.Data...)
+	start := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(l.Data)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(behind))
+	b = binary.LittleEndian.AppendUint64(b, l.Index)
+	b = binary.LittleEndian.AppendUint32(b, entrySum(b[start:], l.Data))
+	return append(b, l.Data...)
 }
 
 func entrySum(header, data []byte) uint32 {
@@ -214,8 +215,11 @@ func (e *engine) write(logs []*raft.Log) error {
 		return e.err
 	}
 	last, _ := e.LastIndex()
-	var text []byte
-	var ends []int
+	size := 0
+	for _, l := range logs {
+		size += entryHeader + len(l.Data)
+	}
+	text, ends := make([]byte, 0, size), make([]int, 0, len(logs))
 	for k, l := range logs {
 		if last > 0 && l.Index != last+1 {
 			return fmt.Errorf("entry %d comes behind entry %d", l.Index, last)

@@ -88,8 +88,13 @@ func (m *memo) Put(changes map[string][]byte) error {
 }
 
 func memoText(values map[string][]byte) []byte {
-	text := binary.LittleEndian.AppendUint32(nil, uint32(len(values)))
-	for _, key := range slices.Sorted(maps.Keys(values)) {
+	keys, size := make([]string, 0, len(values)), 8
+	for key, value := range values {
+		keys, size = append(keys, key), size+8+len(key)+len(value)
+	}
+	slices.Sort(keys)
+	text := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(len(values)))
+	for _, key := range keys {
 		text = binary.LittleEndian.AppendUint32(text, uint32(len(key)))
 		text = append(text, key...)
 		text = binary.LittleEndian.AppendUint32(text, uint32(len(values[key])))
