@@ -36,10 +36,14 @@ type namedLine struct {
 	words []string
 }
 
+// usualLines is room for the lines of most rows.
+const usualLines = 8
+
 // NewLayout starts a layout with so many rows. Line 0 of each is the fabric's.
 func NewLayout(ranks int) *Layout {
 	l := &Layout{rows: make([]rowLayout, ranks)}
 	for r := range l.rows {
+		l.rows[r].lines = make([]namedLine, 0, usualLines)
 		l.Line(order.Rank(r), "fabric", "parked")
 	}
 	return l

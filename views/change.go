@@ -506,8 +506,8 @@ func (c *Change) echo() bool {
 	if b == 0 || b <= Ballot(c.own[wordDecided]) || l == c.cfg.Self || c.Suspected().Has(l) || Ballot(sst.Load(c.lines[l], wordDecided)) != b {
 		return false
 	}
-	if c.unrecorded(b) {
-		return false // it was read already; Recorded asks for the next look
+	if c.recording != nil && c.recording.Ballot == b { // it was read and checked before it was recorded
+		return !c.unrecorded(b) && c.decides(b, c.recording) // Recorded asks for the next look
 	}
 	var d Decision
 	there, err := c.read(l, c.cfg.Columns.decisions, b, &d)

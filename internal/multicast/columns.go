@@ -17,6 +17,9 @@ const (
 	wordWhole
 )
 
+// wordNames are the names of these words.
+var wordNames = []string{"sent", "skipped", "received", "delivered", "persisted", "whole"}
+
 // Columns is the place of a subgroup's columns in each row that has them.
 type Columns struct {
 	line        []int // by place among the members
@@ -27,12 +30,12 @@ type Columns struct {
 
 // Declare lays a subgroup out in the rows of its members.
 func Declare(l *sst.Layout, sg views.Subgroup) Columns {
-	var c Columns
+	words := wordNames
+	if sg.Mode != views.Persistent {
+		words = words[:wordPersisted]
+	}
+	c := Columns{line: make([]int, 0, len(sg.Members)), descriptors: make([]sst.Area, 0, len(sg.Senders)), bytes: make([]sst.Area, 0, len(sg.Senders))}
 	for _, r := range sg.Members {
-		words := []string{"sent", "skipped", "received", "delivered"}
-		if sg.Mode == views.Persistent {
-			words = append(words, "persisted", "whole")
-		}
 		c.line = append(c.line, l.Line(r, sg.Name, words...))
 		if sg.Mode == views.Unordered {
 			c.taken = append(c.taken, l.Vector(r, sg.Name+".taken", len(sg.Senders)))
