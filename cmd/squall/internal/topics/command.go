@@ -24,7 +24,7 @@ func NewCommand() *cobra.Command {
 		Short: "List topics, read, write, record and play samples, explain why endpoints do not match, and reach other DDS programs",
 		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With
 --connect it is a client outside of the group, of members that serve clients (--serve). The space must be the only subgroup of
-the group, and be declared with its name and nothing else, but for its mode if it is persistent (--dir). A gateway has the group and the space in its file.`,
+the group, and be declared with its name and nothing else, but for its mode if it is persistent (--dir). Idl needs no group. A gateway has the group and the space in its file.`,
 		Example: `  squall dds sub greetings --listen 127.0.0.1:7001              # founds a group, in one terminal
   squall dds pub greetings "hello" --join 127.0.0.1:7001        # in another one
   squall dds ls --join 127.0.0.1:7001
@@ -36,7 +36,7 @@ the group, and be declared with its name and nothing else, but for its mode if i
   squall dds gateway gateway.json                               # programs of other implementations of DDS take part`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newGatewayCommand())
+	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newIDLCommand(), newGatewayCommand())
 	return cmd
 }
 
