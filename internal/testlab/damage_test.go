@@ -92,6 +92,7 @@ var damages = []struct {
 const wellBefore = 1000
 
 func TestADamagedEndOfALogComesFromTheOthers(t *testing.T) {
+	t.Parallel()
 	for _, d := range damages {
 		for _, all := range []bool{false, true} { // stop, and come back
 			t.Run(fmt.Sprintf("engine=%s/%s/all=%v", d.engine, d.name, all), func(t *testing.T) {

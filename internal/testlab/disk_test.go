@@ -56,6 +56,7 @@ func eachEngine(t *testing.T, test func(t *testing.T, engine squall.LogEngine)) 
 }
 
 func TestMembersThatAreKilledOneAfterTheOtherCatchUpByRange(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
 		for _, f := range fabrics[:2] {
 			t.Run("fabric="+f.name, func(t *testing.T) {
@@ -161,6 +162,7 @@ func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
 }
 
 func TestAReplacedDiskIsFilledFromTheOthers(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
 		for _, node := range []squall.NodeID{1, 3} { // node 1 founded the group
 			for _, alone := range []bool{true, false} {

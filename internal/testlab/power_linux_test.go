@@ -263,6 +263,7 @@ func TestAnAuditSeesWhatDisksThatLieLose(t *testing.T) {
 // One disk fails, or loses power. The others go on without its member, and it comes back with what
 // its platter has.
 func TestAMemberWhoseDiskFailsComesBackWithWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	for _, engine := range engines {
 		for _, failure := range []struct {

@@ -75,6 +75,7 @@ func (zeros) Read(b []byte) (int, error) {
 }
 
 func TestAMemberWhoseDiskIsFullLeavesAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
 		for _, node := range []squall.NodeID{1, 3} {
 			t.Run(fmt.Sprintf("node=%d", node), func(t *testing.T) {
