@@ -21,7 +21,7 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dds",
-		Short: "List topics, read, write, record and play samples, explain why endpoints do not match, and reach other DDS programs",
+		Short: "List and show topics, read, write, record and play samples, explain why endpoints do not match, and reach other DDS programs",
 		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With
 --connect it is a client outside of the group, of members that serve clients (--serve). The space must be the only subgroup of
 the group, and be declared with its name and nothing else, but for its mode if it is persistent (--dir). Idl needs no group. A gateway has the group and the space in its file.`,
@@ -33,10 +33,11 @@ the group, and be declared with its name and nothing else, but for its mode if i
   squall dds explain greetings --join 127.0.0.1:7001
   squall dds record greetings greetings.mcap --join 127.0.0.1:7001
   squall dds play greetings.mcap --join 127.0.0.1:7002
+  squall dds ui --join 127.0.0.1:7001                           # a web page
   squall dds gateway gateway.json                               # programs of other implementations of DDS take part`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newIDLCommand(), newGatewayCommand())
+	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newIDLCommand(), newUICommand(), newGatewayCommand())
 	return cmd
 }
 

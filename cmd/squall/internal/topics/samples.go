@@ -57,20 +57,26 @@ func sampleOf(info dds.TopicInfo, s dds.Sample[dds.Encoded]) Sample {
 }
 
 // line is a sample as one line.
-func (s Sample) line() string {
+func (s Sample) line() string { return fmt.Sprintf("%d %s %s", s.Position, s.Writer, s.text()) }
+
+// text is the value of a sample.
+func (s Sample) text() string {
 	text := s.Text
 	switch {
 	case !s.Valid:
 		text = "the instance ended"
 	case s.Value != nil:
-		b, err := json.Marshal(s.Value)
-		if text = string(b); err != nil {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		err := e.Encode(s.Value)
+		if text = strings.TrimSuffix(b.String(), "\n"); err != nil {
 			text = fmt.Sprint(s.Value)
 		}
 	case s.Data != nil:
 		text = base64.StdEncoding.EncodeToString(s.Data)
 	}
-	return fmt.Sprintf("%d %s %s", s.Position, s.Writer, text)
+	return text
 }
 
 func newSubCommand() *cobra.Command {
