@@ -93,11 +93,21 @@ func (LivelinessChanged) event() {}
 func (SampleLost) event()        {}
 func (Relayed) event()           {}
 
-// tellAll calls Events for what happened to endpoints of this process. The lock is held, and released meanwhile.
+// tellAll calls Events for what happened to endpoints of this process. The lock is held, and released meanwhile: what happens then, the goroutine that tells already
+// tells, too, so that the events come one after the other and in order.
 func (p *Participant) tellAll() {
-	if len(p.told) == 0 {
+	if p.telling {
 		return
 	}
+	p.telling = true
+	for len(p.told) > 0 {
+		p.tell()
+	}
+	p.telling = false
+}
+
+// tell is tellAll for what has happened until now.
+func (p *Participant) tell() {
 	told := p.told[:0]
 	for _, e := range p.told {
 		if e.Endpoint.Process != p.self {

@@ -1,11 +1,13 @@
 package dds
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +53,7 @@ type Participant struct {
 	called  uint64                // number of the last call
 	closing bool
 	told    []space.Event  // within a batch
+	telling bool           // a goroutine calls Events
 	version squall.Version // of the last record that was applied
 	changes uint64         // records that were no samples
 	stalled bool           // a reader had no room for the next record
@@ -372,29 +375,32 @@ func (p *Participant) sampleTime() int64 {
 
 func (p *Participant) snapshot() func(io.Writer) error {
 	p.mu.Lock()
-	encode := p.space.Snapshot()
+	write := p.space.Snapshot()
 	p.mu.Unlock()
-	return func(w io.Writer) error {
-		b, err := encode()
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
-	}
+	return func(w io.Writer) error { return write(yielding{w}) }
+}
+
+// yielding is a writer of a long state, which is written beside everything else that this process does: others have the processor first.
+type yielding struct{ w io.Writer }
+
+func (y yielding) Write(b []byte) (int, error) {
+	runtime.Gosched()
+	return y.w.Write(b)
 }
 
 func (p *Participant) restore(r io.Reader) error {
-	b, err := io.ReadAll(r)
-	if err != nil {
+	in, state := bufio.NewReader(r), &space.Space{}
+	if _, err := in.Peek(1); err == nil {
+		if state, err = space.ReadState(in); err != nil {
+			return err
+		}
+	} else if err != io.EOF { // the space begins
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(b) == 0 {
-		p.space = space.Space{Told: p.space.Told}
-		return nil
-	}
-	return p.space.Restore(b)
+	p.space.Replace(state)
+	return nil
 }
 
 // steward sends, at the first member of the space, the roster of each view, the deadlines that were missed, and the leases that have ended. It runs at every

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"runtime"
 	"sync"
 
 	"github.com/squall-go/squall/dds/filter"
@@ -146,7 +147,27 @@ func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*
 	if err != nil {
 		return nil, err
 	}
+	r.fill()
 	return r, nil
+}
+
+// fillPiece is how many samples of a history a reader gets before other goroutines may have the participant's lock.
+const fillPiece = 128
+
+// fill fills the cache of a reader that was opened with the history, while records are applied.
+func (r *Reader[T]) fill() {
+	p := r.p
+	for more := true; more; {
+		p.mu.Lock()
+		more = p.space.Fill(r.cache, fillPiece)
+		p.tellAll()
+		if more {
+			p.mu.Unlock()
+			runtime.Gosched()
+			continue
+		}
+		p.roomy()
+	}
 }
 
 // signal wakes one call that waits.

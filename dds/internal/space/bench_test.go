@@ -1,13 +1,15 @@
 package space
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// What a joiner costs by the length of the history: capturing holds up the loop of every member, encoding and restoring do not.
+// What a joiner costs by the length of the history: capturing, and opening a reader, hold up the loop of every member; writing, reading and filling do not.
 func BenchmarkStateOfALongHistory(b *testing.B) {
 	const samples = 1_000_000
 	s := &Space{}
@@ -27,38 +29,55 @@ func BenchmarkStateOfALongHistory(b *testing.B) {
 	for range samples {
 		must(record, nil)
 	}
-	var encode func() ([]byte, error)
+	var write func(io.Writer) error
 	b.Run("capture", func(b *testing.B) {
 		for b.Loop() {
-			encode = s.Snapshot()
+			write = s.Snapshot()
 		}
 	})
-	var state []byte
-	b.Run("encode", func(b *testing.B) {
+	var state bytes.Buffer
+	b.Run("write", func(b *testing.B) {
 		for b.Loop() {
-			var err error
-			if state, err = encode(); err != nil {
+			state.Reset()
+			if err := write(&state); err != nil {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(float64(len(state))/samples, "B/sample")
+		b.ReportMetric(float64(state.Len())/samples, "B/sample")
 	})
-	b.Run("restore", func(b *testing.B) {
+	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			if err := new(Space).Restore(state); err != nil {
+			if _, err := ReadState(bytes.NewReader(state.Bytes())); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
+	number := uint32(1)
+	open := func() *Cache {
+		number++
+		c := s.Expect(id(1, number))
+		must(AppendOpen(nil, now, EndpointInfo{ID: id(1, number), Topic: "t", Reader: true, QoS: qos.Set{Durability: qos.Transient, History: qos.KeepAll()}}))
+		return c
+	}
+	shut := func() {
+		s.Detach(id(1, number))
+		must(AppendClose(nil, now, id(1, number)))
+	}
 	b.Run("open", func(b *testing.B) {
-		for n := uint32(2); b.Loop(); n++ {
-			reader := id(1, n)
-			c := s.Expect(reader)
-			must(AppendOpen(nil, now, EndpointInfo{ID: reader, Topic: "t", Reader: true, QoS: qos.Set{Durability: qos.Transient, History: qos.KeepAll()}}))
+		for b.Loop() {
+			open()
+			shut()
+		}
+	})
+	b.Run("fill", func(b *testing.B) {
+		for b.Loop() {
+			c := open()
+			for s.Fill(c, fillPiece) {
+			}
 			if c.Held() != samples {
 				b.Fatal(fmt.Errorf("%d samples", c.Held()))
 			}
-			must(AppendClose(nil, now, reader))
+			shut()
 		}
 	})
 }

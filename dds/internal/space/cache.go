@@ -1,7 +1,6 @@
 package space
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -59,9 +58,10 @@ type Cache struct {
 
 	of          *endpoint
 	views       map[string]*view
-	order       []*view // in the order in which they came
-	first, last *held   // older than those in fresh
-	fresh       queue   // of a reader that keeps all, what came since a call looked at single samples
+	order       []*view         // in the order in which they came
+	first, last *held           // older than those in fresh
+	fresh       sequence[fresh] // of a reader that keeps all, what came since a call looked at single samples
+	filling     *filling        // what comes before everything else; nil: nothing
 	held        int
 	lost        uint64
 	detached    bool
@@ -88,12 +88,6 @@ func (c *Cache) ready() {
 	}
 }
 
-// queue is a queue of fresh samples.
-type queue struct {
-	all  []fresh
-	from int
-}
-
 // fresh is a sample that no call has looked at.
 type fresh struct {
 	position            uint64
@@ -102,22 +96,6 @@ type fresh struct {
 	source, expires     int64
 	data                []byte
 	disposed, noWriters int
-}
-
-func (q *queue) waiting() []fresh { return q.all[q.from:] }
-
-// drop removes the first n. Room that became free is used again.
-func (q *queue) drop(n int) {
-	clear(q.all[q.from : q.from+n])
-	q.from += n
-	switch {
-	case q.from == len(q.all):
-		q.all, q.from = q.all[:0], 0
-	case q.from >= cap(q.all)/2:
-		n := copy(q.all, q.all[q.from:])
-		clear(q.all[n:])
-		q.all, q.from = q.all[:n], 0
-	}
 }
 
 // view is an instance as a reader sees it.
@@ -164,6 +142,7 @@ func (s *Space) Detach(id ID) {
 	if e := s.byID[id]; e != nil {
 		if e.cache != nil {
 			e.cache.detached = true
+			e.cache.filling = nil
 			e.cache.ready()
 		}
 		e.cache = nil
@@ -171,63 +150,33 @@ func (s *Space) Detach(id ID) {
 	}
 }
 
-// begin takes the history that a durable reader is due, in the order in which it was written.
-func (c *Cache) begin(s *Space) {
-	if c.of.QoS.Durability == qos.Volatile {
+// accept takes one sample of a matching writer that owns the instance, once what comes before it is there.
+func (c *Cache) accept(s *Space, in *instance, k *kept) {
+	if c.filling == nil {
+		c.take(s, in.key, k, s.now)
 		return
 	}
-	type old struct {
-		in *instance
-		k  *kept
-	}
-	all := make([]old, 0, c.of.topic.kept)
-	var writer *endpoint // of the sample before
-	matched := false
-	for _, in := range c.of.topic.order {
-		for i := range in.history {
-			k := &in.history[i]
-			if k.writer != writer {
-				writer = k.writer
-				matched, _ = qos.Match(&writer.QoS, &c.of.QoS)
-			}
-			if matched && k.expires > s.now {
-				k.alone = false
-				all = append(all, old{in, k})
-			}
-		}
-	}
-	byPosition := func(a, b old) int { return cmp.Compare(a.k.position, b.k.position) }
-	if !slices.IsSortedFunc(all, byPosition) {
-		slices.SortStableFunc(all, byPosition)
-	}
-	if c.of.QoS.History.All && c.Listener == nil {
-		c.fresh.all = make([]fresh, 0, len(all))
-	}
-	for _, o := range all {
-		c.accept(s, o.in, o.k)
-	}
-	for _, in := range c.of.topic.order {
-		c.settle(s, in)
-	}
+	k.own(s)
+	c.filling.postpone(late{key: in.key, sample: *k, now: s.now})
 }
 
-// accept takes one sample of a matching writer that owns the instance.
-func (c *Cache) accept(s *Space, in *instance, k *kept) {
-	v := c.view(in.key)
+// take takes one sample, at a time of the order.
+func (c *Cache) take(s *Space, key string, k *kept, now int64) {
+	v := c.view(key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
 		return
 	}
 	if k.dispose {
-		c.becomes(v, Disposed, k.position, k.writer, k.source, s.now)
+		c.becomes(v, Disposed, k.position, k.writer, k.source, now)
 		return
 	}
 	if c.of.QoS.Reliability.Kind == qos.BestEffort && c.Listener == nil && !c.makeRoom(v) {
 		c.lost++
-		s.tell(Event{Kind: SampleLost, Endpoint: c.of.ID, Peer: k.writer.ID, Key: in.key, Count: 1})
+		s.tell(Event{Kind: SampleLost, Endpoint: c.of.ID, Peer: k.writer.ID, Key: key, Count: 1})
 		return
 	}
 	if v == nil {
-		v = &view{key: in.key, state: Alive}
+		v = &view{key: key, state: Alive}
 		c.views[v.key], c.order = v, append(c.order, v)
 	}
 	if v.state != Alive {
@@ -254,7 +203,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	c.timed = c.timed || k.expires != math.MaxInt64
 	c.ready()
 	if c.of.QoS.History.All {
-		c.fresh.all = append(c.fresh.all, fresh{k.position, k.writer, v, k.source, k.expires, k.data, v.disposed, v.noWriters})
+		c.fresh.push(fresh{k.position, k.writer, v, k.source, k.expires, k.data, v.disposed, v.noWriters})
 		v.fresh++
 		c.held++
 		return
@@ -291,16 +240,20 @@ func (c *Cache) pass(v *view) {
 
 // spread moves the fresh samples to the list, because a call looks at single ones.
 func (c *Cache) spread() {
-	waiting := c.fresh.waiting()
-	for i := range waiting {
-		f := &waiting[i]
+	for f := range c.fresh.each {
 		f.of.fresh--
 		f.of.valid = append(f.of.valid, c.add(f.of, f.expires, Held{
 			Position: f.position, Writer: f.writer.ID, Origin: f.writer.Origin, Source: f.source, Key: f.of.key, Data: f.data, Valid: true, State: NotRead,
 			DisposedGeneration: f.disposed, NoWritersGeneration: f.noWriters,
 		}))
 	}
-	c.fresh.drop(len(waiting))
+	c.fresh.drop(c.fresh.len())
+}
+
+// limited reports whether a reader may be full, and then holds up its writers.
+func (c *Cache) limited() bool {
+	l := c.of.QoS.Limits
+	return c.of.QoS.Reliability.Kind == qos.Reliable && c.Listener == nil && l.Samples+l.SamplesPerInstance+l.Instances > 0
 }
 
 func (c *Cache) depth() int {
@@ -351,7 +304,10 @@ func (s *Space) Full(r Record) bool {
 		return false
 	}
 	for _, c := range w.local {
-		if c.Listener != nil || c.of.QoS.Reliability.Kind != qos.Reliable {
+		switch {
+		case c.filling.behind(c):
+			return true
+		case c.Listener != nil || c.of.QoS.Reliability.Kind != qos.Reliable:
 			continue
 		}
 		v := c.recent
@@ -367,19 +323,13 @@ func (s *Space) Full(r Record) bool {
 
 // settle ends an instance whose last matched writer is gone.
 func (c *Cache) settle(s *Space, in *instance) {
-	v := c.views[in.key]
-	if v == nil || v.state == NoWriters {
-		return
+	switch {
+	case slices.ContainsFunc(in.writers, func(r registration) bool { return slices.Contains(r.writer.matched, c.of) }):
+	case c.filling != nil:
+		c.filling.postpone(late{key: in.key, end: true, position: s.position, now: s.now})
+	default:
+		c.withoutWriters(c.views[in.key], s.position, s.now)
 	}
-	for i := range in.writers {
-		if w := in.writers[i].writer; slices.Contains(w.matched, c.of) {
-			return
-		}
-	}
-	if v.state == Alive { // an instance that was disposed of stays so
-		c.becomes(v, NoWriters, s.position, nil, s.now, s.now)
-	}
-	c.forget(v, s.now)
 }
 
 // becomes changes the state of an instance. The sample that tells so replaces an earlier one of its kind.
@@ -499,10 +449,11 @@ func (c *Cache) AppendSelect(out []Held, q Query) []Held {
 
 // takeFresh takes samples in the order in which they came.
 func (c *Cache) takeFresh(out []Held, q *Query) []Held {
-	waiting := c.fresh.waiting()
 	start, n := len(out), 0
-	for n < len(waiting) && (q.Max == 0 || len(out)-start < q.Max) {
-		f := &waiting[n]
+	for f := range c.fresh.each {
+		if q.Max > 0 && len(out)-start == q.Max {
+			break
+		}
 		n++
 		f.of.fresh--
 		c.held--
@@ -521,13 +472,13 @@ func (c *Cache) takeFresh(out []Held, q *Query) []Held {
 	// From the last one to the first: the ranks.
 	k := len(out)
 	for i := n - 1; i >= 0; i-- {
-		if f := &waiting[i]; f.expires > q.Now {
+		if f := c.fresh.at(i); f.expires > q.Now {
 			k--
 			c.rank(&out[k], f.of)
 		}
 	}
-	for i := range waiting[:n] {
-		if f := &waiting[i]; f.expires > q.Now {
+	for i := range n {
+		if f := c.fresh.at(i); f.expires > q.Now {
 			f.of.seen = true
 			if f.of.state != Alive {
 				c.forget(f.of, q.Now)
@@ -594,16 +545,21 @@ func (c *Cache) selectHeld(out []Held, q *Query) []Held {
 	return out
 }
 
-// forget removes an instance that is not alive, has no samples, and is older than the reader remembers those.
+// forget removes an instance that has no writers, as expel does.
 func (c *Cache) forget(v *view, now int64) {
+	if in := c.of.topic.instances[v.key]; in != nil && slices.ContainsFunc(in.writers, func(r registration) bool { return slices.Contains(r.writer.matched, c.of) }) {
+		return
+	}
+	c.expel(v, now)
+}
+
+// expel removes an instance that is not alive, has no samples, and is older than the reader remembers those.
+func (c *Cache) expel(v *view, now int64) {
 	keep := c.of.QoS.Purge.NoWriters
 	if v.state == Disposed {
 		keep = c.of.QoS.Purge.Disposed
 	}
 	if v.state == Alive || len(v.valid)+v.fresh > 0 || v.change != nil || keep > 0 && now-v.since < int64(keep) || c.views[v.key] != v {
-		return
-	}
-	if in := c.of.topic.instances[v.key]; in != nil && slices.ContainsFunc(in.writers, func(r registration) bool { return slices.Contains(r.writer.matched, c.of) }) {
 		return
 	}
 	delete(c.views, v.key)

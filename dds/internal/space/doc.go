@@ -8,7 +8,8 @@
 // Everything that DDS leaves to each reader's clock and to its own view of the others is decided by the records before it:
 //
 //   - A writer and a reader match at the position at which the later one of them was opened, and stop at the position at which one is
-//     closed. A reader of a durable topic begins with the history as it is at that position: nothing is missing and nothing there twice.
+//     closed. A reader of a durable topic begins with the history as it is at that position, in its order, and goes on with what came behind it: nothing is
+//     missing and nothing there twice, whatever the history drops until the reader has all of it (filling).
 //   - The end of a process is a record too (AppendRoster). Its writers, its instances and its open sets end at that position everywhere.
 //   - An instance of an exclusive topic belongs to the strongest writer that is registered with it and has not missed its deadline. A
 //     missed deadline is a record (AppendLapse).

@@ -61,7 +61,7 @@ func (c *Cache) withoutWriters(v *view, position uint64, now int64) {
 	if v.state == Alive { // an instance that was disposed of stays so
 		c.becomes(v, NoWriters, position, nil, now, now)
 	}
-	c.forget(v, now)
+	c.expel(v, now)
 }
 
 // stranger is the writer of what a reader of a client is told.

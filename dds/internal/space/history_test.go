@@ -2,9 +2,13 @@ package space
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
@@ -20,8 +24,8 @@ func TestACapturedHistoryStaysAsItIs(t *testing.T) {
 		w.write(by, "a", fmt.Sprint("first ", i))
 		w.write(other, "b", fmt.Sprint("second ", i))
 	}
-	capture := w.members[0].Snapshot()
-	want, err := w.members[1].Snapshot()() // at once
+	later := capture(w.members[0])
+	want, err := capture(w.members[1])() // at once
 	w.must(err)
 	for i := range 20 { // memory of dropped samples is used again
 		w.write(by, "a", fmt.Sprint("later ", i))
@@ -31,38 +35,64 @@ func TestACapturedHistoryStaysAsItIs(t *testing.T) {
 	w.close(by)
 	w.close(other)
 	for range 2 {
-		got, err := capture()
+		got, err := later()
 		w.must(err)
 		if !bytes.Equal(got, want) {
 			t.Fatal("the captured state has changed")
 		}
 	}
 	joined := &Space{}
-	w.must(joined.Restore(want))
-	again, err := joined.Snapshot()()
+	w.must(restore(joined, want))
+	again, err := capture(joined)()
 	if err != nil || !bytes.Equal(again, want) {
 		t.Fatalf("a restored state is another one: %v", err)
 	}
 	w.agree()
 }
 
-// A history of a hostile member is refused, wherever it is cut, and costs no memory.
+// A state of a hostile member is refused, wherever it is cut, and costs no memory.
 func TestAMalformedHistoryIsRefused(t *testing.T) {
-	at := func(int) *endpoint { return &endpoint{} }
-	all := []kept{{position: 300, writer: &endpoint{}, source: -5, expires: 7, data: []byte("data")}, {position: 301, writer: &endpoint{}, dispose: true, expires: 1 << 62}}
-	b := appendHistory(nil, all, func(*endpoint) int { return 200 })
-	if got, err := parseHistory(b, at); err != nil || len(got) != 2 || got[0].source != -5 || got[0].expires != 7 || !got[1].dispose || string(got[0].data) != "data" {
-		t.Fatalf("%v: %+v", err, got)
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient, Lifespan: time.Hour})
+	for _, data := range []string{"one", "two", strings.Repeat("three", pieceBytes/2)} { // the last one has a piece of its own
+		w.write(by, "k", data)
 	}
-	for n := 1; n < len(b); n++ {
-		if got, err := parseHistory(b[:n], at); err == nil {
-			t.Errorf("%d bytes of %d are %+v", n, len(b), got)
+	w.dispose(by, "k")
+	b, err := capture(w.members[0])()
+	w.must(err)
+	w.must(restore(&Space{}, b))
+	for n := 1; n < len(b); n += 1 + n/1000*97 {
+		if err := restore(&Space{}, b[:n]); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%d bytes of %d: %v", n, len(b), err)
 		}
 	}
-	if _, err := parseHistory(slices.Concat(b, []byte{0}), at); err == nil {
-		t.Error("a byte behind the history is ignored")
+	if err := restore(&Space{}, slices.Concat(b, []byte{0})); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a byte behind the history: %v", err)
 	}
-	if _, err := parseHistory([]byte{0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3}, at); err == nil {
-		t.Error("a history of billions of samples in a few bytes")
+	if err := restore(&Space{}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3}); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a piece of terabytes in a few bytes: %v", err)
+	}
+	broken := errors.New("broken")
+	if _, err := ReadState(io.MultiReader(bytes.NewReader(b[:len(b)/2]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Errorf("a connection that breaks: %v", err)
+	}
+}
+
+// A writer that stands for an origin from now on does not change a state that was captured before.
+func TestACapturedHistoryKeepsTheWriterOfAnOrigin(t *testing.T) {
+	w := newWorld(t, 2)
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	o := Origin{Side: "dds", GUID: [16]byte{1}}
+	first := id(1, 1)
+	data, err := AppendOpen(nil, w.now, EndpointInfo{ID: first, Topic: "t", Origin: &o, QoS: qos.Set{Durability: qos.Transient}})
+	w.must(w.apply(1, data, err))
+	w.must(w.sample(Sample{Writer: first, Sequence: 1, Key: []byte("k"), Data: []byte("one")}))
+	later := capture(w.members[0])
+	want, err := capture(w.members[1])()
+	w.must(err)
+	w.stand(2, 1, o)
+	if got, err := later(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the captured state has changed (%v)", err)
 	}
 }

@@ -67,10 +67,10 @@ func TestASilentWriterLosesItsInstances(t *testing.T) {
 	}
 	w.write(weak, "k", "2")
 	// The state that a joiner restores says which writers have lost their liveliness.
-	state, err := w.members[1].Snapshot()()
+	state, err := capture(w.members[1])()
 	w.must(err)
 	joined := &Space{}
-	w.must(joined.Restore(state))
+	w.must(restore(joined, state))
 	w.members[1] = joined
 	w.write(strong, "k", "3")
 	if got, want := w.liveliness(), []string{"changed 3.67.1 by 1.65.1 silent=false alive=2"}; !slices.Equal(got, want) {

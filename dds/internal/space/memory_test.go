@@ -18,12 +18,12 @@ func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
 		}
 	}
 	write("a1", "a2")
-	later := s.Snapshot()
+	later := capture(s)
 	write("b1", "b2", "b3", "b4")
 	b, err := later()
 	w.must(err)
 	other := &Space{}
-	w.must(other.Restore(b))
+	w.must(restore(other, b))
 	past := other.Expect(id(1, 3))
 	open, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(1, 3), Topic: "t", Reader: true, QoS: late})
 	w.must(err)

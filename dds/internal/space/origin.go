@@ -49,10 +49,25 @@ func (s *Space) stand(e *endpoint) {
 		if reg := in.registration(was); reg != nil {
 			reg.writer = e
 		}
-		for i := range in.history {
-			if k := &in.history[i]; k.writer == was {
-				k.writer = e
-			}
+		in.rename(was, e)
+	}
+}
+
+// rename has a history say that another writer wrote the samples of one.
+func (in *instance) rename(was, is *endpoint) {
+	mine := false
+	for k := range in.history.each {
+		mine = mine || k.writer == was
+	}
+	if !mine {
+		return
+	}
+	if in.captured > 0 { // a view stays as it is
+		in.history = in.history.clone()
+	}
+	for k := range in.history.each {
+		if k.writer == was {
+			k.writer = is
 		}
 	}
 }

@@ -34,10 +34,10 @@ func TestASampleOfAnOriginTakesEffectOnce(t *testing.T) {
 	if got := w.members[0].Last(o); got != 3 {
 		t.Fatalf("the last sample is %d", got)
 	}
-	state, err := w.members[1].Snapshot()()
+	state, err := capture(w.members[1])()
 	w.must(err)
 	joined := &Space{}
-	w.must(joined.Restore(state))
+	w.must(restore(joined, state))
 	w.members[1] = joined
 	for n := uint64(2); n <= 5; n++ {
 		if err := carry(second, n); (n <= 3) != errors.Is(err, ErrDuplicate) {

@@ -85,9 +85,9 @@ func TestAReaderOfATopicThatWasDeclaredAgainBeginsAnew(t *testing.T) {
 			by = w.writer(1, 2, "t", set)
 			w.write(by, "new", "1")
 			if joined {
-				state, err := s.Snapshot()()
+				state, err := capture(s)()
 				w.must(err)
-				w.must(s.Restore(state))
+				w.must(restore(s, state))
 			}
 			_, all := w.follow(3, at, set)
 			var got []string

@@ -1,12 +1,14 @@
 package space
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 )
 
-// The state as it is handed to a new member. Endpoints are named by their index in state.Endpoints.
+// The state as it is handed to a new member: a piece with everything but the histories, and these. Endpoints are named by their index in state.Endpoints.
 
 type state struct {
 	Position  uint64          `cbor:"1,keyasint"`
@@ -49,7 +51,7 @@ type instanceState struct {
 	Disposed bool                `cbor:"2,keyasint"`
 	Since    int64               `cbor:"3,keyasint"`
 	Writers  []registrationState `cbor:"4,keyasint"`
-	History  []byte              `cbor:"5,keyasint"` // see appendHistory
+	Samples  uint64              `cbor:"5,keyasint"` // of its history
 }
 
 type registrationState struct {
@@ -71,9 +73,9 @@ type pendingState struct {
 	Sample Sample `cbor:"2,keyasint"`
 }
 
-// Snapshot captures the state, without the caches of this process, and returns a function that encodes it, on any goroutines. Two members at
-// one position encode the same bytes. Histories are not copied: what it costs at once does not depend on how long they are.
-func (s *Space) Snapshot() func() ([]byte, error) {
+// Snapshot captures the state, without the caches of this process, and returns a function that writes it, on any goroutines. Two members at
+// one position write the same bytes. Histories are not copied: what it costs at once does not depend on how long they are, but on how many instances there are.
+func (s *Space) Snapshot() func(io.Writer) error {
 	st := state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born}
 	numbers := map[*endpoint]int{}
 	for _, e := range s.endpoints {
@@ -84,17 +86,16 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 			st.Endpoints[i].Matched = append(st.Endpoints[i].Matched, numbers[o])
 		}
 	}
-	var histories [][]kept // of the instances, in their order
+	var histories []sequence[kept] // of the instances, in their order
 	for _, t := range s.topics {
 		ts := topicState{Info: t.TopicInfo, Source: t.source, Count: t.count, Declared: t.declared}
 		for _, in := range t.order {
-			is := instanceState{Key: []byte(in.key), Disposed: in.disposed, Since: in.since}
+			is := instanceState{Key: []byte(in.key), Disposed: in.disposed, Since: in.since, Samples: uint64(in.history.len())}
 			for _, r := range in.writers {
 				is.Writers = append(is.Writers, registrationState{numbers[r.writer], r.last, r.writes, r.lapsed})
 			}
 			ts.Instances = append(ts.Instances, is)
-			in.captured = len(in.history)
-			histories = append(histories, in.history[:in.captured:in.captured])
+			histories = append(histories, in.view())
 		}
 		st.Topics = append(st.Topics, ts)
 	}
@@ -108,7 +109,7 @@ func (s *Space) Snapshot() func() ([]byte, error) {
 	for _, at := range s.origins {
 		st.Origins = append(st.Origins, originState{at.Origin, at.last, at.since})
 	}
-	return func() ([]byte, error) { return st.encode(histories, numbers) }
+	return func(w io.Writer) error { return st.write(w, histories, numbers) }
 }
 
 // numberOf is the number of an endpoint in a state. One that is not known was closed before, and stays as it is.
@@ -126,34 +127,62 @@ func numberOf(e *endpoint, st *state, numbers map[*endpoint]int) int {
 	return n
 }
 
-// encode encodes a state and its histories. It changes neither.
-func (st state) encode(histories [][]kept, numbers map[*endpoint]int) ([]byte, error) {
-	st.Endpoints, st.Topics, numbers = slices.Clone(st.Endpoints), slices.Clone(st.Topics), maps.Clone(numbers)
-	for i := range st.Topics {
-		t := &st.Topics[i]
-		t.Instances = slices.Clone(t.Instances)
-		for j := range t.Instances {
-			h := histories[0]
-			histories = histories[1:]
-			if len(h) > 0 {
-				t.Instances[j].History = appendHistory(make([]byte, 0, historyBytes(h)), h, func(e *endpoint) int { return numberOf(e, &st, numbers) })
+// write writes a state and its histories. It changes neither.
+func (st state) write(w io.Writer, histories []sequence[kept], numbers map[*endpoint]int) error {
+	st.Endpoints, numbers = slices.Clone(st.Endpoints), maps.Clone(numbers)
+	var writer *endpoint // of the sample before
+	number := 0
+	of := func(k *kept) int {
+		if k.writer != writer {
+			writer, number = k.writer, numberOf(k.writer, &st, numbers)
+		}
+		return number
+	}
+	for i := range histories { // writers that were closed have their numbers, too
+		for k := range histories[i].each {
+			of(k)
+		}
+	}
+	b, err := encoding.Marshal(&st)
+	if err == nil {
+		err = writePiece(w, b)
+	}
+	h := historyWriter{w: w}
+	for i := range histories {
+		for k := range histories[i].each {
+			if err == nil {
+				err = h.add(k, of(k))
 			}
 		}
 	}
-	return encoding.Marshal(&st)
+	if err == nil {
+		err = h.flush()
+	}
+	return err
 }
 
-// Restore replaces the state of a space, in which nothing was opened, by what Snapshot captured. An error leaves the space unusable.
-func (s *Space) Restore(b []byte) error {
+// Replace replaces the state of a space, in which nothing was opened, by one that was read. The readers of this process that are about to be opened, and the tail, stay.
+func (s *Space) Replace(by *Space) {
+	was := s.tail
+	by.Told, by.expected, by.followed = s.Told, s.expected, s.followed
+	*s = *by
+	if was != nil {
+		s.KeepTail(was.limit)
+	}
+}
+
+// ReadState reads what the function that Snapshot returned has written, to the end.
+func ReadState(r io.Reader) (*Space, error) {
+	in := bufio.NewReaderSize(r, pieceBytes)
+	b, err := readPiece(in)
+	if err != nil {
+		return nil, cut(err)
+	}
 	var st state
 	if err := decoding.Unmarshal(b, &st); err != nil {
-		return fmt.Errorf("%w: %v", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
-	was := s.tail
-	*s = Space{
-		Told: s.Told, position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, expected: s.expected, followed: s.followed,
-		byName: map[string]*topic{}, byID: map[ID]*endpoint{},
-	}
+	s := &Space{position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, byName: map[string]*topic{}, byID: map[ID]*endpoint{}}
 	for _, ts := range st.Topics {
 		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, declared: ts.Declared, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
 		s.topics, s.byName[t.Name] = append(s.topics, t), t
@@ -171,11 +200,11 @@ func (s *Space) Restore(b []byte) error {
 		all[i] = e
 		switch {
 		case e.topic == nil:
-			return fmt.Errorf("%w: an endpoint of topic %q, which is not there", ErrMalformed, es.Info.Topic)
+			return nil, fmt.Errorf("%w: an endpoint of topic %q, which is not there", ErrMalformed, es.Info.Topic)
 		case e.closed:
 			continue
 		case e.Origin != nil && s.originOf(*e.Origin) == nil:
-			return fmt.Errorf("%w: a writer of an origin that is not there", ErrMalformed)
+			return nil, fmt.Errorf("%w: a writer of an origin that is not there", ErrMalformed)
 		case e.Reader:
 			e.topic.readers = append(e.topic.readers, e)
 		default:
@@ -206,6 +235,7 @@ func (s *Space) Restore(b []byte) error {
 			all[i].matched = append(all[i].matched, at(n))
 		}
 	}
+	samples := historyReader{r: in, at: at}
 	for i, ts := range st.Topics {
 		t := s.topics[i]
 		for _, is := range ts.Instances {
@@ -213,11 +243,14 @@ func (s *Space) Restore(b []byte) error {
 			for _, r := range is.Writers {
 				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
 			}
-			var err error
-			if in.history, err = parseHistory(is.History, at); err != nil {
-				return err
+			for range is.Samples {
+				k, err := samples.next()
+				if err != nil {
+					return nil, err
+				}
+				in.history.push(k)
 			}
-			t.kept += len(in.history)
+			t.kept += in.history.len()
 			t.instances[in.key], t.order = in, append(t.order, in)
 		}
 	}
@@ -228,16 +261,17 @@ func (s *Space) Restore(b []byte) error {
 		}
 		s.sets = append(s.sets, o)
 	}
-	if s.tail = was; was != nil {
-		s.KeepTail(was.limit)
+	if err := samples.end(); err != nil {
+		return nil, err
+	}
+	if bad {
+		return nil, fmt.Errorf("%w: a number of an endpoint", ErrMalformed)
 	}
 	for _, at := range s.origins {
 		s.restand(at)
 	}
-	if bad {
-		return fmt.Errorf("%w: a number of an endpoint", ErrMalformed)
-	}
-	return nil
+	s.expire() // nothing is due; it finds out when something will be
+	return s, nil
 }
 
 // Topics returns the topics, in the order in which they were declared.

@@ -27,7 +27,7 @@ type Space struct {
 	origins   []*origin // in the order in which they came
 	byOrigin  map[Origin]*origin
 	recent    *endpoint // of the last sample; nil: unknown
-	chunk     []byte    // the end of it is free for data of samples
+	memory    chunks    // of data of samples that readers take soon
 	parsed    Sample    // of the record that is being applied
 	passing   instance  // has the key of the last sample without an order
 	tail      *tail     // of a process with clients; nil: none
@@ -35,6 +35,7 @@ type Space struct {
 	lives     map[Process]*life
 	leased    int // writers that have to be asserted
 	silences  int // … whose leases have ended
+	piece     int // in place of fillPiece, in tests
 }
 
 // endpoint is a writer or a reader.
@@ -70,8 +71,7 @@ func (w *endpoint) settle() {
 			continue
 		}
 		w.local = append(w.local, r.cache)
-		l := r.QoS.Limits
-		w.bounded = w.bounded || r.QoS.Reliability.Kind == qos.Reliable && r.cache.Listener == nil && l.Samples+l.SamplesPerInstance+l.Instances > 0
+		w.bounded = w.bounded || r.cache.filling != nil || r.cache.limited()
 		w.queues = w.queues && r.QoS.History.All
 		w.holds = w.holds || r.cache.Listener == nil
 	}
@@ -90,23 +90,6 @@ func (s *Space) writer(id ID) *endpoint {
 		s.recent = s.byID[id]
 	}
 	return s.recent
-}
-
-// chunkBytes is the size of the pieces of memory that data of samples lie in, if readers take them soon. Data of more than a quarter of it have
-// memory of their own.
-const chunkBytes = 64 << 10
-
-// keep copies the data of a sample.
-func (s *Space) keep(data []byte) []byte {
-	if len(data) > chunkBytes/4 {
-		return slices.Clone(data)
-	}
-	if cap(s.chunk)-len(s.chunk) < len(data) {
-		s.chunk = make([]byte, 0, chunkBytes)
-	}
-	from := len(s.chunk)
-	s.chunk = append(s.chunk, data...)
-	return s.chunk[from:len(s.chunk):len(s.chunk)]
 }
 
 // set is a coherent set that has not ended.
@@ -544,7 +527,7 @@ func (s *Space) Pass(r Record) {
 		c.accept(s, in, &k)
 	}
 	if s.tail != nil {
-		s.note(step{topic: w.topic, kind: FedSample, loose: true, key: in.key, writer: w, source: k.source, expires: k.expires, data: s.keep(k.data)})
+		s.note(step{topic: w.topic, kind: FedSample, loose: true, key: in.key, writer: w, source: k.source, expires: k.expires, data: s.memory.keep(k.data)})
 	}
 }
 

@@ -128,17 +128,44 @@ func (w *world) roster(nodes ...uint64) {
 	w.must(w.apply(nodes[0], data, err))
 }
 
+// capture captures a state, to be encoded later.
+func capture(s *Space) func() ([]byte, error) {
+	write := s.Snapshot()
+	return func() ([]byte, error) {
+		var b bytes.Buffer
+		err := write(&b)
+		return b.Bytes(), err
+	}
+}
+
+func restore(s *Space, b []byte) error {
+	by, err := ReadState(bytes.NewReader(b))
+	if err == nil {
+		s.Replace(by)
+	}
+	return err
+}
+
 // agree checks that all members have the same state, and the caches the same samples.
 func (w *world) agree(caches ...*Cache) {
 	w.t.Helper()
-	first, err := w.members[0].Snapshot()()
+	first, err := capture(w.members[0])()
 	w.must(err)
 	for i, s := range w.members[1:] {
-		if other, err := s.Snapshot()(); err != nil || !bytes.Equal(first, other) {
+		if other, err := capture(s)(); err != nil || !bytes.Equal(first, other) {
 			w.t.Fatalf("member %d is in another state (%v)", i+2, err)
 		}
 	}
 	w.equal(caches...)
+}
+
+// filled goes on filling caches of one reader, and reports whether they are filled.
+func (w *world) filled(steps int, caches ...*Cache) bool {
+	more := false
+	for i, c := range caches {
+		more = w.members[i].Fill(c, steps) || more
+	}
+	return !more
 }
 
 // equal checks that caches of one reader have the same samples.
@@ -157,7 +184,7 @@ func (c *Cache) text() string {
 	for h := c.first; h != nil; h = h.next {
 		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", h.Position, h.Writer, h.Key, h.Data, h.Valid, h.DisposedGeneration, h.NoWritersGeneration)
 	}
-	for _, f := range c.fresh.waiting() {
+	for f := range c.fresh.each {
 		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", f.position, f.writer.ID, f.of.key, f.data, true, f.disposed, f.noWriters)
 	}
 	for _, v := range c.order {
@@ -596,10 +623,10 @@ func TestTopicsComeAndGo(t *testing.T) {
 // joins adds a member with the state of the first one, and opens a reader everywhere.
 func (w *world) joins() {
 	w.t.Helper()
-	b, err := w.members[0].Snapshot()()
+	b, err := capture(w.members[0])()
 	w.must(err)
 	joiner := &Space{}
-	w.must(joiner.Restore(b))
+	w.must(restore(joiner, b))
 	w.members = append(w.members, joiner)
 }
 

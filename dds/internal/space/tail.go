@@ -82,7 +82,7 @@ func (s *Space) noteSample(t *topic, in *instance, w *endpoint, k *kept) {
 	case !k.borrowed:
 		k.alone = false
 	default:
-		if n.data = s.keep(k.data); w.queues {
+		if n.data = s.memory.keep(k.data); w.queues {
 			k.data, k.borrowed = n.data, false
 		}
 	}
@@ -270,8 +270,7 @@ func (r *Followed) history(s *Space, after uint64) (samples uint64) {
 	}
 	var all []old
 	for _, in := range r.e.topic.order {
-		for i := range in.history {
-			k := &in.history[i]
+		for k := range in.history.each {
 			if k.position <= after || k.expires <= s.now {
 				continue
 			}

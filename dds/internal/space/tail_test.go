@@ -285,10 +285,10 @@ func TestTheLastWriterOfAnOriginHasItsInstances(t *testing.T) {
 	second := open(2, 1) // the first one stays open, and has the smaller id
 	w.must(w.sample(Sample{Writer: first, Sequence: 2, Key: []byte("k"), Data: []byte("2")}))
 	w.must(w.sample(Sample{Writer: second, Sequence: 3, Key: []byte("k"), Data: []byte("3")}))
-	state, err := w.members[1].Snapshot()()
+	state, err := capture(w.members[1])()
 	w.must(err)
 	joined := &Space{}
-	w.must(joined.Restore(state))
+	w.must(restore(joined, state))
 	w.members[1] = joined
 	w.must(w.sample(Sample{Writer: first, Sequence: 4, Key: []byte("k"), Data: []byte("4")}))
 	w.roster(2, 3) // node 1 is gone, and the instance keeps its writer

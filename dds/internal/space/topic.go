@@ -18,6 +18,7 @@ type topic struct {
 	kept             int         // samples in all histories
 	recent           *instance   // of the last sample; nil: unknown
 	spare            [][]byte    // memory of samples that the history has dropped
+	memory           chunks      // of samples of a history that keeps all
 	declared         uint64      // position of the record that declared it
 	count            uint64      // samples that took effect
 	floor            floor       // what the tail has dropped
@@ -28,9 +29,9 @@ type instance struct {
 	key      string
 	writers  []registration
 	disposed bool
-	since    int64  // when it was disposed of and lost its last writer
-	history  []kept // of a durable topic
-	captured int    // of these, the first ones are being encoded, perhaps: they are not changed, and their data not used again
+	since    int64          // when it was disposed of and lost its last writer
+	history  sequence[kept] // of a durable topic
+	captured int            // of these, the first ones are in a view, perhaps: they are not changed, and their data not used again
 }
 
 // registration is a writer that has written an instance and not unregistered it.
@@ -47,8 +48,8 @@ type kept struct {
 	writer   *endpoint
 	source   int64
 	expires  int64
-	dispose  bool
 	data     []byte
+	dispose  bool
 	borrowed bool // the data are valid until Apply returns only
 	alone    bool // nothing but the history has the data
 }
@@ -133,7 +134,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	switch {
 	case k.dispose:
 	case durable:
-		k.data, k.alone = append(t.memory(len(sample.Data)), sample.Data...), !w.holds
+		k.data, k.alone = t.copied(sample.Data), !w.holds
 	default:
 		k.data, k.borrowed = sample.Data, true
 	}
@@ -157,7 +158,7 @@ func (k *kept) own(s *Space) {
 	switch {
 	case !k.borrowed:
 	case k.writer.queues:
-		k.data = s.keep(k.data)
+		k.data = s.memory.keep(k.data)
 	default: // a single sample that stays would hold a whole chunk
 		k.data = slices.Clone(k.data)
 	}
@@ -178,7 +179,7 @@ func expiry(t *topic, w *endpoint, source int64) int64 {
 
 // remember adds a sample to the history, within the depth and the limits of the topic.
 func (t *topic) remember(s *Space, in *instance, k kept) {
-	in.history = append(in.history, k)
+	in.history.push(k)
 	t.kept++
 	depth := max(t.QoS.Service.History.Depth, 1)
 	if t.QoS.Service.History.All {
@@ -187,7 +188,7 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 	if n := t.QoS.Service.Limits.SamplesPerInstance; n > 0 {
 		depth = min(depth, n)
 	}
-	if over := len(in.history) - depth; over > 0 {
+	if over := in.history.len() - depth; over > 0 {
 		t.drop(in, over)
 	}
 	for limit := t.QoS.Service.Limits.Samples; limit > 0 && t.kept > limit; {
@@ -200,32 +201,40 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 func (t *topic) drop(in *instance, n int) {
 	shared := min(n, in.captured)
 	in.captured -= shared
-	for i := range in.history[shared:n] {
-		if k := &in.history[shared+i]; k.alone && len(t.spare) < maxSpare {
+	for i := shared; i < n && len(t.spare) < maxSpare; i++ {
+		if k := in.history.at(i); k.alone {
 			t.spare = append(t.spare, k.data[:0])
 		}
 	}
-	clear(in.history[shared:n])
-	in.history = in.history[n:]
+	in.history.drop(n)
 	t.kept -= n
 }
 
-// own makes a history one that may be changed in its place.
-func (in *instance) own() {
-	if in.captured == 0 {
-		return
-	}
-	in.history, in.captured = slices.Clone(in.history), 0
-	for i := range in.history {
-		in.history[i].alone = false // the data are in the state that is being encoded, too
-	}
+// remove removes samples from a history.
+func (t *topic) remove(in *instance, out func(*kept) bool) {
+	t.kept -= in.history.remove(out)
+	in.captured = min(in.captured, in.history.len())
+}
+
+// view returns the history as it is: it stays so, and its data, too.
+func (in *instance) view() sequence[kept] {
+	in.captured = in.history.len()
+	return in.history.view()
 }
 
 // maxSpare bounds the memory of samples that a history has dropped.
 const maxSpare = 16
 
-// memory returns the memory of a dropped sample, if it suits n bytes.
-func (t *topic) memory(n int) []byte {
+// copied returns a copy of the data of a sample for the history.
+func (t *topic) copied(data []byte) []byte {
+	if b := t.dropped(len(data)); b != nil || !t.QoS.Service.History.All {
+		return append(b, data...)
+	}
+	return t.memory.keep(data)
+}
+
+// dropped returns the memory of a dropped sample, if it suits n bytes.
+func (t *topic) dropped(n int) []byte {
 	last := len(t.spare) - 1
 	if last < 0 {
 		return nil
@@ -242,7 +251,7 @@ func (t *topic) memory(n int) []byte {
 func (t *topic) oldest() *instance {
 	var first *instance
 	for _, in := range t.order {
-		if len(in.history) > 0 && (first == nil || in.history[0].position < first.history[0].position) {
+		if in.history.len() > 0 && (first == nil || in.history.at(0).position < first.history.at(0).position) {
 			first = in
 		}
 	}
@@ -277,10 +286,7 @@ func (t *topic) leave(s *Space, w *endpoint, keep bool) {
 	for _, in := range slices.Clone(t.order) {
 		t.unregister(s, in, w, keep, s.now)
 		if w.closed && w.QoS.Durability == qos.TransientLocal {
-			n := len(in.history)
-			in.own()
-			in.history = slices.DeleteFunc(in.history, func(k kept) bool { return k.writer == w })
-			t.kept -= n - len(in.history)
+			t.remove(in, func(k *kept) bool { return k.writer == w })
 			t.clean(s, in)
 		}
 	}
@@ -293,11 +299,11 @@ func (t *topic) clean(s *Space, in *instance) {
 		return
 	}
 	if due := in.since + int64(t.QoS.Service.CleanupDelay); in.disposed && due <= s.now {
-		t.drop(in, len(in.history))
+		t.drop(in, in.history.len())
 	} else if in.disposed {
 		s.sweep = min(s.sweep, due)
 	}
-	if len(in.history) == 0 {
+	if in.history.len() == 0 {
 		delete(t.instances, in.key)
 		t.recent = nil
 		t.order = slices.DeleteFunc(t.order, func(o *instance) bool { return o == in })
@@ -313,14 +319,8 @@ func (s *Space) expire() {
 	s.expireOrigins()
 	for _, t := range s.topics {
 		for _, in := range slices.Clone(t.order) {
-			expired := func(k kept) bool { return k.expires <= s.now }
-			if slices.ContainsFunc(in.history, expired) {
-				n := len(in.history)
-				in.own()
-				in.history = slices.DeleteFunc(in.history, expired)
-				t.kept -= n - len(in.history)
-			}
-			for _, k := range in.history {
+			t.remove(in, func(k *kept) bool { return k.expires <= s.now })
+			for k := range in.history.each {
 				s.sweep = min(s.sweep, k.expires)
 			}
 			t.clean(s, in)

@@ -1,0 +1,94 @@
+package space
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// While the cache of a late reader is filled, the order goes on: samples are written, instances come and go, writers change, the history drops what is old. The reader has the
+// history of the position at which it was opened, and everything that followed, in order, each once: as if it had been filled there.
+func TestALateReaderHasTheHistoryOfItsPositionAndThenTheTail(t *testing.T) {
+	w := newWorld(t, 2)
+	w.members[1].piece = 1
+	kept := qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(3)}}
+	w.topic("t", kept)
+	set := qos.Set{Durability: qos.Transient}
+	by, other := w.writer(1, 1, "t", set), w.writer(2, 1, "t", set)
+	for i := range 4 {
+		w.write(by, "a", fmt.Sprint("a", i))
+		w.write(other, "b", fmt.Sprint("b", i))
+	}
+	w.dispose(other, "b")
+	caches := w.reader(3, 1, "t", qos.Set{Durability: qos.Transient, History: qos.KeepAll()})
+	if w.members[1].Fill(caches[1], 0) != true || caches[1].Held() > 1 {
+		t.Fatal("the cache is filled already")
+	}
+	want := "a=a1 a=a2 b=b2 a=a3 b=b3"
+	for i := range 5 { // the history has none of the first ones in the end
+		w.now += int64(time.Second)
+		w.write(by, "a", fmt.Sprint("later", i))
+		want += fmt.Sprint(" a=later", i)
+		if i == 2 {
+			w.members[1].Fill(caches[1], 3)
+		}
+	}
+	w.write(other, "b", "again")
+	w.close(other)
+	data, err := AppendChange(nil, w.now, by, qos.Set{Durability: qos.Transient, Partitions: []string{"elsewhere"}})
+	w.must(w.apply(1, data, err))
+	w.write(by, "a", "unseen")
+	if !w.filled(1000, caches...) {
+		t.Fatal("it is not filled yet")
+	}
+	w.agree(caches...)
+	w.write(w.writer(4, 1, "t", set), "c", "live")
+	w.agree(caches...)
+	for _, c := range caches {
+		w.takes(c, Query{}, want+" b=again b! a? c=live") // the last end of an instance stands for all of them
+	}
+}
+
+// What comes while a cache is filled is bounded: the records behind it wait until the cache is filled.
+func TestRecordsWaitForACacheThatIsFarBehind(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.members[0]
+	s.piece = 1
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
+	w.write(by, "k", "one")
+	w.write(by, "k", "two")
+	c := w.reader(1, 2, "t", qos.Set{Durability: qos.Transient, History: qos.KeepAll()})[0]
+	large := strings.Repeat("x", 1<<20)
+	record := append(AppendSample(nil, w.now, &Sample{Writer: by, Key: []byte("k")}), large...)
+	n := 0
+	for ; !s.Full(Record{View: 1, Sender: 1, Data: record}); n++ {
+		if n > 2*maxLateBytes>>20 {
+			t.Fatal("nothing is full")
+		}
+		w.write(by, "k", large)
+	}
+	if n < maxLateBytes>>21 {
+		t.Errorf("it is full after %d samples of 1 MiB", n)
+	}
+	for s.Fill(c, 1) {
+		if !s.Full(Record{View: 1, Sender: 1, Data: record}) {
+			t.Fatal("records go on, and the cache is not filled")
+		}
+	}
+	if s.Full(Record{View: 1, Sender: 1, Data: record}) || c.Held() != n+2 {
+		t.Errorf("%d samples, want %d", c.Held(), n+2)
+	}
+	// A reader that may be full gets nothing beyond what it was opened with.
+	c = w.reader(1, 3, "t", qos.Set{Durability: qos.Transient, History: qos.KeepAll(), Limits: qos.Limits{Samples: 100}})[0]
+	if !s.Full(Record{View: 1, Sender: 1, Data: record}) {
+		t.Error("a bounded reader that is being filled takes more")
+	}
+	s.Detach(id(1, 3))
+	if s.Fill(c, 1) || s.Full(Record{View: 1, Sender: 1, Data: record}) {
+		t.Error("a reader that is closed is filled")
+	}
+}
