@@ -45,7 +45,7 @@ func messages(records []any) (n int) {
 }
 
 // sample writes a file with messages of two channels, in several chunks.
-func sample(t *testing.T, n int, change func(int, *Writer)) []byte {
+func sample(t testing.TB, n int, change func(int, *Writer)) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(&b, Header{"profile", "library"})
@@ -121,6 +121,30 @@ func TestAnotherLibraryReadsTheFiles(t *testing.T) {
 	m, err := r.GetMetadata(info.MetadataIndexes[0].Offset)
 	if err != nil || m.Metadata["a"] != "1" {
 		t.Errorf("its metadata: %v, %v", m, err)
+	}
+	indexed := 0
+	for _, x := range info.ChunkIndexes {
+		records := b[x.ChunkStartOffset+headBytes+chunkBytes : x.ChunkStartOffset+x.ChunkLength]
+		for channel, at := range x.MessageIndexOffsets {
+			n := le.Uint64(b[at+1:])
+			index, err := other.ParseMessageIndex(b[at+headBytes : at+headBytes+n])
+			if err != nil || b[at] != opMessageIndex || index.ChannelID != channel {
+				t.Fatalf("the index at byte %d: %+v, %v", at, index, err)
+			}
+			for _, e := range index.Records {
+				if e.Offset == 0 && e.Timestamp == 0 { // room that is not used
+					continue
+				}
+				m, err := other.ParseMessage(records[e.Offset+headBytes : e.Offset+headBytes+le.Uint64(records[e.Offset+1:])])
+				if err != nil || records[e.Offset] != opMessage || m.LogTime != e.Timestamp || m.ChannelID != channel {
+					t.Fatalf("the message at byte %d of a chunk: %+v, %v", e.Offset, m, err)
+				}
+				indexed++
+			}
+		}
+	}
+	if indexed != 1000 {
+		t.Errorf("%d messages have an index", indexed)
 	}
 	for _, options := range [][]other.ReadOpt{
 		{other.UsingIndex(false)}, {other.UsingIndex(true), other.InOrder(other.LogTimeOrder)}, {other.UsingIndex(true), other.WithTopics([]string{"one", "two"}), other.InOrder(other.FileOrder)},
@@ -224,6 +248,12 @@ func TestADamagedFileIsFound(t *testing.T) {
 			b[i] ^= bit
 		}
 	}
+	// A chunk has a checksum of its own, which tells where, also in a file that has no end.
+	cut := bytes.Clone(b[:len(b)/2])
+	cut[bytes.Index(cut, []byte("xxxxx"))] ^= 1
+	if records, err := all(cut); !errors.Is(err, ErrDamaged) || messages(records) != 0 {
+		t.Errorf("a torn file whose first chunk is damaged has %d messages: %v", messages(records), err)
+	}
 	if _, err := all(append(b, b...)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("two files in one: %v", err)
 	}
@@ -263,8 +293,7 @@ func TestAWriterKeepsItsError(t *testing.T) {
 
 // FuzzRead reads any bytes: with an error, and with no more memory than they have.
 func FuzzRead(f *testing.F) {
-	t := &testing.T{}
-	b := sample(t, 30, tenth)
+	b := sample(f, 30, tenth)
 	f.Add(b)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
