@@ -191,19 +191,21 @@ func (o *object) viewed(v *squall.View) {
 	a.mu.Unlock()
 }
 
-// layout returns the members of a view, and the members of the newest view.
-func (a *answering) layout(view squall.ViewID) (then, now []machine.Peer) {
+// layout returns the members of a view, and of these the members that have stayed in the shard since. A member that has left it and
+// come back is none of these: what it had to send to this shard meanwhile went to another one.
+func (a *answering) layout(view squall.ViewID) (then, since []machine.Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range a.layouts {
-		if l.view == view {
-			then = l.members
-		}
+	i := slices.IndexFunc(a.layouts, func(l layout) bool { return l.view == view })
+	if i < 0 {
+		return nil, nil
 	}
-	if len(a.layouts) > 0 {
-		now = a.layouts[0].members
+	then = a.layouts[i].members
+	since = slices.Clone(then)
+	for _, later := range a.layouts[:i] {
+		since = slices.DeleteFunc(since, func(p machine.Peer) bool { return !slices.Contains(later.members, p) })
 	}
-	return then, now
+	return then, since
 }
 
 // answer has the reply of a command sent to the member that gathers. The lock is held.
@@ -324,7 +326,7 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	if _, executed := answerOf(g.out.status); !executed {
 		return refusal(name, g.out.status, g.out.reply)
 	}
-	awaited, latest := a.layout(g.of)
+	awaited, there := a.layout(g.of)
 	awaited = slices.Clone(awaited)
 	for count := 0; ; {
 		for _, r := range g.take() {
@@ -342,14 +344,14 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 			return nil
 		}
 		// What members sent before they left comes before a record that is sent now.
-		if _, latest = a.layout(g.of); slices.ContainsFunc(awaited, func(p machine.Peer) bool { return !slices.Contains(latest, p) }) {
+		if _, there = a.layout(g.of); slices.ContainsFunc(awaited, func(p machine.Peer) bool { return !slices.Contains(there, p) }) {
 			if err := o.passOrder(ctx); err != nil {
 				return err
 			}
 			late := g.take()
 			for i := 0; i < len(awaited); i++ {
 				p := awaited[i]
-				if slices.Contains(latest, p) || slices.ContainsFunc(late, func(r answered) bool { return uint64(r.member) == p.Node }) {
+				if slices.Contains(there, p) || slices.ContainsFunc(late, func(r answered) bool { return uint64(r.member) == p.Node }) {
 					continue
 				}
 				awaited = slices.Delete(awaited, i, i+1)
