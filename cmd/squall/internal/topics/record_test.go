@@ -52,12 +52,23 @@ func (e *ear) listen(p *dds.Participant, name, kind string, keyed bool, set dds.
 	fatal(e.t, err)
 }
 
-// heard waits for so many samples and changes, and returns them.
+// heard waits for so many samples and changes, and returns all.
 func (e *ear) heard(n int) []string {
+	e.t.Helper()
+	return e.those(n, "")
+}
+
+// valid waits for so many samples, and returns all.
+func (e *ear) valid(n int) []string {
+	e.t.Helper()
+	return e.those(n, "valid=true")
+}
+
+func (e *ear) those(n int, with string) []string {
 	e.t.Helper()
 	for end := time.Now().Add(5 * time.Second); ; {
 		e.mu.Lock()
-		all := slices.Clone(e.all)
+		all := having(e.all, with)
 		e.mu.Unlock()
 		if len(all) >= n {
 			return all
@@ -71,6 +82,11 @@ func (e *ear) heard(n int) []string {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// having returns the texts with a part.
+func having(all []string, part string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.Contains(s, part) })
 }
 
 var kept = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
@@ -244,8 +260,7 @@ func TestAPlayIsResumedBehindItsLastSample(t *testing.T) {
 		t.Fatalf("of a part: %+v", first)
 	}
 	n := first.Samples + first.Changes
-	ends := e.heard(n)
-	// The writers of the first play have ended, and their instances with them.
+	e.heard(n)
 	rest := played(file, "--resume")
 	if rest.Skipped != n || rest.Samples+rest.Changes != len(want)-n {
 		t.Fatalf("first %+v, then %+v, of %d", first, rest, len(want))
@@ -256,10 +271,8 @@ func TestAPlayIsResumedBehindItsLastSample(t *testing.T) {
 	if fresh := played(file); fresh.Skipped != 0 || fresh.Samples != 400 {
 		t.Errorf("without --resume: %+v", fresh)
 	}
-	valid := func(all []string) []string {
-		return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.Contains(s, "valid=true") })
-	}
-	if got := valid(e.heard(len(ends))); !slices.Equal(got[:800], append(valid(want), valid(want)...)) {
+	samples := having(want, "valid=true")
+	if got := e.valid(800); !slices.Equal(got, append(samples, samples...)) {
 		t.Errorf("%d samples came, which are not those of the file, twice", len(got))
 	}
 }
@@ -409,7 +422,7 @@ func TestTopicsArePlayedUnderOtherNamesAndSeveralTimes(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "30 samples of 1 topic played") {
 		t.Fatalf("%v: %q", err, out)
 	}
-	all := e.heard(30)
+	all := e.valid(30)
 	for i := range 10 {
 		data := func(s string) string { return s[strings.Index(s, "data="):] }
 		if data(all[i]) != data(all[i+10]) || data(all[i]) != data(all[i+20]) || !strings.HasPrefix(all[i], "copies") {
@@ -443,6 +456,51 @@ func TestSamplesArePlayedAtTheirPace(t *testing.T) {
 	}
 }
 
+// A play that is interrupted says how far it came, and goes on from there.
+func TestAnInterruptedPlayGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flight.mcap")
+	file, err := os.Create(path)
+	fatal(t, err)
+	tp, err := newTape(file, "dds", "space", time.Now())
+	fatal(t, err)
+	tr, err := tp.topic(dds.TopicInfo{Name: "raw", Type: "raw"}, nil)
+	fatal(t, err)
+	for hour := range int64(2) { // one sample an hour
+		info := dds.Info{Position: uint64(hour + 1), Source: hour, Valid: true, Writer: dds.ID{Node: 1, Number: 1}}
+		fatal(t, tp.add(tr, hour*int64(time.Hour), &info, dds.Encoded{Data: fmt.Append(nil, hour)}, func(dds.ID) *dds.QoS { return nil }))
+	}
+	fatal(t, errors.Join(tp.close(0), file.Close()))
+	p, join := program(t)
+	e := &ear{t: t}
+	e.listen(p, "raw", "raw", false, dds.QoS{})
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out bytes.Buffer
+	ended := make(chan error)
+	go func() {
+		cmd := NewCommand()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs([]string{"play", path, join, "--resume"})
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		ended <- cmd.ExecuteContext(ctx)
+	}()
+	e.heard(1)
+	interrupt()
+	if err := <-ended; !errors.Is(err, context.Canceled) || out.String() != "1 sample of 1 topic played\n" {
+		t.Fatalf("%v: %q", err, out.String())
+	}
+	// It does not wait for the hour before the sample that is the first one now.
+	rest, err := run(t, "", "play", path, join, "--resume")
+	if err != nil || rest != "1 sample of 1 topic played, behind 1 of an earlier play\n" {
+		t.Fatalf("%v: %q", err, rest)
+	}
+	samples := e.valid(2)
+	if len(samples) != 2 || !strings.HasSuffix(samples[0], "data=30") || !strings.HasSuffix(samples[1], "data=31") {
+		t.Errorf("%q", samples)
+	}
+}
+
 // A client records and plays through a member that serves clients.
 func TestAClientRecordsAndPlays(t *testing.T) {
 	p, _ := program(t)
@@ -462,10 +520,9 @@ func TestAClientRecordsAndPlays(t *testing.T) {
 		t.Fatalf("%v: %q", err, out)
 	}
 	ends := 0
-	for _, s := range e.heard(100) {
-		if strings.Contains(s, "valid=false") {
-			ends++
-		}
+	e.valid(100)
+	for end := time.Now().Add(5 * time.Second); ends == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		ends = len(having(e.heard(100), "valid=false"))
 	}
 	if ends == 0 {
 		t.Error("no instance has ended")
