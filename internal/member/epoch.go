@@ -294,15 +294,17 @@ func (e *epoch) lookAt() time.Duration {
 	return e.nextLook
 }
 
-// listen notes whose heartbeat changed, and reports the silent. If this member itself slept through
-// half of FailAfter, it starts to count anew: what it did not look at says nothing about its peers.
+// listen notes whose heartbeat changed, and reports the silent. What this member did not look at says
+// nothing about its peers: if it looks later than it was to, the time that it missed does not count
+// as their silence, and if it slept through half of FailAfter, it starts to count anew. So a host
+// that stands still again and again makes no member fail.
 //
 // A heartbeat that comes over a connection is noticed as it arrives. In shared memory it changes
 // unnoticed, and before the first one there are other signs of life: then the next look is due
 // after a part of a heartbeat, whatever arrives.
 func (e *epoch) listen() {
 	now, cfg := e.m.now, &e.m.cfg
-	asleep := e.lastLook == 0 || e.slept(e.lastLook)
+	asleep, missed := e.lastLook == 0 || e.slept(e.lastLook), now-e.lastLook-cfg.Heartbeat
 	e.lastLook, e.nextLook, e.arrived, e.unseen = now, e.nextBeat, false, len(e.m.past) > 0
 	e.hearWalls()
 	var silent, nearly views.Ranks
@@ -315,6 +317,8 @@ func (e *epoch) listen() {
 		beat := sst.Load(e.table.Line(rank, e.layout.line[r]), wordHeartbeat)
 		if beat != p.heartbeat || asleep {
 			p.heartbeat, p.changed = beat, now
+		} else if missed > cfg.Heartbeat {
+			p.changed, p.sign = p.changed+missed, p.sign+missed
 		}
 		until := p.changed + cfg.FailAfter
 		if p.heartbeat == 0 {

@@ -86,6 +86,17 @@ func TestAMemberThatSleptAccusesNobody(t *testing.T) {
 	w.paused[1] = false
 	w.pass(2 * time.Second)
 	w.unchanged("after both woke")
+
+	w = newWorld(t, 2, 16)
+	w.pass(2 * time.Second)
+	w.paused[1] = true // of all the processes of a host that stands still most of the time, rank 1 is the last one to run
+	for range failAfter / heartbeat / 2 {
+		w.now += failAfter/2 - 2*heartbeat
+		w.pass(tick)
+	}
+	w.unchanged("after the host stood still again and again")
+	w.pass(failAfter)
+	w.agree(2, []order.NodeID{1}, 0)
 }
 
 func TestAConnectionThatEndsIsAFailureWithItsReason(t *testing.T) {
