@@ -241,6 +241,9 @@ func find(all []machine.Peer, node uint64) (machine.Peer, bool) {
 // number returns the number of a command, and waits until it is enabled if it may be soon: as long as members
 // have not announced what they can execute.
 func (o *object) number(ctx context.Context, s *stay, name string) (int, error) {
+	if n, ok := o.enabledFor(s, name); ok {
+		return n, nil
+	}
 	for {
 		o.mu.RLock()
 		n, ok := o.numbers[name]

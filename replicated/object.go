@@ -60,7 +60,10 @@ type object struct {
 	byNumber []*bound // of the enabled operations; nil: one that this process does not know
 	context  Context
 	numbers  map[string]int // of the enabled operations
-	current  squall.Version // of the record that is applied
+	enabling atomic.Pointer[numbering]
+	record   machine.Record // that is applied
+	result   machine.Result // of it
+	current  squall.Version // its position
 	reply    []byte         // of the member's command that is applied
 	waiting  pending        // the call of it, if this process made it
 	typed    bool           // its value was set by the handler
@@ -249,6 +252,7 @@ func (o *object) deliver(batch []squall.Message) {
 		o.taken[i] = nil
 	}
 	o.running.Store(false)
+	o.letGo()
 	if o.news {
 		o.tellWatchers()
 	}
@@ -262,6 +266,11 @@ func (o *object) deliver(batch []squall.Message) {
 		o.finished[i] = nil
 	}
 	o.finished = o.finished[:0]
+}
+
+// letGo forgets the memory of the last record. The lock is held.
+func (o *object) letGo() {
+	o.record.Data, o.result.Reply, o.reply = nil, nil, nil
 }
 
 // tellWatchers wakes the watchers. The lock is held.
@@ -304,9 +313,10 @@ func (o *object) apply(m *squall.Message, self squall.NodeID, waiting pending) {
 	}
 	o.current, o.waiting, o.typed = m.Version(), waiting, false
 	before := o.machine.Executed()
-	result := o.machine.Apply(machine.Record{
-		View: uint64(m.View), Seq: uint64(m.Seq), Sender: uint64(m.Sender), Time: uint64(m.Time), Data: m.Data,
-	}, (*handler)(o))
+	o.record.View, o.record.Seq, o.record.Sender = uint64(m.View), uint64(m.Seq), uint64(m.Sender)
+	o.record.Time, o.record.Data = uint64(m.Time), m.Data
+	result := &o.result
+	o.machine.Apply(&o.record, (*handler)(o), result)
 	if result.Enabled {
 		o.operationsEnabled()
 	}
@@ -360,7 +370,7 @@ type place struct {
 type handler object
 
 // Execute implements machine.Handler.
-func (h *handler) Execute(x machine.Execution, args, out []byte) (reply []byte, failed bool) {
+func (h *handler) Execute(x *machine.Execution, args, out []byte) (reply []byte, failed bool) {
 	o := (*object)(h)
 	b := o.byNumber[x.Operation]
 	if b == nil {
@@ -392,6 +402,7 @@ func (h *handler) Execute(x machine.Execution, args, out []byte) (reply []byte, 
 func (o *object) fail(err error) {
 	if o.failed == nil {
 		o.failed = err
+		o.enabling.Store(nil)
 		if o.group != nil {
 			o.group.Halt(err)
 		}
@@ -410,8 +421,33 @@ func (o *object) operationsEnabled() {
 		o.byNumber = append(o.byNumber, b)
 		o.numbers[name] = i
 	}
+	o.enabling.Store(o.numbering())
 	close(o.enabled)
 	o.enabled = make(chan struct{})
+}
+
+// numbering is what commands need to be sent. It does not change, so that they take no lock, which the loop holds while it executes.
+type numbering struct {
+	shard   int            // of the machine
+	numbers map[string]int // of the enabled operations
+}
+
+// numbering returns what is enabled, or nil if nothing is to be sent without a look at what failed. The lock is held.
+func (o *object) numbering() *numbering {
+	if o.failed != nil {
+		return nil
+	}
+	return &numbering{o.machine.Shard(), o.numbers}
+}
+
+// enabledFor returns the number of a command that can be sent in a stay at once.
+func (o *object) enabledFor(s *stay, name string) (int, bool) {
+	e := o.enabling.Load()
+	if e == nil || s != nil && (o.stay.Load() != s || e.shard != s.shard) {
+		return 0, false
+	}
+	n, ok := e.numbers[name]
+	return n, ok
 }
 
 // unknown returns an error if an enabled operation is none of this process's.

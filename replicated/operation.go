@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -35,26 +36,40 @@ type operation[A, R any] struct {
 	args  Codec[A]
 	reply Codec[R]
 	key   func(A) string // of an operation on objects in shards
+	sizer Sizer[A]       // the codec of the arguments, if it is one
+}
+
+func newOperation[A, R any](name string, args Codec[A], reply Codec[R], key func(A) string) operation[A, R] {
+	sizer, _ := args.(Sizer[A])
+	return operation[A, R]{name, args, reply, key, sizer}
+}
+
+// size returns how many bytes the encoding of arguments takes, or false if that is not known before.
+func (o *operation[A, R]) size(args *A) (int, bool) {
+	if o.sizer == nil {
+		return 0, false
+	}
+	return o.sizer.Size(args), true
 }
 
 // NewCommand returns a command. Its name, of 1 to 255 bytes, is what members and clients know it by.
 func NewCommand[A, R any](name string) *Command[A, R] {
-	return &Command[A, R]{operation: operation[A, R]{name: name, args: defaultCodec[A](), reply: defaultCodec[R]()}}
+	return &Command[A, R]{operation: newOperation(name, defaultCodec[A](), defaultCodec[R](), nil)}
 }
 
 // NewQuery returns a query. Its name, of 1 to 255 bytes, is what members and clients know it by.
 func NewQuery[A, R any](name string) *Query[A, R] {
-	return &Query[A, R]{operation: operation[A, R]{name: name, args: defaultCodec[A](), reply: defaultCodec[R]()}}
+	return &Query[A, R]{operation: newOperation(name, defaultCodec[A](), defaultCodec[R](), nil)}
 }
 
 // Encoded returns the same command with other codecs. All processes must use the same ones.
 func (c *Command[A, R]) Encoded(args Codec[A], reply Codec[R]) *Command[A, R] {
-	return &Command[A, R]{operation: operation[A, R]{c.name, args, reply, c.key}}
+	return &Command[A, R]{operation: newOperation(c.name, args, reply, c.key)}
 }
 
 // Encoded returns the same query with other codecs. All processes must use the same ones.
 func (q *Query[A, R]) Encoded(args Codec[A], reply Codec[R]) *Query[A, R] {
-	return &Query[A, R]{operation: operation[A, R]{q.name, args, reply, q.key}}
+	return &Query[A, R]{operation: newOperation(q.name, args, reply, q.key)}
 }
 
 // Name returns the operation's name.
@@ -152,7 +167,7 @@ func (c *Command[A, R]) make(args A) *call[A, R] {
 	f, _ := c.futures.Get().(*call[A, R])
 	if f == nil {
 		f = &call[A, R]{of: c}
-		f.done = make(chan struct{}, 1)
+		f.woken = make(chan struct{}, 1)
 		f.home = f
 	}
 	f.args = args
@@ -198,7 +213,8 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 
 // Future is the outcome of a command that returns an R.
 type Future[R any] struct {
-	done    chan struct{} // has an element once the outcome is known
+	state   atomic.Uint32 // underWay, waitedFor or known
+	woken   chan struct{} // gets an element when an outcome that is waited for becomes known
 	target  Target        // of Go
 	home    interface{ release() }
 	value   R
@@ -215,26 +231,45 @@ func (f *Future[R]) Wait(ctx context.Context) (R, error) {
 
 // WaitVersion is like Wait, and returns the position at which the command was executed, too.
 func (f *Future[R]) WaitVersion(ctx context.Context) (R, squall.Version, error) {
-	select {
-	case <-f.done:
-	default:
-		if f.target != nil {
-			if err := f.target.inHandler(); err != nil {
-				var none R
-				return none, squall.Version{}, err
-			}
-		}
-		select {
-		case <-f.done:
-		case <-ctx.Done():
+	if f.state.Load() != known {
+		if err := f.await(ctx); err != nil {
 			var none R
-			return none, squall.Version{}, context.Cause(ctx)
+			return none, squall.Version{}, err
 		}
 	}
 	value, version, err := f.value, f.version, f.err
 	f.home.release()
 	return value, version, err
 }
+
+// await waits until the outcome is known.
+func (f *Future[R]) await(ctx context.Context) error {
+	if f.target != nil {
+		if err := f.target.inHandler(); err != nil {
+			return err
+		}
+	}
+	if !f.state.CompareAndSwap(underWay, waitedFor) { // known by now
+		return nil
+	}
+	select {
+	case <-f.woken:
+		return nil
+	case <-ctx.Done():
+	}
+	if f.state.CompareAndSwap(waitedFor, underWay) {
+		return context.Cause(ctx)
+	}
+	<-f.woken // the outcome became known at the same time
+	return nil
+}
+
+// States of a future. Nothing is woken for an outcome that becomes known before Wait.
+const (
+	underWay uint32 = iota
+	waitedFor
+	known
+)
 
 // call is a command that is being called.
 type call[A, R any] struct {
@@ -247,14 +282,7 @@ type call[A, R any] struct {
 
 func (f *call[A, R]) appendTo(b []byte) ([]byte, error) { return f.of.args.Append(b, &f.args) }
 
-func (f *call[A, R]) size() (int, bool) { return sizeOf(f.of.args, &f.args) }
-
-func sizeOf[T any](c Codec[T], v *T) (int, bool) {
-	if s, ok := c.(Sizer[T]); ok {
-		return s.Size(v), true
-	}
-	return 0, false
-}
+func (f *call[A, R]) size() (int, bool) { return f.of.size(&f.args) }
 
 func (f *call[A, R]) complete(o outcome) {
 	f.version = o.version
@@ -274,7 +302,9 @@ func (f *call[A, R]) signal() {
 		go r.call(f.of.name, f)
 		return
 	}
-	f.done <- struct{}{}
+	if f.state.Swap(known) == waitedFor {
+		f.woken <- struct{}{}
+	}
 }
 
 // repeatable implements pending: nothing tells the members that a command of this process is one that they have executed.
@@ -285,6 +315,7 @@ func (f *call[A, R]) release() {
 	var args A
 	var value R
 	f.args, f.value, f.err, f.version, f.target, f.route = args, value, nil, squall.Version{}, nil, nil
+	f.state.Store(underWay)
 	f.of.futures.Put(f)
 }
 
@@ -334,7 +365,7 @@ type read[A, R any] struct {
 
 func (r *read[A, R]) appendTo(b []byte) ([]byte, error) { return r.of.args.Append(b, &r.args) }
 
-func (r *read[A, R]) size() (int, bool) { return sizeOf(r.of.args, &r.args) }
+func (r *read[A, R]) size() (int, bool) { return r.of.size(&r.args) }
 
 func (r *read[A, R]) answer(reply []byte) error {
 	return decode(r.of.reply, bytes.Clone(reply), &r.value, "reply", r.of.name)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/goroutine"
-	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
@@ -308,12 +307,13 @@ func (o *object) replay(r *squall.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.current = r.Version
-	result := o.machine.Apply(machine.Record{
-		View: uint64(r.Version.View), Seq: uint64(r.Version.Seq), Sender: uint64(r.Sender), Time: uint64(r.Time), Data: r.Data,
-	}, (*handler)(o))
-	if result.Enabled {
+	o.record.View, o.record.Seq, o.record.Sender = uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Sender)
+	o.record.Time, o.record.Data = uint64(r.Time), r.Data
+	o.machine.Apply(&o.record, (*handler)(o), &o.result)
+	if o.result.Enabled {
 		o.operationsEnabled()
 	}
+	o.letGo()
 	return o.failed
 }
 

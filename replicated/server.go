@@ -210,16 +210,12 @@ func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) err
 // operation returns the number of a client's command, or waits until it has one.
 func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
 	o := d.object
-	o.mu.RLock()
-	n, ok := o.numbers[string(name)]
-	ok = ok && o.hasShard(d.shard)
-	o.mu.RUnlock()
-	if ok {
-		return n, nil
-	}
 	s, err := d.stay()
 	if err != nil {
 		return 0, err
+	}
+	if n, ok := o.enabledFor(s, string(name)); ok {
+		return n, nil
 	}
 	return o.number(ctx, s, string(name))
 }

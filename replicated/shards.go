@@ -35,12 +35,12 @@ func ShardOf(key string, shards int) int {
 // Keyed returns the same command for objects in shards: it is executed by the shard to which key's result for its arguments belongs
 // (ShardOf). All processes must use the same function.
 func (c *Command[A, R]) Keyed(key func(A) string) *Command[A, R] {
-	return &Command[A, R]{operation: operation[A, R]{c.name, c.args, c.reply, key}}
+	return &Command[A, R]{operation: newOperation(c.name, c.args, c.reply, key)}
 }
 
 // Keyed returns the same query for objects in shards: it reads the shard to which key's result for its arguments belongs (ShardOf).
 func (q *Query[A, R]) Keyed(key func(A) string) *Query[A, R] {
-	return &Query[A, R]{operation: operation[A, R]{q.name, q.args, q.reply, key}}
+	return &Query[A, R]{operation: newOperation(q.name, q.args, q.reply, key)}
 }
 
 // ShardReply is what a query returned at one shard.

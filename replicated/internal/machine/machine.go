@@ -57,8 +57,8 @@ type Record struct {
 // Handler executes commands for the application.
 type Handler interface {
 	// Execute executes an operation, by its number, and appends its reply to out. Refused is true if the
-	// reply is the text of an error.
-	Execute(c Execution, args, out []byte) (reply []byte, refused bool)
+	// reply is the text of an error. C is valid until Execute returns.
+	Execute(c *Execution, args, out []byte) (reply []byte, refused bool)
 }
 
 // Execution is a command that is to be executed.
@@ -97,6 +97,8 @@ type Result struct {
 	Reply   []byte // of a Client record: valid until the next Apply. A member's command gives its reply through the Handler.
 	Enabled bool   // operations were enabled
 	Parted  *Parted
+
+	execution Execution // what the handler gets
 }
 
 // Parted says that two members have different states.
@@ -210,14 +212,15 @@ func (m *Machine) announced(p Peer) (int, bool) {
 	return i, ok && m.known[i].incarnation == p.Incarnation
 }
 
-// Apply applies one record. It does the same at every member that applied the same records before.
-func (m *Machine) Apply(r Record, h Handler) (out Result) {
+// Apply applies one record and sets out, whatever it was before. It does the same at every member that applied the same records
+// before. A caller that applies many records uses one Result for all: nothing of it is copied or allocated for a record.
+func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	m.at = Cursor{View: r.View, Seq: r.Seq}
-	header, rest, err := parse(r.Data)
-	out.Header = header
-	if err != nil {
+	out.Status, out.Session, out.Reply, out.Enabled, out.Parted = Done, 0, nil, false, nil
+	header := &out.Header
+	if err := parse(r.Data, header); err != nil {
 		out.Status = Malformed
-		return out
+		return
 	}
 	t := r.Time
 	if t == 0 {
@@ -226,15 +229,18 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 	m.advance(t)
 	if !m.has(header) {
 		out.Status = Elsewhere
-		return out
+		return
 	}
+	if header.Kind == Command {
+		m.command(r, h, out)
+		return
+	}
+	rest := reader{b: r.Data[headerBytes:]}
 	switch header.Kind {
-	case Command:
-		out.Status = m.command(r, header, rest.b, h)
 	case Client:
-		m.client(r, header, rest, h, &out)
+		m.client(r, rest, h, out)
 	case Open:
-		m.open(rest, &out)
+		m.open(rest, out)
 	case Close:
 		out.Status = m.close(rest)
 	case Touch:
@@ -242,22 +248,21 @@ func (m *Machine) Apply(r Record, h Handler) (out Result) {
 	case Knows:
 		out.Status = m.announce(r.Sender, rest)
 	case Enable:
-		out.Status = m.enable(r.View, header.Shard, rest, &out)
+		out.Status = m.enable(r.View, header.Shard, rest, out)
 	case Digest:
-		out.Status = m.compare(r.Sender, rest, &out)
+		out.Status = m.compare(r.Sender, rest, out)
 	case Forwarded:
-		out.Status = m.forwarded(r, header, rest, h)
+		m.forwarded(r, rest, h, out)
 	case Handed:
 		out.Status = m.handed(rest)
 	case Reply:
 	}
-	return out
 }
 
 // has reports whether a record is for this shard (RO10). A member that goes to another shard takes along what it sent and its shard has not
 // delivered, and the other shard delivers it. What a process can execute, and a reply, belong to no shard; and what a leader enables
 // counts in one view only.
-func (m *Machine) has(h Header) bool {
+func (m *Machine) has(h *Header) bool {
 	if mutant.Enabled && mutant.On(mutant.AnyShard) {
 		return true
 	}
@@ -284,17 +289,26 @@ func (m *Machine) expires(t uint64) {
 	}
 }
 
-func (m *Machine) command(r Record, header Header, args []byte, h Handler) Status {
-	if header.Operation >= len(m.enabled) {
-		return Disabled
+// command executes a member's command.
+func (m *Machine) command(r *Record, h Handler, out *Result) {
+	if out.Operation >= len(m.enabled) {
+		out.Status = Disabled
+		return
 	}
+	m.execute(r, h, out, 0, "", "", r.Data[headerBytes:], nil)
+}
+
+// execute executes the command of a record, and returns its reply.
+func (m *Machine) execute(r *Record, h Handler, out *Result, session uint64, identity, source string, args, room []byte) (reply []byte) {
 	m.executed++
-	if _, failed := h.Execute(Execution{
-		Operation: header.Operation, Call: header.Call, Sender: r.Sender, Time: m.time,
-	}, args, nil); failed {
-		return Failed
+	x := &out.execution
+	x.Operation, x.Call, x.Sender, x.Time = out.Operation, out.Call, r.Sender, m.time
+	x.Session, x.Identity, x.Source = session, identity, source
+	reply, failed := h.Execute(x, args, room)
+	if failed {
+		out.Status = Failed
 	}
-	return Done
+	return reply
 }
 
 func (m *Machine) announce(node uint64, rest reader) Status {

@@ -131,28 +131,25 @@ func (m *Machine) source(name string) (int, bool) {
 
 // forwarded executes a command that a handler of an object sent, unless it was executed before (RO8). Its reply is
 // dropped.
-func (m *Machine) forwarded(r Record, header Header, rest reader, h Handler) Status {
+func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
 	name, at := rest.name(), rest.cursor()
 	if rest.err != nil || name == "" || at.Index == 0 {
-		return Malformed
+		out.Status = Malformed
+		return
 	}
 	i, ok := m.source(name)
 	switch {
 	case ok && !m.sources[i].last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten)):
-		return Again
-	case header.Operation >= len(m.enabled):
-		return Disabled
+		out.Status = Again
+		return
+	case out.Operation >= len(m.enabled):
+		out.Status = Disabled
+		return
 	case !ok:
 		m.sources = slices.Insert(m.sources, i, source{name: name})
 	}
 	m.sources[i].last = at
-	m.executed++
-	if _, failed := h.Execute(Execution{
-		Operation: header.Operation, Call: header.Call, Sender: r.Sender, Source: name, Time: m.time,
-	}, rest.b, nil); failed {
-		return Failed
-	}
-	return Done
+	m.execute(r, h, out, 0, "", name, rest.b, nil)
 }
 
 func appendCursor(b []byte, c Cursor) []byte {

@@ -19,7 +19,7 @@ type sender struct {
 	seq, sent uint64
 }
 
-func (s *sender) Execute(_ machine.Execution, args, out []byte) ([]byte, bool) {
+func (s *sender) Execute(_ *machine.Execution, args, out []byte) ([]byte, bool) {
 	for range args {
 		s.sent++
 		if !s.Send(target, "op", fmt.Append(nil, s.sent)) {
@@ -31,7 +31,7 @@ func (s *sender) Execute(_ machine.Execution, args, out []byte) ([]byte, bool) {
 
 func (s *sender) apply(view uint64, data []byte) {
 	s.seq++
-	s.Apply(machine.Record{View: view, Seq: s.seq, Sender: 1, Data: data}, s)
+	s.Apply(&machine.Record{View: view, Seq: s.seq, Sender: 1, Data: data}, s, new(machine.Result))
 }
 
 // TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder lets relays that come and go hand over what an object sent. A relay
@@ -123,7 +123,7 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 
 func TestAnOutboxSharesItsRoomAmongItsDestinations(t *testing.T) {
 	var m machine.Machine
-	m.Apply(machine.Record{View: 1, Seq: 5, Data: machine.AppendTouch(nil, machine.Header{}, nil)}, nil)
+	m.Apply(&machine.Record{View: 1, Seq: 5, Data: machine.AppendTouch(nil, machine.Header{}, nil)}, nil, new(machine.Result))
 	var all []machine.Destination
 	for i, kind := range []machine.DestinationKind{machine.ToTask, machine.ToObject, machine.ToSubgroup} {
 		to := machine.Destination{Kind: kind, Name: fmt.Sprint(i)}
@@ -143,7 +143,7 @@ func TestAnOutboxSharesItsRoomAmongItsDestinations(t *testing.T) {
 			t.Errorf("%v: %v", to, got)
 		}
 	}
-	m.Apply(machine.Record{View: 1, Seq: 6, Data: machine.AppendHanded(nil, machine.Header{}, all[0], machine.Cursor{View: 1, Seq: 5, Index: 3})}, nil)
+	m.Apply(&machine.Record{View: 1, Seq: 6, Data: machine.AppendHanded(nil, machine.Header{}, all[0], machine.Cursor{View: 1, Seq: 5, Index: 3})}, nil, new(machine.Result))
 	if got := m.Destinations(nil); len(got) != 2 || !m.Send(all[0], "op", make([]byte, machine.MaxOutboxBytes/4)) {
 		t.Errorf("after one was handed over: %v", got)
 	}

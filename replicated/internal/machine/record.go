@@ -194,12 +194,13 @@ func RefuseReply(record []byte, text string) []byte {
 
 // ParseReply takes a Reply record apart. It reports false for any other one.
 func ParseReply(data []byte) (to, call uint64, said Answered, reply []byte, ok bool) {
-	h, rest, err := parse(data)
-	if err != nil || h.Kind != Reply || len(rest.b) < replyBytes {
+	var h Header
+	if err := parse(data, &h); err != nil || h.Kind != Reply || len(data) < headerBytes+replyBytes {
 		return 0, 0, 0, nil, false
 	}
-	said = Answered(rest.b[8])
-	return order.Uint64(rest.b), h.Call, said, rest.b[replyBytes:], said == Returned || said == Refused
+	rest := data[headerBytes:]
+	said = Answered(rest[8])
+	return order.Uint64(rest), h.Call, said, rest[replyBytes:], said == Returned || said == Refused
 }
 
 // reader takes a record apart. What comes from the wire or a disk is checked here.
@@ -275,17 +276,16 @@ func ClientOf(data []byte) (session, number uint64, ok bool) {
 	return order.Uint64(data[headerBytes:]), order.Uint64(data[headerBytes+8:]), true
 }
 
-// parse reads a record's header.
-func parse(data []byte) (h Header, rest reader, err error) {
+// parse reads a record's header into h, whatever h was before.
+func parse(data []byte, h *Header) error {
 	if len(data) < headerBytes {
-		return h, rest, errShort
+		*h = Header{}
+		return errShort
 	}
-	h = Header{
-		Kind: Kind(data[0]), Operation: int(order.Uint16(data[2:])), Call: order.Uint64(data[4:]), Time: order.Uint64(data[12:]),
-	}
-	h.Replies, h.Shard = data[1]&1 == 1, int(data[1]>>1)
+	h.Kind, h.Replies, h.Shard = Kind(data[0]), data[1]&1 == 1, int(data[1]>>1)
+	h.Operation, h.Call, h.Time = int(order.Uint16(data[2:])), order.Uint64(data[4:]), order.Uint64(data[12:])
 	if h.Kind == 0 || h.Kind >= kinds || h.Shard > MaxShards || h.Replies && h.Kind != Command && h.Kind != Client {
-		return h, rest, fmt.Errorf("a record of the unknown kind %d", h.Kind)
+		return fmt.Errorf("a record of the unknown kind %d", h.Kind)
 	}
-	return h, reader{b: data[headerBytes:]}, nil
+	return nil
 }

@@ -114,7 +114,7 @@ func (m *Machine) touch(rest reader) Status {
 
 // client executes a client's command if its number was not executed before (RO1), and answers with the reply of the
 // execution if it was (RO2).
-func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *Result) {
+func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 	number, n, acked := rest.uint64(), rest.uint64(), rest.uint64()
 	if rest.err != nil || n == 0 || acked >= n {
 		out.Status = Malformed
@@ -145,18 +145,12 @@ func (m *Machine) client(r Record, header Header, rest reader, h Handler, out *R
 		}
 	case n > s.acked+MaxOutstanding || s.kept > MaxKeptBytes:
 		out.Status = TooMany
-	case header.Operation >= len(m.enabled):
+	case out.Operation >= len(m.enabled):
 		out.Status = Disabled
 	default:
-		m.executed++
-		data, failed := h.Execute(Execution{
-			Operation: header.Operation, Call: header.Call, Sender: r.Sender, Session: number, Identity: s.identity, Time: m.time,
-		}, rest.b, s.buffer())
-		s.keep(at, reply{number: n, failed: failed, data: data})
+		data := m.execute(r, h, out, number, s.identity, "", rest.b, s.buffer())
+		s.keep(at, reply{number: n, failed: out.Status == Failed, data: data})
 		out.Reply = data
-		if failed {
-			out.Status = Failed
-		}
 	}
 }
 
