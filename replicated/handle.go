@@ -59,8 +59,8 @@ type bound struct {
 	query  bool
 	codecs [2]string // names of those for arguments and replies
 	// execute executes a command. If p is the call of this process, and of this type, its value is set in place; typed says so.
-	// Otherwise the reply is appended to out, or the text of the error.
-	execute func(state any, c *Context, args, out []byte, p pending) (reply []byte, typed, failed bool)
+	// Otherwise the reply is appended to out if it is wanted, or the text of the error.
+	execute func(state any, c *Context, args, out []byte, p pending, wanted bool) (reply []byte, typed, failed bool)
 	// read runs a query of this process.
 	read func(state any, c Context, r reading) (typed bool, err error)
 	// answer runs a query with encoded arguments.
@@ -116,26 +116,24 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 	return Binding[S]{func() bound {
 		var args, noArgs A // of the command that is executed: an object executes one at a time
 		var value, noValue R
-		return bound{name: name, codecs: codecs, execute: func(state any, c *Context, data, buf []byte, p pending) ([]byte, bool, bool) {
-			defer func() { args, value = noArgs, noValue }()
-			if err := decode(in, data, &args, "arguments", name); err != nil {
-				return append(buf, err.Error()...), false, true
-			}
-			var err error
-			value, err = f(state.(S), c, args)
-			// The conversion to any spares a search for the table of the methods.
-			if own, ok := any(p).(*call[A, R]); ok && err == nil && detach != nil {
-				own.value = detach(value)
-				return buf, true, false
-			}
+		return bound{name: name, codecs: codecs, execute: func(state any, c *Context, data, buf []byte, p pending, wanted bool) (_ []byte, typed, failed bool) {
+			n := len(buf)
+			err := decode(in, data, &args, "arguments", name)
 			if err == nil {
-				n := len(buf)
-				if buf, err = out.Append(buf, &value); err == nil {
-					return buf, false, false
+				if value, err = f(state.(S), c, args); err == nil && wanted {
+					// The conversion to any spares a search for the table of the methods.
+					if own, ok := any(p).(*call[A, R]); ok && detach != nil {
+						own.value, typed = detach(value), true
+					} else {
+						buf, err = out.Append(buf, &value)
+					}
 				}
-				buf = buf[:n]
 			}
-			return append(buf, err.Error()...), false, true
+			args, value = noArgs, noValue // after a panic the object executes nothing more
+			if err != nil {
+				return append(buf[:n], err.Error()...), false, true
+			}
+			return buf, typed, false
 		}}
 	}}
 }

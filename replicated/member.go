@@ -119,9 +119,6 @@ func (o *object) ready() error {
 	return nil
 }
 
-// now returns the time of this process's clock for a record.
-func now() uint64 { return uint64(time.Now().UnixNano()) }
-
 // steward announces what this process can execute and, at the leader, enables operations. It ends with the group.
 func (o *object) steward() {
 	ctx, cancel := context.WithCancel(context.Background())

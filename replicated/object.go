@@ -391,7 +391,9 @@ func (h *handler) Execute(x *machine.Execution, args, out []byte) (reply []byte,
 		}
 	}()
 	n := len(out)
-	reply, o.typed, failed = b.execute(o.state, c, args, out, o.waiting)
+	// The reply to another member's command is for that member, unless it asks all for theirs.
+	wanted := x.Session != 0 || o.waiting != nil || o.result.Replies
+	reply, o.typed, failed = b.execute(o.state, c, args, out, o.waiting, wanted)
 	if x.Session == 0 {
 		o.reply = reply[n:]
 	}

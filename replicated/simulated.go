@@ -400,7 +400,7 @@ func (m *model) Execute(state, name string, args []byte, at seam.At) (reply []by
 		}
 		return reply, false, state
 	}
-	reply, _, failed = b.execute(o.state, &c, args, nil, nil)
+	reply, _, failed = b.execute(o.state, &c, args, nil, nil, true)
 	return reply, failed, m.encode()
 }
 
