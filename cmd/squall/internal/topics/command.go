@@ -37,7 +37,7 @@ the group, and be declared with its name and nothing else, but for its mode if i
   squall dds gateway gateway.json                               # programs of other implementations of DDS take part`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newIDLCommand(), newUICommand(), newGatewayCommand())
+	cmd.AddCommand(newListCommand(), newSubCommand(), newPubCommand(), newExplainCommand(), newRecordCommand(), newPlayCommand(), newIDLCommand(), newTopCommand(), newUICommand(), newGatewayCommand())
 	return cmd
 }
 

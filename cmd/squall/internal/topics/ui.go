@@ -240,12 +240,9 @@ func (b *board) look(ctx context.Context) error {
 			p.Writers++
 		}
 	}
+	faults := b.join(ctx)
 	for _, t := range b.p.Topics() {
-		fault := ""
-		if err := b.read(ctx, t); err != nil { // it is tried again
-			fault = err.Error()
-		}
-		x := topic{Name: t.Name, Type: t.Type, Keyed: t.Keyed, Durability: fmt.Sprint(t.QoS.Durability), Ownership: fmt.Sprint(t.QoS.Ownership), Shown: b.gauges[t.Name] != nil, Fault: fault}
+		x := topic{Name: t.Name, Type: t.Type, Keyed: t.Keyed, Durability: fmt.Sprint(t.QoS.Durability), Ownership: fmt.Sprint(t.QoS.Ownership), Shown: b.gauges[t.Name] != nil, Fault: faults[t.Name]}
 		for i, w := range endpoints {
 			switch {
 			case w.Topic != t.Name || space.Endpoints[i].Page:
@@ -278,9 +275,23 @@ func (b *board) look(ctx context.Context) error {
 	return nil
 }
 
+// join begins to read topics that are new, and returns why others cannot be read. These are tried again.
+func (b *board) join(ctx context.Context) (faults map[string]string) {
+	faults = map[string]string{}
+	for _, t := range b.p.Topics() {
+		if err := b.read(ctx, t); err != nil {
+			faults[t.Name] = err.Error()
+		}
+	}
+	return faults
+}
+
+// wants reports whether a topic is to be shown.
+func (b *board) wants(topic string) bool { return len(b.only) == 0 || slices.Contains(b.only, topic) }
+
 // read begins to read a topic.
 func (b *board) read(ctx context.Context, info dds.TopicInfo) error {
-	if b.gauges[info.Name] != nil || len(b.only) > 0 && !slices.Contains(b.only, info.Name) {
+	if b.gauges[info.Name] != nil || !b.wants(info.Name) {
 		return nil
 	}
 	t, err := open(ctx, b.p, info)
@@ -297,19 +308,26 @@ func (b *board) read(ctx context.Context, info dds.TopicInfo) error {
 	return err
 }
 
+// measured returns what was measured in a time, in the order of the topics' names and of positions.
+func (b *board) measured(span time.Duration) (rates []rate, samples []shown) {
+	rates, samples = []rate{}, []shown{}
+	for _, g := range b.gauges {
+		r, last := g.take(span)
+		rates, samples = append(rates, r), append(samples, last...)
+	}
+	slices.SortFunc(rates, func(x, y rate) int { return strings.Compare(x.Topic, y.Topic) })
+	slices.SortStableFunc(samples, func(x, y shown) int { return cmp.Compare(x.Position, y.Position) })
+	return rates, samples
+}
+
 // tick makes the event of rates, of a time.
 func (b *board) tick(span time.Duration) error {
 	event := struct {
 		At      int64   `json:"at"` // milliseconds since the Unix epoch
 		Topics  []rate  `json:"topics"`
 		Samples []shown `json:"samples"`
-	}{At: time.Now().UnixMilli(), Topics: []rate{}, Samples: []shown{}}
-	for _, g := range b.gauges {
-		r, last := g.take(span)
-		event.Topics, event.Samples = append(event.Topics, r), append(event.Samples, last...)
-	}
-	slices.SortFunc(event.Topics, func(x, y rate) int { return strings.Compare(x.Topic, y.Topic) })
-	slices.SortStableFunc(event.Samples, func(x, y shown) int { return cmp.Compare(x.Position, y.Position) })
+	}{At: time.Now().UnixMilli()}
+	event.Topics, event.Samples = b.measured(span)
 	data, err := json.Marshal(event)
 	if err != nil {
 		return err
@@ -333,11 +351,22 @@ func (b *board) serve(ctx context.Context, l net.Listener) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	defer server.Close()
+	return b.each(ctx, uiEvery, ended, func(span time.Duration) error {
+		if err := b.look(ctx); err != nil {
+			return err
+		}
+		return b.tick(span)
+	})
+}
+
+// each calls a function again and again with the time since the call before, until it fails, the context or the group ends, or an
+// error comes.
+func (b *board) each(ctx context.Context, every time.Duration, ended <-chan error, f func(span time.Duration) error) error {
 	var over <-chan struct{}
 	if g := b.p.Group(); g != nil {
 		over = g.Done()
 	}
-	ticker := time.NewTicker(uiEvery)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
 		select {
@@ -349,11 +378,7 @@ func (b *board) serve(ctx context.Context, l net.Listener) error {
 			return err
 		case <-ticker.C:
 			now := time.Now()
-			err := b.look(ctx)
-			if err == nil {
-				err = b.tick(now.Sub(last))
-			}
-			if err != nil && ctx.Err() == nil {
+			if err := f(now.Sub(last)); err != nil && ctx.Err() == nil {
 				return err
 			}
 			last = now
