@@ -41,6 +41,36 @@ func TestAFutureIsWaitedForAgain(t *testing.T) {
 	t.Logf("%d of 2000 were waited for again", interrupted)
 }
 
+// endedContext has ended, and calls a function when a Wait is about to look at both, its end and the outcome.
+type endedContext struct {
+	context.Context
+	meanwhile func()
+}
+
+func (c endedContext) Done() <-chan struct{} {
+	c.meanwhile()
+	return c.Context.Done()
+}
+
+func TestAnOutcomeThatBecomesKnownAsTheContextEndsIsNotLost(t *testing.T) {
+	add := NewCommand[[]byte, []byte]("add")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 100 { // the select of a Wait takes either
+		f := add.make(nil)
+		value, err := f.Wait(endedContext{ended, func() {
+			f.complete(outcome{reply: []byte{byte(i)}})
+			f.signal()
+		}})
+		if err != nil || len(value) != 1 || value[0] != byte(i) {
+			t.Fatalf("round %d: %v, %v", i, value, err)
+		}
+		if len(f.woken) != 0 {
+			t.Fatalf("round %d: the next command of this memory is woken at once", i)
+		}
+	}
+}
+
 // counted is a codec that counts what it encodes.
 type counted struct {
 	Codec[[]byte]
