@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -105,6 +106,9 @@ type endInfo struct {
 var (
 	encoding = must(cbor.CoreDetEncOptions().EncMode())
 	decoding = must(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxNestedLevels: 16}.DecMode())
+
+	// decodingState is for a state, which is as large as the space: before it makes a list, the decoder has seen the bytes of all elements.
+	decodingState = must(cbor.DecOptions{MaxArrayElements: math.MaxInt32, MaxNestedLevels: 16}.DecMode())
 )
 
 func must[M any](m M, err error) M {

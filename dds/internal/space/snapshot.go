@@ -179,7 +179,7 @@ func ReadState(r io.Reader) (*Space, error) {
 		return nil, cut(err)
 	}
 	var st state
-	if err := decoding.Unmarshal(b, &st); err != nil {
+	if err := decodingState.Unmarshal(b, &st); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
 	s := &Space{position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, byName: map[string]*topic{}, byID: map[ID]*endpoint{}}

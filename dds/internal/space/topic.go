@@ -14,6 +14,7 @@ type topic struct {
 	writers, readers []*endpoint
 	instances        map[string]*instance
 	order            []*instance // in the order in which they came
+	gone             bool        // order has instances that were removed, until tidy is called
 	source           int64       // the largest source time, of a topic by source
 	kept             int         // samples in all histories
 	recent           *instance   // of the last sample; nil: unknown
@@ -31,6 +32,7 @@ type instance struct {
 	disposed bool
 	since    int64          // when it was disposed of and lost its last writer
 	history  sequence[kept] // of a durable topic
+	gone     bool           // it was removed
 	captured int            // of these, the first ones are in a view, perhaps: they are not changed, and their data not used again
 }
 
@@ -109,6 +111,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	}
 	if sample.Operation == Unregister {
 		t.unregister(s, in, w, w.QoS.KeepUnregistered, sample.Source)
+		t.tidy()
 		return
 	}
 	t.recent = in
@@ -195,6 +198,7 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 		old := t.oldest()
 		t.drop(old, 1)
 		t.clean(s, old)
+		t.tidy()
 	}
 }
 
@@ -290,10 +294,11 @@ func (t *topic) leave(s *Space, w *endpoint, keep bool) {
 			t.clean(s, in)
 		}
 	}
+	t.tidy()
 }
 
 // clean removes the history of an instance that was disposed of, has no writers and is older than the topic keeps those, and what is
-// left of one of which nothing is known.
+// left of one of which nothing is known. The caller calls tidy once it has cleaned all instances: it looks at each of them.
 func (t *topic) clean(s *Space, in *instance) {
 	if len(in.writers) > 0 {
 		return
@@ -306,7 +311,15 @@ func (t *topic) clean(s *Space, in *instance) {
 	if in.history.len() == 0 {
 		delete(t.instances, in.key)
 		t.recent = nil
-		t.order = slices.DeleteFunc(t.order, func(o *instance) bool { return o == in })
+		in.gone, t.gone = true, true
+	}
+}
+
+// tidy takes the instances that were removed out of the order.
+func (t *topic) tidy() {
+	if t.gone {
+		t.order = slices.DeleteFunc(t.order, func(in *instance) bool { return in.gone })
+		t.gone = false
 	}
 }
 
@@ -325,6 +338,7 @@ func (s *Space) expire() {
 			}
 			t.clean(s, in)
 		}
+		t.tidy()
 	}
 }
 
