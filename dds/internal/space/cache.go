@@ -58,7 +58,8 @@ type Cache struct {
 
 	of          *endpoint
 	views       map[string]*view
-	order       []*view         // in the order in which they came
+	order       []*view         // in the order in which they came, and removed ones
+	gone        int             // removed ones in order
 	first, last *held           // older than those in fresh
 	fresh       sequence[fresh] // of a reader that keeps all, what came since a call looked at single samples
 	filling     *filling        // what comes before everything else; nil: nothing
@@ -103,6 +104,7 @@ type view struct {
 	key                 string
 	state               InstanceState
 	seen                bool // a sample was returned since it was new
+	gone                bool // it was removed
 	disposed, noWriters int  // generations
 	valid               []*held
 	fresh               int   // samples in the queue
@@ -274,7 +276,7 @@ func (c *Cache) full(v *view) bool {
 		return false
 	}
 	return l.Samples > 0 && c.held >= l.Samples || l.SamplesPerInstance > 0 && n >= l.SamplesPerInstance ||
-		v == nil && l.Instances > 0 && len(c.order) >= l.Instances
+		v == nil && l.Instances > 0 && len(c.views) >= l.Instances
 }
 
 // makeRoom drops the oldest sample that was read, of the instance or of all. It reports whether there is room.
@@ -440,7 +442,7 @@ func (c *Cache) AppendSelect(out []Held, q Query) []Held {
 		out = c.selectHeld(out, &q)
 	}
 	if c.of.QoS.Purge != (qos.ReaderLifetime{}) {
-		for _, v := range slices.Clone(c.order) {
+		for _, v := range c.known() {
 			c.forget(v, q.Now)
 		}
 	}
@@ -564,7 +566,21 @@ func (c *Cache) expel(v *view, now int64) {
 	}
 	delete(c.views, v.key)
 	c.recent = nil
-	c.order = slices.DeleteFunc(c.order, func(o *view) bool { return o == v })
+	v.gone = true
+	if c.gone++; 2*c.gone > len(c.order) { // each of the others is looked at once for each that goes, at most
+		c.order, c.gone = c.known(), 0
+	}
+}
+
+// known returns the instances that the reader knows, in the order in which they came.
+func (c *Cache) known() []*view {
+	all := make([]*view, 0, len(c.views))
+	for _, v := range c.order {
+		if !v.gone {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // Instance is the state of one instance.
@@ -575,9 +591,9 @@ type Instance struct {
 
 // Instances returns the instances that the reader knows, in the order in which they came.
 func (c *Cache) Instances() []Instance {
-	all := make([]Instance, len(c.order))
-	for i, v := range c.order {
-		all[i] = Instance{v.key, v.state}
+	all := make([]Instance, 0, len(c.views))
+	for _, v := range c.known() {
+		all = append(all, Instance{v.key, v.state})
 	}
 	return all
 }
@@ -587,6 +603,9 @@ func (c *Cache) Crowded() bool { return c.held > c.of.QoS.Limits.Samples/2 }
 
 // Held is the number of samples with data, and Lost that of samples for which there was no room.
 func (c *Cache) Held() int { return c.held }
+
+// Empty reports whether there is nothing to take: neither samples nor ends of instances.
+func (c *Cache) Empty() bool { return c.first == nil && c.fresh.len() == 0 }
 
 // Lost is the number of samples for which there was no room.
 func (c *Cache) Lost() uint64 { return c.lost }

@@ -1,6 +1,8 @@
 package space
 
 import (
+	"slices"
+
 	"github.com/squall-go/squall/dds/qos"
 )
 
@@ -37,8 +39,8 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 		}
 		c.present[f.Key] = true
 	case FedAbsent:
-		for i := len(c.order) - 1; i >= 0; i-- { // some are forgotten meanwhile
-			if v := c.order[i]; !c.present[v.key] {
+		for _, v := range slices.Backward(c.known()) { // some are forgotten meanwhile
+			if !c.present[v.key] {
 				c.withoutWriters(v, f.Position, f.Source)
 			}
 		}

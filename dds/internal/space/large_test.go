@@ -3,7 +3,11 @@ package space
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
+	"slices"
 	"testing"
+
+	"github.com/squall-go/squall/dds/qos"
 )
 
 // A process can join a space however many instances a topic has: a list in a state is as long as its bytes say. The order is not held up when all of them end: what that
@@ -37,5 +41,30 @@ func TestATopicHasAMillionInstances(t *testing.T) {
 	}
 	if err != nil || len(topic.order) > 0 || len(topic.instances) > 0 {
 		t.Errorf("%d instances are left without a writer (%v)", len(topic.order), err)
+	}
+}
+
+// What taking the ends of instances costs grows as their number does, too.
+func TestAReaderTakesTheEndsOfManyInstances(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{})
+	s, by := w.members[0], w.writer(1, 1, "t", qos.Set{})
+	c := w.reader(1, 2, "t", qos.Set{History: qos.KeepAll()})[0]
+	const instances = 1 << 19
+	var key [4]byte
+	for i := range uint32(instances) {
+		binary.LittleEndian.PutUint32(key[:], i)
+		c.take(s, string(key[:]), &kept{position: s.position, writer: s.byID[by], expires: math.MaxInt64}, s.now)
+	}
+	for _, v := range slices.Clone(c.order) {
+		c.withoutWriters(v, s.position, s.now)
+	}
+	taken := c.Select(Query{Take: true, Max: instances + instances/4}) // all samples, and then a quarter of the ends
+	if len(taken) != instances+instances/4 || len(c.Instances()) != instances*3/4 {
+		t.Errorf("%d samples were taken, and %d instances are left", len(taken), len(c.Instances()))
+	}
+	taken = c.Select(Query{Take: true})
+	if len(taken) != instances*3/4 || len(c.Instances()) > 0 || len(c.order) > 0 {
+		t.Errorf("%d samples were taken, and %d instances are left, with memory for %d", len(taken), len(c.Instances()), len(c.order))
 	}
 }
