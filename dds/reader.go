@@ -275,8 +275,11 @@ func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 		if len(r.one) > 0 {
 			h = r.one[0]
 			r.one[0] = space.Held{}
-			if r.waiting > 0 && r.cache.Held() > 0 {
-				r.signal()
+			if r.waiting > 0 { // another call
+				r.cache.Await()
+				if !r.cache.Empty() {
+					r.signal()
+				}
 			}
 			r.unlock()
 			return h, nil
