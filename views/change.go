@@ -143,12 +143,13 @@ func (c *Change) Wedged() bool { return c.wedged }
 func (c *Change) Done() *Decision { return c.done }
 
 // Through reports whether every member that took part in the decision is done too, or suspected: no
-// member needs this member's row of the view any more.
+// member needs this member's row of the view any more. A suspicion that this member keeps to itself
+// does not count: a suspect that is there would take the end of its connection for a failure.
 func (c *Change) Through() bool {
 	if c.done == nil {
 		return false
 	}
-	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ c.Suspected() &^ only(c.cfg.Self)
+	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ c.suspect &^ only(c.cfg.Self)
 	for r := range order.Rank(c.n) {
 		if wait.Has(r) && sst.Load(c.lines[r], wordInstalled) == 0 {
 			return false
