@@ -87,7 +87,7 @@ func (q *sequence[T]) drop(n int) {
 	q.from, q.shared = 0, 0
 }
 
-// remove removes the elements for which out returns true. Those that stay are copies of themselves, from the first one on that goes.
+// remove removes the elements for which out returns true. The elements behind the first one that it removes are copied.
 func (q *sequence[T]) remove(out func(*T) bool) (n int) {
 	first := 0
 	for first < q.len() && out(q.at(first)) {

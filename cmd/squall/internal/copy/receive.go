@@ -197,7 +197,7 @@ func (d *desk) say(format string, args ...any) {
 	fmt.Fprintf(d.errs, "squall recv: "+format+"\n", args...)
 }
 
-// rejected says why a connection was rejected. A peer that ended its connection itself is no news: its session says what is missing.
+// rejected says why a connection was rejected, unless the peer ended it: the session then says what is missing.
 func (d *desk) rejected(r port.Rejection) {
 	if r.Reason != port.Broken {
 		d.say("%v", r)

@@ -132,7 +132,7 @@ type play struct {
 	file    *os.File
 	content *Content
 	speed   float64
-	names   map[string]string // of topics that are played, by those of the file; nil: all
+	names   map[string]string // names under which topics are played, by their names in the file; nil: all
 	loop    int
 	readers int
 	resume  bool

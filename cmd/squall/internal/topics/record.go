@@ -93,7 +93,7 @@ Recording holds up no writer. If the disk is so slow that more than --buffer wai
 	}
 	o.declare(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&all, "all", false, "record all topics, also those that come later")
+	f.BoolVar(&all, "all", false, "record all topics, and topics that come later")
 	f.BoolVar(&history, "history", false, "begin with the histories of durable topics")
 	f.IntVar(&r.count, "count", 0, "end after so many samples; 0: none")
 	f.DurationVar(&r.span, "for", 0, "end after this time; 0: none")

@@ -106,7 +106,7 @@ func newTape(to io.Writer, cluster, space string, now time.Time) (*tape, error) 
 	return t, err
 }
 
-// encodings of MCAP, by those of topics.
+// encodings are the names of encodings in MCAP, by their names in topics.
 var encodings = map[string]string{"xcdr": "cdr", "cbor": "cbor", "raw": "raw"}
 
 // topic adds a topic, with the IDL of its type if there is one.

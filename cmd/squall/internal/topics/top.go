@@ -18,7 +18,7 @@ import (
 type Busy struct {
 	rate
 	Writers int    `json:"writers"`
-	Readers int    `json:"readers"`         // without those of pages and of this command
+	Readers int    `json:"readers"`         // without the readers of pages and of this command
 	Fault   string `json:"fault,omitempty"` // why its samples are not counted
 }
 
