@@ -513,10 +513,14 @@ func (a *attendance) pump() error {
 		for alive := false; ; {
 			out = append(out[:0], a.out...)
 			a.out = a.out[:0]
-			batch.Fed, _ = a.follower.Collect(batch.Fed[:0], batchBytes)
+			var more bool
+			batch.Fed, more = a.follower.Collect(batch.Fed[:0], batchBytes)
 			out = a.acks(out)
 			if len(batch.Fed) > 0 || len(out) > 0 || alive {
 				break
+			}
+			if more { // the list of instances that is told again
+				continue
 			}
 			at := time.Now()
 			if err := p.waitUntil(a.ctx, beat.C); err != nil {
