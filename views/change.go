@@ -143,13 +143,18 @@ func (c *Change) Wedged() bool { return c.wedged }
 func (c *Change) Done() *Decision { return c.done }
 
 // Through reports whether every member that took part in the decision is done too, or suspected: no
-// member needs this member's row of the view any more. A suspicion that this member keeps to itself
-// does not count: a suspect that is there would take the end of its connection for a failure.
+// member needs this member's row of the view any more. If this member goes on, a suspicion that it
+// keeps to itself does not count: a suspect that is there would take the end of its connection for a
+// failure, and go on without this member.
 func (c *Change) Through() bool {
 	if c.done == nil {
 		return false
 	}
-	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ c.suspect &^ only(c.cfg.Self)
+	failed := c.Suspected()
+	if c.stays() {
+		failed = c.suspect
+	}
+	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ failed &^ only(c.cfg.Self)
 	for r := range order.Rank(c.n) {
 		if wait.Has(r) && sst.Load(c.lines[r], wordInstalled) == 0 {
 			return false
@@ -368,7 +373,7 @@ func (c *Change) goesOnWithout(who Ranks) bool {
 	if c.Quorate(who) {
 		return true
 	}
-	if c.done == nil || c.done.View == nil {
+	if !c.stays() {
 		return false
 	}
 	next, left := c.done.View, Ranks(0)
@@ -377,8 +382,16 @@ func (c *Change) goesOnWithout(who Ranks) bool {
 		before, ok := c.cfg.View.RankOf(m.ID)
 		left = left.With(order.Rank(r), !(ok && who.Has(before) && c.cfg.View.Members[before] == m))
 	}
-	_, in := next.RankOf(c.cfg.View.Members[c.cfg.Self].ID)
-	return in && Quorum(len(next.Members), left)
+	return Quorum(len(next.Members), left)
+}
+
+// stays reports whether this member is done with the view and is in the next one.
+func (c *Change) stays() bool {
+	if c.done == nil || c.done.View == nil {
+		return false
+	}
+	_, in := c.done.View.RankOf(c.cfg.View.Members[c.cfg.Self].ID)
+	return in
 }
 
 // publishHeldSuspicions publishes, once this member goes on in the next view without the suspects,

@@ -372,6 +372,9 @@ func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
 	if ch.suspect, ch.lost = 0, only(2); ch.Through() {
 		t.Error("through, and rank 2, which was not told that it is suspected, is not")
 	}
+	if ch.done = c.decision(0, 3); !ch.Through() {
+		t.Error("a member that has left waits for a member that it lost")
+	}
 }
 
 // A record is written while others read it: only one that is whole is read.
