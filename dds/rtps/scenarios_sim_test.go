@@ -51,7 +51,7 @@ func (s *simulated) apply(node uint64, record []byte, err error) {
 	}
 }
 
-// roster says who is there in a new view.
+// roster has the members apply the record that lists the processes of a new view.
 func (s *simulated) roster() {
 	s.t.Helper()
 	s.view++

@@ -295,9 +295,9 @@ func (e *epoch) lookAt() time.Duration {
 }
 
 // listen notes whose heartbeat changed, and reports the silent. What this member did not look at says
-// nothing about its peers: if it looks later than it was to, the time that it missed does not count
-// as their silence, and if it slept through half of FailAfter, it starts to count anew. So a host
-// that stands still again and again makes no member fail.
+// nothing about its peers: the time by which a look is late does not count as their silence, and a
+// member that slept through half of FailAfter starts to count anew. So a host that stands still again
+// and again makes no member fail.
 //
 // A heartbeat that comes over a connection is noticed as it arrives. In shared memory it changes
 // unnoticed, and before the first one there are other signs of life: then the next look is due

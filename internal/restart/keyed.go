@@ -59,7 +59,7 @@ func (s Successor) keyed() keyedSuccessor {
 	return keyedSuccessor{successorFields(s), keyedOf(s.View)}
 }
 
-// keyed of no echo is nil.
+// keyed returns the echo with its key; nil if there is no echo.
 func (e *Echo) keyed() *keyedEcho {
 	if e == nil {
 		return nil
@@ -67,7 +67,7 @@ func (e *Echo) keyed() *keyedEcho {
 	return &keyedEcho{echoFields(*e), keyedOf(e.View)}
 }
 
-// keyed of no vote is nil.
+// keyed returns the vote with its key; nil if there is no vote.
 func (a *Accepted) keyed() *keyedAccepted {
 	if a == nil {
 		return nil

@@ -35,7 +35,7 @@ func (r *chaosRun) installed(p *process, v viewReport) error {
 	known := r.views[v.ID]
 	if known != nil {
 		if !slices.Equal(known.nodes, v.Nodes) {
-			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, v.Nodes, p.who(), known.nodes)
+			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, v.Nodes, p.name(), known.nodes)
 		}
 		return nil
 	}
@@ -78,7 +78,7 @@ func (r *chaosRun) miss(v viewReport) {
 // marked compares a mark with what others said.
 func (r *chaosRun) marked(p *process, m mark) error {
 	p.delivered = max(p.delivered, m.Messages)
-	if err := r.ledger.note(p.who(), m); err != nil {
+	if err := r.ledger.note(p.name(), m); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisagree, err)
 	}
 	return nil
@@ -138,7 +138,7 @@ func (r *chaosRun) accounted(p *process, a *account) error {
 	p.account = a
 	p.longest = max(p.longest, a.Longest)
 	if before != nil && before.Mark.Messages != a.Mark.Messages {
-		return fmt.Errorf("%w: %s delivered %d messages more after all that was sent", ErrDisagree, p.who(), a.Mark.Messages-before.Mark.Messages)
+		return fmt.Errorf("%w: %s delivered %d messages more after all that was sent", ErrDisagree, p.name(), a.Mark.Messages-before.Mark.Messages)
 	}
 	if err := r.marked(p, a.Mark); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (r *chaosRun) accounted(p *process, a *account) error {
 func (r *chaosRun) lost(p *process, a *account) error {
 	planned := p.stage == goesOn || p.stage == isHung
 	if !planned && (!a.Evicted || !r.refilling) {
-		return fmt.Errorf("%s was removed, although the demo did not harm it: %s; if this machine is busy, try a longer --fail-after", p.who(), a.Halted)
+		return fmt.Errorf("%s was removed, although the demo did not harm it: %s; if this machine is busy, try a longer --fail-after", p.name(), a.Halted)
 	}
 	r.strikes(p, isOut)
 	r.story.tell(Happening{What: whatEvicted, Node: p.id, Process: p.number, Detail: a.Halted})
@@ -203,7 +203,7 @@ func (r *chaosRun) resume() error {
 			continue
 		}
 		if err := p.child.Continue(); err != nil {
-			return fmt.Errorf("%s: %w", p.who(), err)
+			return fmt.Errorf("%s: %w", p.name(), err)
 		}
 		p.stage = goesOn
 		r.story.tell(Happening{What: whatContinued, Node: p.id, Process: p.number})
@@ -241,7 +241,7 @@ func (r *chaosRun) strike() error {
 		r.vacate(p)
 	case hung:
 		if err := p.child.Stop(); err != nil {
-			return fmt.Errorf("%s: %w", p.who(), err)
+			return fmt.Errorf("%s: %w", p.name(), err)
 		}
 		h.What = whatHung
 		r.strikes(p, isHung)

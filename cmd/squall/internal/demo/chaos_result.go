@@ -124,10 +124,10 @@ func (p *process) missing(delivered uint64) string {
 	}
 	sent := p.account.Sent
 	if p.account.Halted == "" && delivered != sent {
-		return fmt.Sprintf("%s sent %d messages, of which %d were delivered", p.who(), sent, delivered)
+		return fmt.Sprintf("%s sent %d messages, of which %d were delivered", p.name(), sent, delivered)
 	}
 	if delivered > sent+1 {
-		return fmt.Sprintf("%s sent %d messages, and %d were delivered", p.who(), sent, delivered)
+		return fmt.Sprintf("%s sent %d messages, and %d were delivered", p.name(), sent, delivered)
 	}
 	return ""
 }

@@ -86,9 +86,9 @@ func (r *durableRun) verdict(context.Context) error {
 	first := stayed[0].account
 	for _, p := range r.processes {
 		if n := first.of(p.number); n < p.acked {
-			faults = append(faults, fmt.Errorf("%w: %s was acknowledged %d messages, of which %d are left", ErrLost, p.who(), p.acked, n))
+			faults = append(faults, fmt.Errorf("%w: %s was acknowledged %d messages, of which %d are left", ErrLost, p.name(), p.acked, n))
 		} else if p.stopped != nil && n != *p.stopped {
-			faults = append(faults, fmt.Errorf("%w: %s sent %d messages, of which %d were delivered", ErrDisagree, p.who(), *p.stopped, n))
+			faults = append(faults, fmt.Errorf("%w: %s sent %d messages, of which %d were delivered", ErrDisagree, p.name(), *p.stopped, n))
 		}
 	}
 	if r.onDisks != first.Mark.Messages {

@@ -146,7 +146,7 @@ func (r *durableRun) readDisks(context.Context) error {
 		}
 		for _, p := range r.processes {
 			if by[uint64(p.number)] < p.acked {
-				return fmt.Errorf("%w: of %d acknowledged messages of %s, the log of node %d has %d", ErrLost, p.acked, p.who(), id, by[uint64(p.number)])
+				return fmt.Errorf("%w: of %d acknowledged messages of %s, the log of node %d has %d", ErrLost, p.acked, p.name(), id, by[uint64(p.number)])
 			}
 		}
 		most = max(most, n)

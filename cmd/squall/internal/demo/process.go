@@ -53,8 +53,8 @@ const (
 	isGone    stage = "has ended"
 )
 
-// who returns the name under which error messages and progress reports mention the process.
-func (p *process) who() string { return fmt.Sprintf("node %d (process %d)", p.id, p.number) }
+// name returns the name of the process in error messages and progress reports.
+func (p *process) name() string { return fmt.Sprintf("node %d (process %d)", p.id, p.number) }
 
 // answers reports whether it will do what it is told.
 func (p *process) answers() bool {

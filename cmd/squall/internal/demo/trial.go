@@ -124,7 +124,7 @@ func (t *trial) late() error {
 	var states []string
 	for _, p := range t.processes {
 		if p.stage != isKilled && p.stage != isGone {
-			states = append(states, p.who()+" "+t.course.state(p))
+			states = append(states, p.name()+" "+t.course.state(p))
 		}
 	}
 	return fmt.Errorf("%w after %v: %s", errTooLong, t.Duration+t.Timeout, strings.Join(states, ", "))
@@ -136,7 +136,7 @@ func (t *trial) take(e trialEvent) error {
 	case e.err != nil:
 		return t.course.ended(e.p, e.err)
 	case e.Fault != "":
-		return fmt.Errorf("%w: %s: %s", ErrDisagree, e.p.who(), e.Fault)
+		return fmt.Errorf("%w: %s: %s", ErrDisagree, e.p.name(), e.Fault)
 	case e.Listening != "":
 		e.p.addr = e.Listening
 	case e.Stopped != nil:
@@ -157,9 +157,9 @@ func (t *trial) ended(p *process, err error) error {
 		p.stage, p.until = isGone, t.story.now()
 		return nil
 	case err == io.EOF:
-		return fmt.Errorf("%s ended before it was told to: it %s", p.who(), p.stage)
+		return fmt.Errorf("%s ended before it was told to: it %s", p.name(), p.stage)
 	}
-	return fmt.Errorf("%s: %w", p.who(), err)
+	return fmt.Errorf("%s: %w", p.name(), err)
 }
 
 // reached notes that a view is in force. With the first one the story begins.
@@ -324,8 +324,8 @@ func differences(stayed []*process) (faults []string) {
 	for _, p := range stayed[1:] {
 		a, b := first.account, p.account
 		if a.Mark != b.Mark || !slices.Equal(a.Delivered, b.Delivered) {
-			faults = append(faults, fmt.Sprintf("%s has %d messages with digest %s, and %s has %d with %s", first.who(), a.Mark.Messages,
-				prefix(a.Mark.Digest), p.who(), b.Mark.Messages, prefix(b.Mark.Digest)))
+			faults = append(faults, fmt.Sprintf("%s has %d messages with digest %s, and %s has %d with %s", first.name(), a.Mark.Messages,
+				prefix(a.Mark.Digest), p.name(), b.Mark.Messages, prefix(b.Mark.Digest)))
 		}
 	}
 	return faults

@@ -31,7 +31,7 @@ const (
 	opDataEnd       = 0x0f
 )
 
-// Sizes of what does not vary.
+// Sizes of the parts of a file that have a fixed size.
 const (
 	headBytes   = 9 // of a record: its kind, and the bytes that follow
 	footerBytes = 20

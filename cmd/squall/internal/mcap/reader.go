@@ -61,7 +61,7 @@ func (r *Reader) read(b []byte) error {
 	return nil
 }
 
-// torn is the fault of a file that ends too early. One that has its end does not.
+// torn is the fault of a file that ends too early. In a file whose end is there, the same bytes are damage.
 func (r *Reader) torn(at int64, format string, args ...any) error {
 	if r.closed {
 		return damaged(at, "the length of a record is wrong")

@@ -37,7 +37,7 @@ type Writer struct {
 	total       uint64
 }
 
-// placed is a record of metadata.
+// placed is the place of a metadata record, for the index in the summary.
 type placed struct {
 	name       string
 	at, length uint64

@@ -314,6 +314,28 @@ func cutInChunks(t *testing.T, file string) []byte {
 	return b.Bytes()[:b.Len()/2]
 }
 
+// begin begins to execute a command, and returns a function that interrupts it and returns its output and its error.
+func begin(t *testing.T, args ...string) (interrupt func() (string, error)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	ended := make(chan error, 1)
+	go func() {
+		cmd := NewCommand()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(args)
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		ended <- cmd.ExecuteContext(ctx)
+	}()
+	t.Cleanup(cancel)
+	return func() (string, error) {
+		cancel()
+		err := <-ended
+		return out.String(), err
+	}
+}
+
 func TestARecordingIsWholeAfterAnInterrupt(t *testing.T) {
 	p, join := program(t)
 	file := filepath.Join(t.TempDir(), "flight.mcap")
@@ -321,18 +343,7 @@ func TestARecordingIsWholeAfterAnInterrupt(t *testing.T) {
 	fatal(t, err)
 	w, err := notes.Writer(t.Context(), dds.QoS{})
 	fatal(t, err)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	var out bytes.Buffer
-	ended := make(chan error)
-	go func() {
-		cmd := NewCommand()
-		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		cmd.SetArgs([]string{"record", "notes", file, join})
-		cmd.SetOut(&out)
-		cmd.SetErr(io.Discard)
-		ended <- cmd.ExecuteContext(ctx)
-	}()
+	interrupt := begin(t, "record", "notes", file, join)
 	_, err = w.Matched(t.Context(), 1)
 	fatal(t, err)
 	fatal(t, w.Write(t.Context(), note{"one"}))
@@ -348,9 +359,8 @@ func TestARecordingIsWholeAfterAnInterrupt(t *testing.T) {
 		fatal(t, err)
 		time.Sleep(time.Millisecond)
 	}
-	interrupt()
-	if err := <-ended; err != nil || !strings.HasPrefix(out.String(), "2 samples of 1 topic recorded in "+file) {
-		t.Fatalf("%v: %q", err, out.String())
+	if out, err := interrupt(); err != nil || !strings.HasPrefix(out, "2 samples of 1 topic recorded in "+file) {
+		t.Fatalf("%v: %q", err, out)
 	}
 	printed, err := run(t, "", "play", file, "--check")
 	if err != nil || !strings.Contains(printed, "2 samples") || !strings.Contains(printed, "it is whole") {
@@ -473,22 +483,10 @@ func TestAnInterruptedPlayGoesOn(t *testing.T) {
 	p, join := program(t)
 	e := &ear{t: t}
 	e.listen(p, "raw", "raw", false, dds.QoS{})
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	var out bytes.Buffer
-	ended := make(chan error)
-	go func() {
-		cmd := NewCommand()
-		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		cmd.SetArgs([]string{"play", path, join, "--resume"})
-		cmd.SetOut(&out)
-		cmd.SetErr(io.Discard)
-		ended <- cmd.ExecuteContext(ctx)
-	}()
+	interrupt := begin(t, "play", path, join, "--resume")
 	e.heard(1)
-	interrupt()
-	if err := <-ended; !errors.Is(err, context.Canceled) || out.String() != "1 sample of 1 topic played\n" {
-		t.Fatalf("%v: %q", err, out.String())
+	if out, err := interrupt(); !errors.Is(err, context.Canceled) || out != "1 sample of 1 topic played\n" {
+		t.Fatalf("%v: %q", err, out)
 	}
 	// It does not wait for the hour before the sample that is the first one now.
 	rest, err := run(t, "", "play", path, join, "--resume")
