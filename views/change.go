@@ -70,6 +70,7 @@ type Change struct {
 	suspect Ranks   // published
 	gaveUp  Ranks   // refused to be connected with this member
 	lost    Ranks   // would have to be suspected too, but too few would be left
+	parted  Ranks   // gave this member up after it was done: they live, and are not waited for
 
 	wedged    bool
 	here      [][]order.Index // by subgroup and sender rank: what was here when it was wedged
@@ -154,7 +155,7 @@ func (c *Change) Through() bool {
 	if c.stays() {
 		failed = c.suspect
 	}
-	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ failed &^ only(c.cfg.Self)
+	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ failed &^ c.parted &^ only(c.cfg.Self)
 	for r := range order.Rank(c.n) {
 		if wait.Has(r) && sst.Load(c.lines[r], wordInstalled) == 0 {
 			return false
@@ -264,7 +265,7 @@ func (c *Change) emit(e Event) {
 // impossible value is not a suspicion but a violation, which adoptSuspicions reports.
 func (c *Change) checkEvicted() bool {
 	for r := range order.Rank(c.n) {
-		if said, err := c.accusation(r); err == nil && said.Has(c.cfg.Self) {
+		if c.accusedBy(r) {
 			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member", ErrEvicted, c.cfg.View.Members[r].ID, r)
 			return true
 		}
@@ -272,10 +273,21 @@ func (c *Change) checkEvicted() bool {
 	return false
 }
 
-// applyReports suspects all members that were reported since. A member that gave this one up before
-// they were connected suspects it, and could not say so in this member's replica of its row. That
-// is believed only when the members that did so leave no quorum: the word of fewer reaches this
-// member through the rows of the others, which take it up, unless it was said to no other member.
+// accusedBy reports whether a member suspects this one.
+func (c *Change) accusedBy(r order.Rank) bool {
+	said, err := c.accusation(r)
+	return err == nil && said.Has(c.cfg.Self)
+}
+
+// applyReports suspects all members that were reported since, but for two kinds.
+//
+// A member that suspects this one has ended the connection, and may live. If this member is done, it
+// accuses no such member in turn: a member that is not done yet would believe it, and lose both.
+//
+// A member that gave this one up before they were connected suspects it, and could not say so in
+// this member's replica of its row. That is believed only when the members that did so leave no
+// quorum: the word of fewer reaches this member through the rows of the others, which take it up,
+// unless it was said to no other member.
 func (c *Change) applyReports() bool {
 	var who Ranks
 	for r, why := range c.reports {
@@ -286,6 +298,11 @@ func (c *Change) applyReports() bool {
 			}
 			c.err = fmt.Errorf("%w: node %d (rank %d) suspects this member: %w", ErrEvicted, c.cfg.View.Members[r].ID, r, why)
 			return true
+		}
+		if why != nil && c.done != nil && !errors.Is(why, fabric.ErrViolation) && c.accusedBy(order.Rank(r)) {
+			c.parted |= only(order.Rank(r))
+			c.reports[r] = nil
+			continue
 		}
 		if why != nil && !c.Suspected().Has(order.Rank(r)) {
 			who |= only(order.Rank(r))

@@ -355,6 +355,36 @@ func TestWhatCannotBeADecisionIsNotAdopted(t *testing.T) {
 
 // The row of a view is needed until all members that took part in its end are done. A member that
 // failed meanwhile is not waited for, unless its suspicion was not published: it may be there.
+// A member that is done with a view accuses no member that suspects it there: another one that is
+// not done yet would believe both.
+func TestAMemberThatIsDoneAccusesNoAccuser(t *testing.T) {
+	c := registers(t, 4)
+	ch := c.changes[0]
+	ch.done = c.decision(3)
+	sst.Store(c.changes[1].own, wordSuspected, 1)
+	sst.Store(c.changes[2].own, wordInstalled, uint64(newBallot(1, 0)))
+	ch.Report(1, errors.New("connection lost"))
+	for range maxMoves {
+		if !ch.advance() {
+			break
+		}
+	}
+	if ch.Suspected() != 0 || ch.own[wordSuspected] != 0 || ch.Err() != nil {
+		t.Errorf("suspects %b, says %b: %v", ch.Suspected(), ch.own[wordSuspected], ch.Err())
+	}
+	if !ch.Through() {
+		t.Error("not through: it waits for a member that ended the connection")
+	}
+	ch.Report(2, errors.New("connection lost"))
+	if ch.advance(); ch.suspect != only(2) {
+		t.Errorf("suspects %b after a member that does not suspect it failed", ch.suspect)
+	}
+	ch.Report(1, fabric.ErrViolation)
+	if ch.advance(); ch.suspect != ranksOf(ranks(1, 2)) {
+		t.Errorf("suspects %b after its accuser broke the protocol", ch.suspect)
+	}
+}
+
 func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
 	c := registers(t, 4)
 	ch := c.changes[0]

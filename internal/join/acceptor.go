@@ -236,11 +236,20 @@ func (g *Acceptor) Failed(now time.Duration, m views.Member, absent bool) {
 	}
 }
 
+// heldBack returns why and for how long a joiner at an address is held back, or nil (J12).
+func (g *Acceptor) heldBack(now time.Duration, addr string) error {
+	left, why := g.absent.held(now, addr)
+	if left == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: ask again in %v", why, left)
+}
+
 // judgeCrowd returns the answer to a joiner whose address is held back, or that comes while there
 // are too many conversations; if the answer has no verb, the conversation goes on.
 func (g *Acceptor) judgeCrowd(now time.Duration, q Request, alike func(*session) bool) Message {
-	if left, why := g.absent.held(now, q.Member.Addr); left > 0 {
-		return saying(sayLater, "%s: ask again in %v", why, left)
+	if err := g.heldBack(now, q.Member.Addr); err != nil {
+		return saying(sayLater, "%v", err)
 	}
 	if g.count(alike) >= maxTalks {
 		return saying(sayLater, "%v: %d", errBusy, maxTalks)
@@ -321,10 +330,10 @@ var (
 // them for too long.
 func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 	holder, held := g.holder(t)
-	left, why := g.absent.held(now, t.member.Addr) // it may have waited for the place of a process that did not appear (J12)
+	absent := g.heldBack(now, t.member.Addr) // it may have waited for the place of a process that did not appear (J12)
 	switch {
-	case left > 0 && !held:
-		g.dismiss(t, saying(sayLater, "%s: ask again in %v", why, left), errors.New(why), e)
+	case absent != nil && !held:
+		g.dismiss(t, saying(sayLater, "%v", absent), absent, e)
 	case held && t.stage == holding && now-t.since > g.config.hold():
 		g.dismiss(t, saying(sayRefuse, "node id %d and address %s: the place is held by %s",
 			t.member.ID, t.member.Addr, node(holder.ID, holder.Addr)), fmt.Errorf("its place is held by %s", node(holder.ID, holder.Addr)), e)
@@ -500,12 +509,22 @@ func (g *Acceptor) Installed(now time.Duration, v *views.View, self order.Rank) 
 		switch {
 		case t.applies():
 			g.consider(now, t, &e)
-		case t.stage == greeted:
-			g.greet(t, &e)
+		default:
+			g.greetAgain(now, t, &e)
 		}
 	}
 	g.invariants()
 	return e, lost
+}
+
+// greetAgain gives a joiner that greeted in an earlier view the word for this one, or ends the
+// conversation if an earlier process at its address has not appeared since (J12).
+func (g *Acceptor) greetAgain(now time.Duration, t *session, e *Effects) {
+	if err := g.heldBack(now, t.member.Addr); err != nil {
+		g.dismiss(t, saying(sayLater, "%v", err), err, e)
+	} else if t.stage == greeted {
+		g.greet(t, e)
+	}
 }
 
 // arriving is for how many times its hold a member counts as one that joined not long ago: it may

@@ -353,6 +353,12 @@ func TestGateScripts(t *testing.T) {
 			view 3 1 2 3           => 1:later 1! Forgotten
 			after 10s              =>
 			apply 2 7.2            => 2:meet(2,3) Applied`,
+		"J12 one that greeted before an earlier process at its address did not appear is held back too": `
+			view 2 1 2 3 7         => lost(7)
+			greet 1 7.2            => 1:greeted
+			greet 2 8              => 2:greeted
+			failed 7 absent        =>
+			view 3 1 2 3           => 1:later 2:greeted 1!`,
 		"J12 one that appeared, and failed later, is not held back": `
 			view 2 1 2 3 7         => lost(7)
 			failed 7               =>

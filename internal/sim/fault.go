@@ -402,14 +402,15 @@ func (f *fault) part() {
 // blameHealed notes which members may be removed after a partition has healed: with a partition that took about as long as a member
 // may be silent, any. What was on its way waits and comes first as the way heals, and heartbeats behind it. A member of the side that
 // is no quorum, and has not found out, may miss them for a moment longer, and accuse a member of the other side. One accuser must be
-// believed, and that it was about to be removed itself shows in no row. A shorter partition is no reason for any removal, nor is one
-// of which no member of that side lives on as it heals.
+// believed, and that it was about to be removed itself shows in no row. So may one that accused a member of the other side and has
+// halted since: its accusation waits on the way. A shorter partition is no reason for any removal, nor is one of which no member of
+// that side lives on as it heals, or has accused another one.
 func (w *world) blameHealed(set uint64, took time.Duration) {
-	lives := slices.ContainsFunc(w.nodes, func(n *node) bool {
+	accuses := slices.ContainsFunc(w.nodes, func(n *node) bool {
 		p := n.proc
-		return p != nil && p.member != nil && !p.over && !p.told && p.blame == cutOff
+		return p != nil && p.member != nil && p.blame == cutOff && (!p.over && !p.told || slices.ContainsFunc(p.seat().record.procs, p.suspects))
 	})
-	if lives && took+w.plan.Bound()+w.plan.Heartbeat() >= w.plan.FailAfter() {
+	if accuses && took+w.plan.Bound()+w.plan.Heartbeat() >= w.plan.FailAfter() {
 		w.blameCut(set, (1<<len(w.nodes)-1)&^set, true)
 	}
 }

@@ -336,7 +336,7 @@ func (w *world) live() {
 	if w.result.Err != nil {
 		return
 	}
-	w.quietFrom = w.now + w.plan.Bound() + w.plan.Settling()
+	w.quietFrom = w.now + w.plan.Bound() + w.plan.Settling() + 2*w.plan.BulkTime // a block of a body that was aborted may be on its way
 	if w.history.last.view.ID > 1 {
 		w.quietFrom += 2*w.plan.FailAfter() + 3*w.plan.Heartbeat() // the view before lingers
 	}
