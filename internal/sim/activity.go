@@ -180,6 +180,7 @@ func (a *activity) handOver(now time.Duration) time.Duration {
 			return now + w.plan.Hop()/2
 		}
 		r.kept = r.kept[1:]
+		h.passForgone()
 		if a.at++; a.at == len(run) {
 			a.at = 0
 			r.Backlog().Gave()

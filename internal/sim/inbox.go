@@ -112,6 +112,7 @@ func (in *inbox) took(d *delivery) {
 	w.result.Deliveries++
 	w.stir()
 	in.passed(d)
+	w.closeEarlier(d)
 	p.host.apply(&d.Message, in.group.sg.Shard, false)
 	w.event(taken, p.node.place, uint64(d.group.record.view.ID), uint64(d.group.index), uint64(d.Seq), uint64(d.number), uint64(len(d.Data)))
 	if w.trace.out != nil {
@@ -139,7 +140,6 @@ func (in *inbox) passed(d *delivery) {
 	if d.reader.counts[d.sender]++; !l.spoiled() {
 		d.reader.at++
 	}
-	in.world.closeEarlier(d)
 }
 
 // skip notes a message that the member delivers and its application is not given, because another state takes the place of its own. What is

@@ -22,6 +22,7 @@ type stays struct {
 	state      appState
 	performing bool
 	handing    bool // the application is given what waited for its state
+	forgone    []forgone
 	under      *activity
 }
 
@@ -275,17 +276,43 @@ func (r *receiver) drop() {
 	r.Backlog().Drop()
 	r.forgo(r.kept)
 	r.kept = nil
+	r.stays.passForgone()
 	w.probes[StateForgone]++
 	w.sometimes(ShardForgone, r.keeper != nil)
 }
 
-// forgo notes messages that the application is not given: it gets another state.
+// forgone is a message of a later stay that the application is not given, while messages of an earlier stay wait for the log.
+type forgone struct {
+	stay    shard.Stay
+	message multicast.Message
+}
+
+// keepsBefore reports whether a stay before another one has messages that wait.
+func (h *stays) keepsBefore(id shard.Stay) bool {
+	return slices.ContainsFunc(h.receivers[:id-1], func(r *receiver) bool { return len(r.kept) > 0 })
+}
+
+// passForgone notes the messages that no earlier stay precedes any more.
+func (h *stays) passForgone() {
+	for len(h.forgone) > 0 && !h.keepsBefore(h.forgone[0].stay) {
+		f := h.forgone[0]
+		h.forgone = h.forgone[1:]
+		h.inbox(f.message.View).skip(&f.message)
+	}
+}
+
+// forgo notes messages that the application is not given: it gets another state. Messages of a later stay are noted behind the messages of
+// earlier stays.
 func (r *receiver) forgo(run []multicast.Message) {
 	h := r.stays
 	w := h.proc.world
 	for i := range run {
 		m := &run[i]
 		switch {
+		case !w.after(h.decl) && h.keepsBefore(r.id):
+			f := forgone{r.id, *m}
+			f.message.Data = slices.Clone(m.Data)
+			h.forgone = append(h.forgone, f)
 		case !w.after(h.decl):
 			h.inbox(m.View).skip(m)
 		case !r.keeper.recorder.Keeps(m.View) && m.Sender == h.proc.self.ID: // its log does not take it
