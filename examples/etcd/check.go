@@ -48,6 +48,29 @@ func checkTxn(r *pb.TxnRequest) error {
 	return nil
 }
 
+// readsOnly reports whether a transaction changes nothing, whichever branches it takes, and whether all of it may be read from a copy
+// that is behind: its ranges are serializable, and it compares nothing.
+func readsOnly(r *pb.TxnRequest) (reads, serializable bool) {
+	serializable = len(r.Compare) == 0
+	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
+		for _, op := range ops {
+			switch op := op.Request.(type) {
+			case *pb.RequestOp_RequestRange:
+				serializable = serializable && op.RequestRange.Serializable
+			case *pb.RequestOp_RequestTxn:
+				inner, s := readsOnly(op.RequestTxn)
+				if !inner {
+					return false, false
+				}
+				serializable = serializable && s
+			default:
+				return false, false
+			}
+		}
+	}
+	return true, serializable
+}
+
 // touched are the keys that operations put, and the spans that they delete.
 type touched struct {
 	puts map[string]bool

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -179,6 +180,43 @@ func TestTransactions(t *testing.T) {
 	same(t, "the revision after transactions that were refused", must(c.Get(ctx, "b")).Header.Revision, before)
 }
 
+func TestTransactionsThatOnlyReadAreNoCommands(t *testing.T) {
+	get := func(serializable bool) *pb.RequestOp {
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("a"), Serializable: serializable}}}
+	}
+	within := func(r *pb.TxnRequest) *pb.RequestOp {
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: r}}
+	}
+	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("a")}}}
+	remove := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte("a")}}}
+	ops := func(all ...*pb.RequestOp) []*pb.RequestOp { return all }
+	compare := []*pb.Compare{{Key: []byte("a")}}
+	for name, x := range map[string]struct {
+		txn                 *pb.TxnRequest
+		reads, serializable bool
+	}{
+		"nothing":               {&pb.TxnRequest{}, true, true},
+		"ranges":                {&pb.TxnRequest{Success: ops(get(true), get(false))}, true, false},
+		"serializable ranges":   {&pb.TxnRequest{Success: ops(get(true)), Failure: ops(get(true))}, true, true},
+		"compared":              {&pb.TxnRequest{Compare: compare, Success: ops(get(true))}, true, false},
+		"within":                {&pb.TxnRequest{Success: ops(within(&pb.TxnRequest{Success: ops(get(true))}))}, true, true},
+		"compared within":       {&pb.TxnRequest{Success: ops(within(&pb.TxnRequest{Compare: compare}))}, true, false},
+		"a put":                 {&pb.TxnRequest{Success: ops(get(true), put)}, false, false},
+		"a delete in a failure": {&pb.TxnRequest{Failure: ops(remove)}, false, false},
+		"a put within":          {&pb.TxnRequest{Success: ops(within(&pb.TxnRequest{Failure: ops(put)}))}, false, false},
+	} {
+		if reads, serializable := readsOnly(x.txn); reads != x.reads || serializable != x.serializable {
+			t.Errorf("%s: only reads: %v, serializable: %v", name, reads, serializable)
+		}
+	}
+	c, all := cluster(t, 2)
+	must(c.Put(t.Context(), "a", "1"))
+	for _, m := range all { // each has what was answered
+		r := must(client(t, m.clients).Txn(t.Context()).If(clientv3.Compare(clientv3.Version("a"), "=", 1)).Then(clientv3.OpGet("a")).Commit())
+		same(t, m.clients, []any{r.Succeeded, kvs(r.Responses[0].GetResponseRange().Kvs)}, []any{true, []string{"a=1"}})
+	}
+}
+
 func TestCompaction(t *testing.T) {
 	c, _ := cluster(t, 1)
 	ctx := t.Context()
@@ -336,4 +374,32 @@ func TestEveryMemberHasTheSame(t *testing.T) {
 		got := must(client(t, m.clients).Get(ctx, "key", clientv3.WithPrefix()))
 		same(t, m.clients, []int64{got.Count, got.Header.Revision}, []int64{9, 52})
 	}
+	newest, before := hashes(t, c, all, 0), hashes(t, c, all, 30)
+	must(c.Put(ctx, "later", "1"))
+	if got := hashes(t, c, all, 30); got != before || got == newest {
+		t.Errorf("the hash of revision 30 was %x and is %x, that of revision 52 was %x", before, got, newest)
+	}
+	must(c.Compact(ctx, 40))
+	if got := hashes(t, c, all, 52); got == newest {
+		t.Errorf("the hash of revision 52 is %x with and without the versions before revision 40", got)
+	}
+	for rev, want := range map[int64]error{39: rpctypes.ErrCompacted, 54: rpctypes.ErrFutureRev} {
+		if _, err := c.HashKV(ctx, all[0].clients, rev); !errors.Is(err, want) {
+			t.Errorf("the hash of revision %d: %v", rev, err)
+		}
+	}
+}
+
+// hashes returns the hash of a revision, which all members must agree on.
+func hashes(t *testing.T, c *clientv3.Client, all []*member, revision int64) (hash uint32) {
+	t.Helper()
+	for i, m := range all {
+		must(client(t, m.clients).Get(t.Context(), "a")) // the member has executed what was answered
+		got := must(c.HashKV(t.Context(), m.clients, revision))
+		if i > 0 && got.Hash != hash {
+			t.Errorf("member %d has the hash %x of revision %d, the ones before it %x", i+1, got.Hash, got.HashRevision, hash)
+		}
+		hash = got.Hash
+	}
+	return hash
 }

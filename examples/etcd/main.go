@@ -8,8 +8,8 @@
 //
 // With -dir the members keep what they did on disk, and a write is answered when it is on the disk of every member.
 //
-// The files, from the inside out: store.go, txn.go and lease.go are the state and its commands, snapshot.go hands it over;
-// operations.go makes it an object; check.go, server.go and watch.go are the API.
+// The files, from the inside out: store.go, txn.go and lease.go are the state and its commands, snapshot.go hands it over and
+// hash.go hashes it; operations.go makes it an object; check.go, server.go and watch.go are the API.
 package main
 
 import (

@@ -144,7 +144,15 @@ func (s *server) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, er
 	if err := checkTxn(r); err != nil {
 		return nil, err
 	}
-	return call(ctx, s, txn, r)
+	reads, serializable := readsOnly(r)
+	switch f := func(st *Store) (*pb.TxnResponse, error) { return st.readTxn(r) }; {
+	case !reads:
+		return call(ctx, s, txn, r)
+	case serializable:
+		return local(s, f)
+	default:
+		return read(ctx, s, f)
+	}
 }
 
 func (s *server) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
@@ -209,6 +217,23 @@ func (s *server) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse,
 		}
 		return out, nil
 	})
+}
+
+// HashKV hashes the versions of all keys up to a revision, 0 for the newest one. Members that have executed that revision, and
+// were told to compact the same, have the same hash.
+func (s *server) HashKV(_ context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+	var hash func() (uint32, error)
+	out, err := local(s, func(st *Store) (out *pb.HashKVResponse, err error) {
+		out, hash, err = st.hash(r.Revision)
+		return out, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.Hash, err = hash(); err != nil { // commands go on meanwhile
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return out, nil
 }
 
 // Alarm lists alarms: there are none.

@@ -44,7 +44,7 @@ func (s *Store) Snapshot() func(io.Writer) error {
 	for _, id := range slices.Sorted(maps.Keys(s.members)) {
 		members = append(members, s.members[id])
 	}
-	versions := s.versions.Clone()
+	versions := s.clone()
 	return func(w io.Writer) error {
 		h := h
 		for _, m := range members {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/google/btree"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -32,6 +33,7 @@ type Store struct {
 	members   map[uint64]*pb.Member
 
 	changed chan struct{} // closed when the revision changes or the store is compacted, and made anew
+	cloning sync.Mutex    // of versions, by readers that share the store
 }
 
 // version is a key at a revision.
@@ -204,6 +206,13 @@ func (b *batch) add(e *mvccpb.Event) {
 	b.versions.ReplaceOrInsert(v)
 	b.log = append(b.log, v)
 	b.changes++
+}
+
+// clone returns the versions as they are, which later commands do not change.
+func (s *Store) clone() *btree.BTreeG[version] {
+	s.cloning.Lock()
+	defer s.cloning.Unlock()
+	return s.versions.Clone()
 }
 
 // wake wakes the watchers of this process.

@@ -14,9 +14,17 @@ import (
 // txn executes the operations of one branch. Which branches are taken, also of transactions within, follows from the store as it
 // was before; and what cannot be done is found before anything is.
 func (s *Store) txn(c *replicated.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	b := s.begin(c)
-	taken := s.choose(nil, r)
-	if _, err := s.checkTxn(r, taken); err != nil {
+	return s.begin(c).transact(r)
+}
+
+// readTxn executes a transaction that only reads. It is no command.
+func (s *Store) readTxn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	return (&batch{Store: s}).transact(r)
+}
+
+func (b *batch) transact(r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	taken := b.choose(nil, r)
+	if _, err := b.checkTxn(r, taken); err != nil {
 		return nil, err
 	}
 	out, _ := b.txn(r, taken)
