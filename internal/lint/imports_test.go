@@ -102,7 +102,7 @@ var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":           {"internal/testlab/faultfs"},
 	"github.com/anishathalye/porcupine":      {"replicated/squalltest"},
 	modulePath + "/internal/testlab/faultfs": {},
-	modulePath + "/internal/testlab/netlab":  {"internal/testlab", "cmd/squall/internal/bench/rdmc"},
+	modulePath + "/internal/testlab/netlab":  {"cmd/squall/internal/bench/rdmc"},
 	modulePath + "/internal/testutil":        {},
 	modulePath + "/replicated/squalltest":    {},
 	"go.uber.org/goleak":                     {},

@@ -19,8 +19,9 @@ type Ack struct {
 func (a Ack) Version() squall.Version { return squall.Version{View: a.View, Seq: a.Seq} }
 
 const (
-	// mostUnacked is how many messages of a process may be on their way to disks. With more, fewer
-	// writes of the disks would do for all of them, and a kill would find them at fewer places.
+	// mostUnacked is how many messages of a process may be on their way to disks, if the load does not
+	// say. With more, fewer writes of the disks would do for all of them, and a kill would find them
+	// at fewer places.
 	mostUnacked = 128
 	// mostAcks is how many are told at once.
 	mostAcks = 64
@@ -36,7 +37,8 @@ type unacked struct {
 // does not hear of is not acknowledged: so it says nothing ahead, and nothing twice.
 type acknowledger struct {
 	subgroup int
-	tell     func(news)
+	newest   bool // only the newest message is told
+	tell     func(News)
 	pending  chan unacked
 	settled  chan chan error // asks to be told when all before it is
 	cancel   context.CancelFunc
@@ -45,9 +47,13 @@ type acknowledger struct {
 	failed   error
 }
 
-func newAcknowledger(subgroup int, tell func(news)) *acknowledger {
+func newAcknowledger(subgroup int, l *Load, tell func(News)) *acknowledger {
+	most := l.Acks
+	if most == 0 {
+		most = mostUnacked
+	}
 	a := &acknowledger{
-		subgroup: subgroup, tell: tell, pending: make(chan unacked, mostUnacked), settled: make(chan chan error), done: make(chan struct{}),
+		subgroup: subgroup, newest: l.Newest, tell: tell, pending: make(chan unacked, most), settled: make(chan chan error), done: make(chan struct{}),
 	}
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancel(context.Background())
@@ -98,6 +104,9 @@ func (a *acknowledger) acknowledge(ctx context.Context, m unacked) {
 	if a.failed != nil {
 		return
 	}
+	for a.newest && len(a.pending) > 0 {
+		m = <-a.pending
+	}
 	if !durable(m.future) {
 		a.flush()
 	}
@@ -122,7 +131,7 @@ func durable(f *squall.Future) bool {
 
 func (a *acknowledger) flush() {
 	if len(a.ready) > 0 {
-		a.tell(news{Kind: newsAcked, Acked: a.ready})
+		a.tell(News{Kind: NewsAcked, Acked: a.ready})
 		a.ready = nil
 	}
 }

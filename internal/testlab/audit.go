@@ -194,7 +194,7 @@ func (k *Acknowledged) check(r persist.Record, with []*shelf) error {
 	if r.Version != k.Version {
 		return fmt.Errorf("lost: %v, message %d of process %d, which was acknowledged: %v stands there", k.Version, k.Number, k.Life, r.Version)
 	}
-	d, err := read(squall.Message{Data: r.Data, Sender: r.Sender, View: r.Version.View, Seq: r.Version.Seq})
+	d, err := pattern.read(squall.Message{Data: r.Data, Sender: r.Sender, View: r.Version.View, Seq: r.Version.Seq})
 	if err != nil {
 		return err
 	}

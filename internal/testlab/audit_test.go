@@ -15,8 +15,8 @@ import (
 // recordsOf are n records of process 7, as a group would keep them.
 func recordsOf(n int) (all []persist.Record) {
 	for i := range n {
-		data := make([]byte, 2*headerBytes)
-		fill(data, 7, uint64(i))
+		data := make([]byte, 2*HeaderBytes)
+		pattern.fill(data, 7, uint64(i))
 		all = append(all, persist.Record{
 			Version: squall.Version{View: squall.ViewID(1 + i/4), Seq: squall.Seq(3 * i)}, Time: squall.Time(1000 + 10*i), Sender: 2, Number: uint64(i), Data: data,
 		})

@@ -37,7 +37,7 @@ func write(t *testing.T, life, length int, views []Installed, messages []message
 		for _, m := range messages {
 			if m.view == v.ID {
 				data := make([]byte, 21)
-				fill(data, m.life, m.number)
+				pattern.fill(data, m.life, m.number)
 				w.deliver(0, []squall.Message{{Data: data, Sender: squall.NodeID(m.life), View: m.view, Seq: m.seq}})
 			}
 		}
@@ -152,19 +152,19 @@ func TestAMessageThatComesAfterTheNextViewIsFound(t *testing.T) {
 
 func TestContentThatNobodySentIsFound(t *testing.T) {
 	data := make([]byte, 100)
-	fill(data, 1, 7)
+	pattern.fill(data, 1, 7)
 	whole := squall.Message{Data: data, Sender: 1, View: 1}
-	if d, err := read(whole); err != nil || d.life != 1 || d.number != 7 {
+	if d, err := pattern.read(whole); err != nil || d.life != 1 || d.number != 7 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	for at := range data {
 		data[at] ^= 4
-		if d, err := read(whole); err == nil && d.life == 1 && d.number == 7 {
+		if d, err := pattern.read(whole); err == nil && d.life == 1 && d.number == 7 {
 			t.Errorf("byte %d: not found", at)
 		}
 		data[at] ^= 4
 	}
-	if _, err := read(squall.Message{Data: data[:headerBytes-1]}); err == nil {
+	if _, err := pattern.read(squall.Message{Data: data[:HeaderBytes-1]}); err == nil {
 		t.Error("a message that is too short was taken")
 	}
 }

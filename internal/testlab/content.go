@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -8,26 +9,68 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// headerBytes is the least size of a message.
+// HeaderBytes is the least size of a message.
 //
 //	number of the message at its process  8 bytes
 //	life of the process                   4
-//	padding pattern                       4, and again to the end
-const headerBytes = 16
+//	padding pattern                       4, and again to the end, or a line of the load's text
+const HeaderBytes = 16
+
+// mostLives bounds what the header of a message may say.
+const mostLives = 1 << 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// content is what the messages of a load carry: the lines of a text in turn, or a pattern that
+// depends on the process and the number of the message.
+type content struct {
+	lines [][]byte // nil: the pattern
+	bytes int      // of each message; 0: lines have their own lengths
+}
+
+// pattern is the content of loads without lines.
+var pattern content
+
+func (l *Load) content() content { return content{l.Lines, l.Bytes} }
+
+// Message is a process's message number n.
+func (l *Load) Message(life int, n uint64) []byte {
+	data := make([]byte, l.content().size(n))
+	l.content().fill(data, life, n)
+	return data
+}
+
+// size is that of message number n of any process.
+func (c content) size(n uint64) int {
+	if c.bytes == 0 && len(c.lines) > 0 {
+		return HeaderBytes + len(c.line(n))
+	}
+	return max(HeaderBytes, c.bytes)
+}
+
+func (c content) line(n uint64) []byte { return c.lines[n%uint64(len(c.lines))] }
+
 // fill writes a process's message number n.
-func fill(data []byte, life int, n uint64) {
+func (c content) fill(data []byte, life int, n uint64) {
 	binary.LittleEndian.PutUint64(data, n)
 	binary.LittleEndian.PutUint32(data[8:], uint32(life))
-	word := padding(life, n)
-	rest := data[12:]
+	word, rest := padding(life, n), data[12:]
+	if len(c.lines) > 0 {
+		Pad(data[HeaderBytes:], c.line(n))
+		rest = data[12:HeaderBytes]
+	}
 	for ; len(rest) >= 4; rest = rest[4:] {
 		binary.LittleEndian.PutUint32(rest, word)
 	}
 	for i := range rest {
 		rest[i] = byte(word)
+	}
+}
+
+// Pad writes a line into what is left of a message, cut or padded with blanks.
+func Pad(message, line []byte) {
+	for i := copy(message, line); i < len(message); i++ {
+		message[i] = ' '
 	}
 }
 
@@ -47,17 +90,24 @@ func mix(x uint64) uint64 {
 type told struct {
 	life   int
 	number uint64
-	hash   uint64 // of everything: place, sender and content
 }
 
 // read takes a message apart. One that no process filled is an error.
-func read(m squall.Message) (told, error) {
-	if len(m.Data) < headerBytes {
+func (c content) read(m squall.Message) (told, error) {
+	if len(m.Data) < HeaderBytes {
 		return told{}, fmt.Errorf("view %d, seq %d: a message of %d bytes from node %d", m.View, m.Seq, len(m.Data), m.Sender)
 	}
 	d := told{number: binary.LittleEndian.Uint64(m.Data), life: int(binary.LittleEndian.Uint32(m.Data[8:]))}
-	word := padding(d.life, d.number)
-	rest := m.Data[12:]
+	if d.life >= mostLives {
+		return d, fmt.Errorf("view %d, seq %d: a message of node %d says that it is from process %d", m.View, m.Seq, m.Sender, d.life)
+	}
+	word, rest := padding(d.life, d.number), m.Data[12:]
+	if len(c.lines) > 0 {
+		rest = m.Data[12:HeaderBytes]
+		if !c.isLine(m.Data[HeaderBytes:], d.number) {
+			return d, fmt.Errorf("view %d, seq %d: message %d of process %d (node %d) is not the line that was sent", m.View, m.Seq, d.number, d.life, m.Sender)
+		}
+	}
 	for ; len(rest) >= 4; rest = rest[4:] {
 		if binary.LittleEndian.Uint32(rest) != word {
 			return d, fmt.Errorf("view %d, seq %d: message %d of process %d (node %d) differs %d bytes before its end",
@@ -69,6 +119,20 @@ func read(m squall.Message) (told, error) {
 			return d, fmt.Errorf("view %d, seq %d: message %d of process %d (node %d) differs at its end", m.View, m.Seq, d.number, d.life, m.Sender)
 		}
 	}
-	d.hash = mix(uint64(crc32.Checksum(m.Data, castagnoli)) ^ mix(uint64(m.Seq)<<16^uint64(m.Sender)))
 	return d, nil
+}
+
+// isLine reports whether a text is the line of message number n, as Pad writes it.
+func (c content) isLine(text []byte, n uint64) bool {
+	line := c.line(n)
+	if len(text) != c.size(n)-HeaderBytes {
+		return false
+	}
+	k := min(len(text), len(line))
+	return bytes.Equal(text[:k], line[:k]) && len(bytes.TrimLeft(text[k:], " ")) == 0
+}
+
+// hashOf is the hash of a message: of its place, its sender and its bytes.
+func hashOf(m squall.Message) uint64 {
+	return mix(uint64(crc32.Checksum(m.Data, castagnoli)) ^ mix(uint64(m.Seq)<<16^uint64(m.Sender)))
 }

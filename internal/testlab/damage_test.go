@@ -56,11 +56,11 @@ func damage(t *testing.T, lab *Cluster, id squall.NodeID, behind int, how func(f
 }
 
 func flip(f *os.File, at int64) error {
-	_, err := f.WriteAt([]byte{0xa5, 0x5a, 0xa5}, at+headerBytes)
+	_, err := f.WriteAt([]byte{0xa5, 0x5a, 0xa5}, at+HeaderBytes)
 	return err
 }
 
-func truncate(f *os.File, at int64) error { return f.Truncate(at + headerBytes) }
+func truncate(f *os.File, at int64) error { return f.Truncate(at + HeaderBytes) }
 
 // What becomes of a log whose files are damaged.
 const (

@@ -15,7 +15,7 @@ import (
 type load struct {
 	process  *process
 	subgroup *squall.Subgroup
-	bytes    int
+	content  content
 	bulk     []byte        // of large messages
 	accepted atomic.Uint64 // messages that were sent
 	begun    atomic.Uint64 // 1 when it is not known whether one more was
@@ -30,12 +30,12 @@ type load struct {
 
 func newLoad(p *process, s *squall.Subgroup, i int) *load {
 	spec := p.spec.Loads[i]
-	l := &load{process: p, subgroup: s, bytes: max(headerBytes, spec.Bytes), bulk: make([]byte, spec.maxMessage()), most: spec.Most}
+	l := &load{process: p, subgroup: s, content: spec.content(), bulk: make([]byte, spec.maxMessage()), most: spec.Most}
 	if spec.Durable {
-		l.acks = newAcknowledger(i, p.tell)
+		l.acks = newAcknowledger(i, &spec, p.tell)
 	}
 	if spec.Snapshots {
-		l.snaps = newSnapshotter(&p.replicas[i], s)
+		l.snaps = newSnapshotter(p.replicas[i], s)
 	}
 	return l
 }
@@ -84,7 +84,10 @@ func (l *load) run(ctx context.Context, ended chan struct{}) {
 		if l.accepted.Load()%logLook == 0 && l.process.log.full() {
 			return
 		}
-		if l.send(ctx) != nil {
+		if err := l.send(ctx); err != nil {
+			if ctx.Err() == nil && l.process.group.Err() == nil {
+				l.process.tell(News{Kind: NewsFault, Text: fmt.Sprintf("message %d could not be sent: %v", l.accepted.Load(), err)})
+			}
 			return
 		}
 	}
@@ -92,35 +95,43 @@ func (l *load) run(ctx context.Context, ended chan struct{}) {
 
 // maxMessage is the size of the load's messages if no ring takes them.
 func (l Load) maxMessage() int {
-	if l.Bytes > l.RingBytes/2 {
+	if l.RingBytes > 0 && l.Bytes > l.RingBytes/2 {
 		return l.Bytes
 	}
 	return 0
 }
 
+// send sends the next message.
 func (l *load) send(ctx context.Context) error {
-	if l.acks != nil {
-		return l.sendDurable(ctx)
-	}
+	n := l.accepted.Load()
 	if len(l.bulk) > 0 {
-		return l.sendBulk(ctx)
+		return l.sendBulk(ctx, n)
 	}
-	c, err := l.subgroup.Claim(ctx, l.bytes)
+	c, err := l.subgroup.Claim(ctx, l.content.size(n))
 	if err != nil {
 		return err
 	}
-	fill(c.Bytes, l.process.spec.Life, l.accepted.Load())
-	if err := c.Commit(); err != nil {
+	l.content.fill(c.Bytes, l.process.spec.Life, n)
+	var f *squall.Future
+	if l.acks == nil {
+		err = c.Commit()
+	} else {
+		f, err = c.CommitFuture()
+	}
+	if err != nil {
 		l.begun.Store(1)
 		return err
 	}
 	l.accepted.Add(1)
-	return nil
+	if l.acks == nil {
+		return nil
+	}
+	return l.acks.add(ctx, unacked{n, f})
 }
 
 // sendBulk sends a large message. One that fails was not sent.
-func (l *load) sendBulk(ctx context.Context) error {
-	fill(l.bulk, l.process.spec.Life, l.accepted.Load())
+func (l *load) sendBulk(ctx context.Context, n uint64) error {
+	l.content.fill(l.bulk, l.process.spec.Life, n)
 	err := l.subgroup.Send(ctx, l.bulk)
 	if err == nil {
 		l.accepted.Add(1)
@@ -128,37 +139,20 @@ func (l *load) sendBulk(ctx context.Context) error {
 	return err
 }
 
-// sendDurable sends a message, and lets acks report when it is on every disk.
-func (l *load) sendDurable(ctx context.Context) error {
-	data := make([]byte, l.bytes)
-	fill(data, l.process.spec.Life, l.accepted.Load())
-	f, err := l.subgroup.SendFuture(ctx, data)
-	if err != nil {
-		if ctx.Err() == nil {
-			l.begun.Store(1)
-		}
-		return err
-	}
-	n := l.accepted.Add(1) - 1
-	return l.acks.add(ctx, unacked{n, f})
-}
-
-// settleTime is how long a message may be under way.
-const settleTime = 20 * time.Second
-
 // settle stops sending, and waits until a last message is delivered here: then so are all before
 // it.
-func (l *load) settle() error {
+func (l *load) settle(within time.Duration) error {
 	l.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	data := make([]byte, l.bytes)
-	fill(data, l.process.spec.Life, l.accepted.Load())
+	n := l.accepted.Load()
+	data := make([]byte, l.content.size(n))
+	l.content.fill(data, l.process.spec.Life, n)
 	f, err := l.subgroup.SendFuture(ctx, data)
 	if err != nil {
 		return fmt.Errorf("a last message: %w", err)
 	}
-	n := l.accepted.Add(1) - 1
+	l.accepted.Add(1)
 	if _, err = f.Wait(ctx); err != nil {
 		return fmt.Errorf("delivery of the last message: %w", err)
 	}

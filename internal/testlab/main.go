@@ -4,23 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// command is what this program is started with to be a process of a run.
-const command = "run-process"
+// Command is the name of the hidden command that is a process of a run.
+const Command = "run-process"
 
-// Main returns at once, unless this program was started to be a process of a run: then it is one,
-// and ends.
-func Main() { proc.Become(command, proc.Command(command, serve)) }
+// NewCommand returns the command. A program that starts processes has it.
+func NewCommand() *cobra.Command { return proc.Command(Command, serve) }
 
 // process is a member of a group, in a process of its own.
 type process struct {
@@ -30,12 +31,10 @@ type process struct {
 	loads []*load
 	meter meter
 
-	replicas []replica // of durable loads, by subgroup
+	replicas []*replica // by subgroup
+	events   *os.File   // nil: none
 	parent   *proc.Parent
 }
-
-// openTime is how long a process tries to get into a group.
-const openTime = 30 * time.Second
 
 // serve is a process's life: it reads its Spec, opens the group, and does what it is told until its
 // input ends or the group halts.
@@ -44,19 +43,31 @@ func serve(ctx context.Context, parent *proc.Parent) (err error) {
 	if err := parent.Config(&p.spec); err != nil {
 		return err
 	}
-	if p.log, err = newLogWriter(p.spec.Log, p.spec.RunLength, p.spec.LogBytes, p.header()); err != nil {
-		return err
+	if p.spec.Log != "" {
+		if p.log, err = newLogWriter(p.spec.Log, p.spec.RunLength, p.spec.LogBytes, p.header()); err != nil {
+			return err
+		}
 	}
 	if c := p.spec.Crash; c.Planned && !c.Open {
 		c.strike()
 	}
-	opening, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	for range p.spec.Loads {
-		p.replicas = append(p.replicas, newReplica())
+	if p.spec.Events != "" {
+		if p.events, err = os.OpenFile(p.spec.Events, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+		defer p.events.Close()
+	}
+	opening := ctx
+	if p.spec.Within > 0 {
+		var cancel context.CancelFunc
+		opening, cancel = context.WithTimeout(ctx, p.spec.Within)
+		defer cancel()
+	}
+	for i := range p.spec.Loads {
+		p.replicas = append(p.replicas, newReplica(&p.spec.Loads[i], p.tell))
 	}
 	if p.group, err = squall.Open(opening, p.config()); err != nil {
-		p.tell(news{Kind: newsHalted, Text: kindOf(err) + ": " + err.Error()})
+		p.tell(News{Kind: NewsHalted, Text: kindOf(err) + ": " + err.Error()})
 		return errors.Join(err, p.log.end(p.ended(err.Error())))
 	}
 	if c := p.spec.Crash; c.Planned && c.Open {
@@ -69,7 +80,10 @@ func serve(ctx context.Context, parent *proc.Parent) (err error) {
 		}
 		p.loads = append(p.loads, newLoad(p, s, i))
 	}
-	p.tell(news{Kind: newsView, View: installed(p.group.View()), Text: "open"})
+	p.tell(News{Kind: NewsView, View: installed(p.group.View()), Text: "open"})
+	if p.spec.Sends {
+		p.start()
+	}
 	return p.obey(ctx)
 }
 
@@ -89,18 +103,17 @@ func (c Crash) strike() {
 func (p *process) header() Header {
 	h := Header{Life: p.spec.Life, ID: p.spec.ID}
 	for _, l := range p.spec.Loads {
-		h.Subgroups = append(h.Subgroups, LoggedSubgroup{l.Name, l.Async > 0 || l.Durable})
+		h.Subgroups = append(h.Subgroups, LoggedSubgroup{l.Name, l.Async > 0 || l.Durable, l.content()})
 	}
 	return h
 }
 
 func (p *process) config() squall.Config {
-	c := p.spec.config()
-	c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c := p.spec.Config()
 	c.Events = p.happened
 	c.OnView = func(v *squall.View) {
 		p.log.view(installed(v))
-		p.tell(news{Kind: newsView, View: installed(v)})
+		p.tell(News{Kind: NewsView, View: installed(v)})
 	}
 	for i, l := range p.spec.Loads {
 		c.Subgroups = append(c.Subgroups, p.subgroup(i, l))
@@ -112,7 +125,7 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	sg := squall.SubgroupConfig{
 		Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, AsyncQueueBytes: l.Async, MaxMessageBytes: l.maxMessage(),
 		DeliverBatch: func(batch []squall.Message) {
-			if l.Durable {
+			if l.Durable || l.Stateful {
 				p.replicas[i].deliver(batch)
 			}
 			if batch[0].Replayed() { // all of them are
@@ -126,10 +139,18 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	if l.Durable {
 		sg.Mode = squall.Persistent
 		sg.Log = squall.LogConfig{Engine: l.Engine, DeliverAfterPersist: l.AfterPersist}
-		if r := &p.replicas[i]; l.Snapshots {
-			sg.Snapshot, sg.Restore = r.snapshot, r.restore
-		} else {
-			sg.Log.Recover = r.recover
+	}
+	switch r := p.replicas[i]; {
+	case l.Snapshots, l.Stateful:
+		sg.Snapshot, sg.Restore = r.snapshot, r.restore
+	case l.Durable:
+		sg.Log.Recover = func(log *squall.Log) error {
+			start := time.Now()
+			err := r.recover(log)
+			if err == nil {
+				p.tell(News{Kind: NewsRestored, Restored: &Restored{p.spec.ID, r.restored(), time.Since(start)}})
+			}
+			return err
 		}
 	}
 	return sg
@@ -137,26 +158,32 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 
 // happened is told of the group's events.
 func (p *process) happened(e squall.Event) {
+	if p.events != nil {
+		fmt.Fprintf(p.events, "%s %T: %v\n", time.Now().Format("15:04:05.000000"), e, e)
+	}
 	switch e := e.(type) {
 	case squall.Listening:
-		p.tell(news{Kind: newsListening, Text: e.Addr})
+		p.tell(News{Kind: NewsListening, Text: e.Addr})
+	case squall.StateRestored:
+		i := slices.IndexFunc(p.spec.Loads, func(l Load) bool { return l.Name == e.Subgroup })
+		p.tell(News{Kind: NewsRestored, Restored: &Restored{e.Source, p.replicas[i].restored(), e.Took + e.Behind}})
 	case squall.LogTorn:
-		p.tell(news{Kind: newsEvent, Text: tornPrefix + e.String()})
+		p.tell(News{Kind: NewsEvent, Text: tornPrefix + e.String()})
 	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected, squall.Restarting:
-		p.tell(news{Kind: newsEvent, Text: e.String()})
+		p.tell(News{Kind: NewsEvent, Text: e.String()})
 	case squall.LogCaughtUp:
-		p.tell(news{Kind: newsEvent, Text: fmt.Sprintf(caughtUpFormat, e.Records, e.Cut)})
+		p.tell(News{Kind: NewsEvent, Text: fmt.Sprintf(caughtUpFormat, e.Records, e.Cut)})
 	case squall.LogDamaged:
-		p.tell(news{Kind: newsEvent, Text: damagedPrefix + e.String()})
+		p.tell(News{Kind: NewsEvent, Text: damagedPrefix + e.String()})
 	case squall.LogRepaired:
 		text := repairedPrefix
 		if e.Aside != "" {
 			text += asidePrefix
 		}
-		p.tell(news{Kind: newsEvent, Text: text + e.Damage.Error()})
+		p.tell(News{Kind: NewsEvent, Text: text + e.Damage.Error()})
 	case squall.Joining:
 		if e.Step == squall.JoinForgotten {
-			p.tell(news{Kind: newsEvent, Text: e.String()})
+			p.tell(News{Kind: NewsEvent, Text: e.String()})
 		}
 	}
 }
@@ -171,7 +198,7 @@ const (
 )
 
 // tell tells the test. If it is gone, so is the context, and soon this process.
-func (p *process) tell(n news) { _ = p.parent.Send(n) }
+func (p *process) tell(n News) { _ = p.parent.Send(n) }
 
 // obey answers requests until there are no more, the group halts, or this process leaves.
 func (p *process) obey(ctx context.Context) error {
@@ -185,17 +212,21 @@ func (p *process) obey(ctx context.Context) error {
 		}
 	}()
 	for {
-		var r request
+		var r Request
 		switch err := p.parent.Receive(ctx, &r); {
 		case p.group.Err() != nil:
 			return p.halted()
 		case err != nil:
 			return nil // no test waits for this process any more
 		}
-		a := p.answer(r)
-		p.tell(news{Kind: newsAnswer, Answer: &a})
-		if r.Do == doLeave {
+		switch r.Do {
+		case DoHold: // the parent may want to know more if that takes long
+			go p.answer(r)
+		case DoLeave:
+			p.answer(r)
 			return nil
+		default:
+			p.answer(r)
 		}
 	}
 }
@@ -204,7 +235,8 @@ func (p *process) obey(ctx context.Context) error {
 func (p *process) halted() error {
 	reason := p.group.Err()
 	_, err := p.end(time.Second, reason.Error())
-	p.tell(news{Kind: newsHalted, Text: kindOf(reason) + ": " + reason.Error()})
+	a := p.status(Answer{})
+	p.tell(News{Kind: NewsHalted, Text: a.Kind + ": " + a.Halted, Answer: &a})
 	return err
 }
 
@@ -271,57 +303,65 @@ func (p *process) ended(reason string) End {
 	return e
 }
 
-// What a process can be told to do.
-const (
-	doSend   = "send"   // begin to send
-	doHold   = "hold"   // stop sending, and wait until all is delivered here
-	doMark   = "mark"   // begin to measure gaps between deliveries
-	doStatus = "status" // say how it is
-	doUse    = "use"    // and what it holds
-	doReport = "report" // say that a node failed
-	doBlock  = "block"  // stay in the next upcall of a subgroup for so long
-	doLeave  = "leave"
-)
+// start has all loads send.
+func (p *process) start() {
+	for _, l := range p.loads {
+		l.start()
+	}
+}
 
-func (p *process) answer(r request) (a Answer) {
+// settleTime is how long a message may be under way.
+const settleTime = 20 * time.Second
+
+// answer does what a request says, and tells how that went.
+func (p *process) answer(r Request) {
+	a := Answer{Do: r.Do}
 	var err error
 	switch r.Do {
-	case doSend:
-		for _, l := range p.loads {
-			l.start()
+	case DoSend:
+		p.start()
+	case DoHold:
+		within := r.For
+		if within == 0 {
+			within = settleTime
 		}
-	case doHold:
 		for _, l := range p.loads {
-			err = errors.Join(err, l.settle())
+			err = errors.Join(err, l.settle(within))
 		}
-	case doMark:
+	case DoMark:
 		p.meter.mark()
-	case doUse:
+	case DoUse:
 		a.Use = use()
-	case doReport:
+	case DoReport:
 		p.group.ReportFailure(r.ID)
-	case doBlock:
+	case DoBlock:
 		p.meter.stay(r.Subgroup, r.For)
-	case doLeave:
+	case DoLeave:
 		var left error
 		left, err = p.end(r.For, "")
 		err = errors.Join(left, err)
-	case doStatus:
+	case DoDump:
+		err = p.group.Debug().Dump(p.events)
+	case DoStatus:
 	default:
 		err = fmt.Errorf("no request: %q", r.Do)
 	}
 	if err != nil {
 		a.Err = err.Error()
 	}
-	return p.status(a)
+	a = p.status(a)
+	p.tell(News{Kind: NewsAnswer, Answer: &a})
 }
 
 func (p *process) status(a Answer) Answer {
 	a.View, a.Rejected = p.group.View().ID, p.group.Stats().RejectedConnections
 	a.Accepted = p.ended("").Accepted
 	a.Delivered, a.Gap = p.meter.total.Load(), p.meter.gap()
-	for i := range p.replicas {
-		a.States = append(a.States, p.replicas[i].state())
+	for _, r := range p.replicas {
+		r.describe(&a)
+	}
+	if reason := p.group.Err(); reason != nil && !errors.Is(reason, squall.ErrClosed) {
+		a.Kind, a.Halted = kindOf(reason), reason.Error()
 	}
 	return a
 }

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // roles return at once, unless this program was started for something else than tests.
 var roles []func()
 
 func TestMain(m *testing.M) {
-	Main()
+	proc.Become(Command, NewCommand())
 	for _, role := range roles {
 		role()
 	}

@@ -2,6 +2,9 @@ package testlab
 
 import (
 	"fmt"
+	"log/slog"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -19,10 +22,14 @@ type Spec struct {
 	Fabric    squall.Fabric
 	Heartbeat time.Duration
 	FailAfter time.Duration
+	Within    time.Duration // in which it has to be in the group; 0: no limit
 	Loads     []Load
-	Log       string // file
-	RunLength int    // messages that share a checksum in the log
-	LogBytes  int64  // after so many the process sends nothing more
+	Sends     bool       // it begins to send as soon as it is in the group
+	Log       string     // file; empty: it keeps none
+	RunLength int        // messages that share a checksum in the log
+	LogBytes  int64      // after so many the process sends nothing more
+	Level     slog.Level // of what it writes to its standard error
+	Events    string     // file of all events, and of tables that are dumped; empty: it keeps none
 	Crash     Crash
 }
 
@@ -36,44 +43,67 @@ type Crash struct {
 // Load is a subgroup, and what each process sends to it.
 type Load struct {
 	Name      string
-	Bytes     int // of a message; at least headerBytes. More than half of RingBytes: it goes as a large message
+	Bytes     int      // of a message; at least HeaderBytes. More than half of RingBytes: it goes as a large message
+	Lines     [][]byte // that messages carry in turn, behind the header; 0 Bytes leave them as they are. nil: a pattern
 	RingBytes int
 	Window    int
 	Async     int
+	Stateful  bool // the application has a State, which a process that joins gets from another one
 
-	Durable      bool             // the subgroup is persistent, and the process tells which of its messages are on every disk
+	Durable      bool             // the subgroup is persistent, the application has a State, and the process tells which of its messages are on every disk
+	Acks         int              // messages of which it is not known whether they are on every disk, at most; 0: mostUnacked
+	Newest       bool             // only the newest message that is on every disk is told, which stands for all before it
 	Engine       squall.LogEngine // of its log
 	AfterPersist bool             // messages are delivered only then
 	Most         uint64           // messages that a process sends; 0: no limit
 	Snapshots    bool             // the application takes snapshots, and takes the log over with Restore and replayed messages; else with Recover
 }
 
-// config makes a group's configuration of it.
-func (s *Spec) config() squall.Config {
+// Config makes a group's configuration of it, without subgroups.
+func (s *Spec) Config() squall.Config {
 	return squall.Config{
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: s.Level})),
 		Cluster: s.Cluster, ID: s.ID, Dir: s.Dir, Listen: s.Listen, Join: s.Join, InitialMembers: s.Expect, Fabric: s.Fabric,
 		Heartbeat: s.Heartbeat, FailAfter: s.FailAfter,
 	}
 }
 
-// request is what a process is told to do. It answers each with an answer.
-type request struct {
+// Request is what a process is told to do. It answers each with an Answer.
+type Request struct {
 	Do       string
 	ID       squall.NodeID // report: the member that failed
 	Subgroup int           // block
-	For      time.Duration // block, leave
+	For      time.Duration // block, hold, leave: within which it has to be done
 }
+
+// What a process can be told to do.
+const (
+	DoSend   = "send"   // begin to send
+	DoHold   = "hold"   // stop sending, and wait until all is delivered here, and on every disk if the load is durable
+	DoMark   = "mark"   // begin to measure gaps between deliveries
+	DoStatus = "status" // say how it is
+	DoUse    = "use"    // and what it holds
+	DoReport = "report" // say that a node failed
+	DoBlock  = "block"  // stay in the next upcall of a subgroup for so long
+	DoDump   = "dump"   // write the table into the file of events
+	DoLeave  = "leave"
+)
 
 // Answer is how a process does.
 type Answer struct {
+	Do        string // the request
 	Err       string
+	Halted    string // why it halted; empty: it did not halt, or has left
+	Kind      string // of the halt
 	View      squall.ViewID
 	Accepted  []uint64 // messages that Send took, by subgroup
 	Delivered uint64   // messages, in all subgroups
 	Gap       time.Duration
 	Use       Use
-	Rejected  uint64  // connections
-	States    []State // of durable loads, by subgroup
+	Rejected  uint64        // connections
+	States    []State       // by subgroup; empty for loads without one
+	Lives     []Lives       // of these states
+	Longest   time.Duration // that a state was given nothing
 }
 
 // Use is what a process holds of what it must give back.
@@ -86,24 +116,39 @@ func (u Use) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %d mappings", u.Goroutines, u.Descriptors, u.Mappings)
 }
 
-// news is a line that a process writes.
-type news struct {
-	Kind   string // listening, view, event, halted, acked or answer
-	Text   string
-	View   *Installed
-	Answer *Answer
-	Acked  []Ack
+// News is a line that a process writes.
+type News struct {
+	Kind     string // one of those below
+	Text     string
+	View     *Installed
+	Answer   *Answer
+	Acked    []Ack
+	Mark     *Mark
+	Pause    *Pause
+	Restored *Restored
 }
 
 // Kinds of news.
 const (
-	newsListening = "listening"
-	newsView      = "view"
-	newsEvent     = "event"
-	newsHalted    = "halted"
-	newsAcked     = "acked"
-	newsAnswer    = "answer"
+	NewsListening = "listening" // at the address Text
+	NewsView      = "view"
+	NewsEvent     = "event"  // Text
+	NewsHalted    = "halted" // what kind of halt, and why; with an Answer if it was in the group
+	NewsFault     = "fault"  // Text is wrong, as one process can see
+	NewsAcked     = "acked"
+	NewsMark      = "mark"
+	NewsPause     = "pause"
+	NewsRestored  = "restored"
+	NewsAnswer    = "answer" // to a request
 )
+
+// Restored says that a process has taken over a state: of another member, and all that was delivered
+// meanwhile, or of its own log.
+type Restored struct {
+	Source   squall.NodeID
+	Messages uint64 // that the state stands for
+	Took     time.Duration
+}
 
 // Installed is a view as a process saw it.
 type Installed struct {
@@ -126,11 +171,12 @@ func installed(v *squall.View) *Installed {
 }
 
 // has reports whether a node is in the view.
-func (i *Installed) has(id squall.NodeID) bool {
+func (i *Installed) has(id squall.NodeID) bool { return slices.Contains(i.Nodes(), id) }
+
+// Nodes are the members of the view, by rank.
+func (i *Installed) Nodes() (ids []squall.NodeID) {
 	for _, m := range i.Members {
-		if m.ID == id {
-			return true
-		}
+		ids = append(ids, m.ID)
 	}
-	return false
+	return ids
 }

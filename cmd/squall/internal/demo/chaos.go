@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // leastFailAfter is less than what a busy machine makes of a heartbeat.
@@ -46,8 +48,8 @@ func (o options) chaosFaults() (errs []error) {
 	if o.Nodes < leastNodes {
 		fault("--nodes %d: with --chaos at least %d, so that the rest is a majority", o.Nodes, leastNodes)
 	}
-	if o.Size > 0 && o.Size < headerBytes {
-		fault("--size %d: with --chaos a message has at least %d bytes; 0 leaves the lines as they are", o.Size, headerBytes)
+	if o.Size > 0 && o.Size < testlab.HeaderBytes {
+		fault("--size %d: with --chaos a message has at least %d bytes; 0 leaves the lines as they are", o.Size, testlab.HeaderBytes)
 	}
 	if o.Duration <= 0 {
 		fault("--duration %v: must be more than 0", o.Duration)

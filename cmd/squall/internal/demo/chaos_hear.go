@@ -3,28 +3,31 @@ package demo
 import (
 	"fmt"
 	"slices"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // hear takes what a member says.
 func (r *chaosRun) hear(e trialEvent) error {
 	p := e.p
 	switch {
-	case e.View != nil:
-		return r.installed(p, *e.View)
-	case e.Mark != nil:
+	case e.Kind == testlab.NewsView:
+		return r.installed(p, e.View)
+	case e.Kind == testlab.NewsMark:
 		return r.marked(p, *e.Mark)
-	case e.Pause != nil:
+	case e.Kind == testlab.NewsPause:
 		r.paused(p, *e.Pause)
-	case e.Restored != nil:
+	case e.Kind == testlab.NewsRestored:
 		r.restored(p, *e.Restored)
-	case e.Account != nil:
-		return r.accounted(p, e.Account)
+	case e.Kind == testlab.NewsHalted && e.Answer != nil:
+		return r.accounted(p, e.Answer)
 	}
 	return nil
 }
 
 // installed takes a view.
-func (r *chaosRun) installed(p *process, v viewReport) error {
+func (r *chaosRun) installed(p *process, v *testlab.Installed) error {
 	if r.parting {
 		return nil
 	}
@@ -34,25 +37,25 @@ func (r *chaosRun) installed(p *process, v viewReport) error {
 	}
 	known := r.views[v.ID]
 	if known != nil {
-		if !slices.Equal(known.nodes, v.Nodes) {
-			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, v.Nodes, p.name(), known.nodes)
+		if nodes := v.Nodes(); !slices.Equal(known.nodes, nodes) {
+			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, nodes, p.name(), known.nodes)
 		}
 		return nil
 	}
 	r.reached(v.ID)
-	r.views[v.ID] = r.tellView(v)
-	r.miss(v)
+	r.views[v.ID] = r.tellView(v.ID, v.Nodes())
+	r.miss(v.Nodes())
 	return nil
 }
 
 // tellView begins a view's line. The line ends with the pauses of the members that were in the view
 // before and still send.
-func (r *chaosRun) tellView(v viewReport) *view {
-	known := &view{nodes: v.Nodes}
-	h := Happening{What: whatView, View: v.ID, Nodes: v.Nodes}
-	if v.ID > 1 {
+func (r *chaosRun) tellView(id squall.ViewID, nodes []squall.NodeID) *view {
+	known := &view{nodes: nodes}
+	h := Happening{What: whatView, View: id, Nodes: nodes}
+	if id > 1 {
 		for _, p := range r.whole() {
-			if slices.Contains(v.Nodes, p.id) {
+			if slices.Contains(nodes, p.id) {
 				known.expect = append(known.expect, p.number)
 			}
 		}
@@ -66,9 +69,9 @@ func (r *chaosRun) tellView(v viewReport) *view {
 }
 
 // miss notes the members that are not in a view any more.
-func (r *chaosRun) miss(v viewReport) {
+func (r *chaosRun) miss(nodes []squall.NodeID) {
 	for _, p := range r.processes {
-		if p.stage == isHung && !p.missed && !slices.Contains(v.Nodes, p.id) {
+		if p.stage == isHung && !p.missed && !slices.Contains(nodes, p.id) {
 			p.missed = true
 			r.vacate(p)
 		}
@@ -76,9 +79,9 @@ func (r *chaosRun) miss(v viewReport) {
 }
 
 // marked compares a mark with what others said.
-func (r *chaosRun) marked(p *process, m mark) error {
+func (r *chaosRun) marked(p *process, m testlab.Mark) error {
 	p.delivered = max(p.delivered, m.Messages)
-	if err := r.ledger.note(p.name(), m); err != nil {
+	if err := r.ledger.Note(p.name(), m); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisagree, err)
 	}
 	return nil
@@ -86,7 +89,7 @@ func (r *chaosRun) marked(p *process, m mark) error {
 
 // paused takes the pause that a member saw before the first message of a view. If that view was
 // told without it, because nothing was delivered in it for long, it is told with the next one.
-func (r *chaosRun) paused(p *process, seen pause) {
+func (r *chaosRun) paused(p *process, seen testlab.Pause) {
 	p.longest = max(p.longest, seen.Took)
 	v := r.views[seen.View]
 	if v == nil {
@@ -122,7 +125,7 @@ func (r *chaosRun) strikes(p *process, s stage) {
 }
 
 // restored notes that a member has the state.
-func (r *chaosRun) restored(p *process, got restored) {
+func (r *chaosRun) restored(p *process, got testlab.Restored) {
 	if p.stage != starting {
 		return
 	}
@@ -133,20 +136,20 @@ func (r *chaosRun) restored(p *process, got restored) {
 }
 
 // accounted takes what a member says at its end.
-func (r *chaosRun) accounted(p *process, a *account) error {
-	before := p.account
-	p.account = a
+func (r *chaosRun) accounted(p *process, a *testlab.Answer) error {
 	p.longest = max(p.longest, a.Longest)
-	if before != nil && before.Mark.Messages != a.Mark.Messages {
-		return fmt.Errorf("%w: %s delivered %d messages more after all that was sent", ErrDisagree, p.name(), a.Mark.Messages-before.Mark.Messages)
-	}
-	if err := r.marked(p, a.Mark); err != nil {
+	state := a.States[0]
+	if err := r.marked(p, testlab.Mark{At: testlab.AtEnd, Messages: state.Messages, Digest: state.Digest}); err != nil {
 		return err
 	}
-	switch {
-	case a.Halted != "":
+	if a.Halted != "" {
+		p.account = a
 		return r.lost(p, a)
-	case p.stage == isLeaving:
+	}
+	if err := r.trial.accounted(p, a); err != nil {
+		return err
+	}
+	if p.stage == isLeaving {
 		r.strikes(p, hasLeft)
 		r.story.tell(Happening{What: whatLeft, Node: p.id, Process: p.number})
 		r.vacate(p)
@@ -155,9 +158,9 @@ func (r *chaosRun) accounted(p *process, a *account) error {
 }
 
 // lost takes the end of a member that the others go on without.
-func (r *chaosRun) lost(p *process, a *account) error {
+func (r *chaosRun) lost(p *process, a *testlab.Answer) error {
 	planned := p.stage == goesOn || p.stage == isHung
-	if !planned && (!a.Evicted || !r.refilling) {
+	if !planned && (a.Kind != testlab.HaltedEvicted || !r.refilling) {
 		return fmt.Errorf("%s was removed, although the demo did not harm it: %s; if this machine is busy, try a longer --fail-after", p.name(), a.Halted)
 	}
 	r.strikes(p, isOut)
@@ -251,7 +254,7 @@ func (r *chaosRun) strike() error {
 		h.What = whatLeaves
 		r.strikes(p, isLeaving)
 		r.story.tell(h)
-		return tell(p.child, order{Leave: true})
+		return r.request(p, testlab.DoLeave)
 	}
 	r.story.tell(h)
 	return nil

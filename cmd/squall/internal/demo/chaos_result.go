@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // ChaosResult is what a demo with --chaos found out. It is the object that --json prints.
@@ -64,36 +65,29 @@ func (r *chaosRun) result(fault error) *ChaosResult {
 		res.Fault = fault.Error()
 	}
 	last := r.lastAccount()
-	res.Messages, res.Bytes, res.Digest = last.Mark.Messages, last.Bytes, last.Mark.Digest
+	state := last.States[0]
+	res.Messages, res.Bytes, res.Digest = state.Messages, state.Bytes, state.Digest
 	for _, p := range r.processes {
-		res.Processes = append(res.Processes, p.suffered(last))
+		res.Processes = append(res.Processes, p.suffered(last.Lives[0].Of(p.number)))
 	}
 	for id := squall.ViewID(1); id <= r.newest; id++ {
 		if v := r.views[id]; v != nil {
-			end := r.ledger.ends[id]
+			end := r.ledger.End(id)
 			res.Views = append(res.Views, ViewResult{id, v.nodes, end.Messages, end.Digest, v.told.Pauses})
 		}
 	}
 	return res
 }
 
-func (p *process) suffered(last *account) ProcessResult {
+func (p *process) suffered(received uint64) ProcessResult {
 	res := ProcessResult{
 		Process: p.number, Node: p.id, Fate: p.fate(), From: p.from.Seconds(), Until: p.until.Seconds(), FirstView: p.views[0], LastView: p.views[1],
-		Received: last.of(p.number), Messages: p.delivered, LongestNs: int64(p.longest),
+		Received: received, Messages: p.delivered, LongestNs: int64(p.longest),
 	}
 	if p.account != nil {
-		res.Sent, res.Digest = &p.account.Sent, p.account.Mark.Digest
+		res.Sent, res.Digest = &p.account.Accepted[0], p.account.States[0].Digest
 	}
 	return res
-}
-
-// of is how many messages of a process were delivered.
-func (a *account) of(process int) uint64 {
-	if process >= len(a.Delivered) {
-		return 0
-	}
-	return a.Delivered[process]
 }
 
 // verdict compares the accounts of the processes that stayed, and the sent with the delivered
@@ -105,7 +99,7 @@ func (r *chaosRun) verdict(context.Context) error {
 	}
 	faults := differences(stayed)
 	for _, p := range r.processes {
-		if fault := p.missing(stayed[0].account.of(p.number)); fault != "" {
+		if fault := p.missing(stayed[0].account.Lives[0].Of(p.number)); fault != "" {
 			faults = append(faults, fault)
 		}
 	}
@@ -122,7 +116,7 @@ func (p *process) missing(delivered uint64) string {
 	if p.account == nil {
 		return ""
 	}
-	sent := p.account.Sent
+	sent := p.account.Accepted[0]
 	if p.account.Halted == "" && delivered != sent {
 		return fmt.Sprintf("%s sent %d messages, of which %d were delivered", p.name(), sent, delivered)
 	}
@@ -146,7 +140,7 @@ const chaosLegend = `sent: messages that came into the sequence. State: all mess
 from the others, as far as this one did not deliver them. A process that was killed could not say how far it was.`
 
 func (p ProcessResult) row() table.Row {
-	messages, digest := humanize.Comma(int64(p.Messages)), prefix(p.Digest)
+	messages, digest := humanize.Comma(int64(p.Messages)), testlab.Short(p.Digest)
 	if p.Digest == "" {
 		messages, digest = "–", "–"
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // leastNodes is how many members there must be, so that the others are a majority when one is gone.
@@ -26,7 +27,7 @@ const (
 type chaosRun struct {
 	*trial
 	plan      *plan
-	ledger    *ledger
+	ledger    testlab.Ledger
 	dir       string // of the members' events
 	views     map[squall.ViewID]*view
 	openings  []opening
@@ -53,7 +54,7 @@ type opening struct {
 
 // newChaosRun returns a run whose seed is known. The directory gets what happens to each member.
 func newChaosRun(t *trial, dir string) *chaosRun {
-	r := &chaosRun{trial: t, plan: newPlan(t.Seed), ledger: newLedger(), dir: dir, views: map[squall.ViewID]*view{}, nodes: squall.NodeID(t.Nodes)}
+	r := &chaosRun{trial: t, plan: newPlan(t.Seed), dir: dir, views: map[squall.ViewID]*view{}, nodes: squall.NodeID(t.Nodes)}
 	t.course = r
 	return r
 }
@@ -72,10 +73,10 @@ func (r *chaosRun) run(ctx context.Context) (*ChaosResult, error) {
 }
 
 // brief tells a process when another one has failed, and where to write down what happens to it.
-func (r *chaosRun) brief(c *subjectConfig) (command string) {
-	c.Subgroup, c.FailAfter = "chaos", r.FailAfter
-	c.Events = filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", c.Process, c.ID))
-	return chaosCommand
+func (r *chaosRun) brief(s *testlab.Spec) (command string, config any) {
+	s.FailAfter, s.Loads[0].Name, s.Loads[0].Stateful = r.FailAfter, "chaos", true
+	s.Events = filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", s.Life, s.ID))
+	return testlab.Command, s
 }
 
 // state is how far a process is.
@@ -113,12 +114,12 @@ func (r *chaosRun) dump() {
 	defer cancel()
 	asked := r.whole()
 	for _, p := range asked {
-		tell(p.child, order{Dump: true})
+		r.request(p, testlab.DoDump)
 	}
 	for !every(asked, func(p *process) bool { return p.dumped }) {
 		select {
 		case e := <-r.events:
-			e.p.dumped = e.p.dumped || e.Dumped || e.err != nil
+			e.p.dumped = e.p.dumped || e.err != nil || e.Answer != nil && e.Answer.Do == testlab.DoDump
 		case <-ctx.Done():
 			return
 		}

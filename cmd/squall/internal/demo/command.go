@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 const (
@@ -111,7 +112,7 @@ be missing.`,
 	f.SortFlags = false
 	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(proc.Command(memberCommand, serveMember), proc.Command(chaosCommand, serveChaosMember), proc.Command(durableCommand, serveDurableMember))
+	cmd.AddCommand(proc.Command(memberCommand, serveMember), testlab.NewCommand())
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // durableDuration is how long the members send by default: their logs are read four times
@@ -25,8 +26,8 @@ func (o options) durableFaults() (errs []error) {
 	if _, ok := engines[o.Engine]; !ok {
 		fault("--engine %q: use bolt or wal", o.Engine)
 	}
-	if o.Size > 0 && o.Size < headerBytes {
-		fault("--size %d: with --durable a message has at least %d bytes; 0 leaves the lines as they are", o.Size, headerBytes)
+	if o.Size > 0 && o.Size < testlab.HeaderBytes {
+		fault("--size %d: with --durable a message has at least %d bytes; 0 leaves the lines as they are", o.Size, testlab.HeaderBytes)
 	}
 	if o.Duration <= 0 {
 		fault("--duration %v: must be more than 0", o.Duration)

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // ErrLost is the verdict when something is missing that was acknowledged.
@@ -57,20 +58,20 @@ func (r *durableRun) result(fault error) *DurableResult {
 		res.Fault = fault.Error()
 	}
 	last := r.lastAccount()
-	res.Messages, res.Digest = last.Mark.Messages, last.Mark.Digest
+	res.Messages, res.Digest = last.States[0].Messages, last.States[0].Digest
 	for _, p := range r.processes {
 		res.Acknowledged += p.acked
-		res.Processes = append(res.Processes, p.kept(last))
+		res.Processes = append(res.Processes, p.kept(last.Lives[0].Of(p.number)))
 	}
 	return res
 }
 
-func (p *process) kept(last *account) DurableProcess {
+func (p *process) kept(kept uint64) DurableProcess {
 	res := DurableProcess{
-		Process: p.number, Node: p.id, Fate: p.fate(), Sent: p.stopped, Acknowledged: p.acked, Kept: last.of(p.number), Recovered: p.recovered,
+		Process: p.number, Node: p.id, Fate: p.fate(), Sent: p.stopped, Acknowledged: p.acked, Kept: kept, Recovered: p.recovered,
 	}
 	if p.account != nil {
-		res.Messages, res.Digest = p.account.Mark.Messages, p.account.Mark.Digest
+		res.Messages, res.Digest = p.account.States[0].Messages, p.account.States[0].Digest
 	}
 	return res
 }
@@ -85,14 +86,14 @@ func (r *durableRun) verdict(context.Context) error {
 	}
 	first := stayed[0].account
 	for _, p := range r.processes {
-		if n := first.of(p.number); n < p.acked {
+		if n := first.Lives[0].Of(p.number); n < p.acked {
 			faults = append(faults, fmt.Errorf("%w: %s was acknowledged %d messages, of which %d are left", ErrLost, p.name(), p.acked, n))
 		} else if p.stopped != nil && n != *p.stopped {
 			faults = append(faults, fmt.Errorf("%w: %s sent %d messages, of which %d were delivered", ErrDisagree, p.name(), *p.stopped, n))
 		}
 	}
-	if r.onDisks != first.Mark.Messages {
-		faults = append(faults, fmt.Errorf("%w: the members have %d messages, and %d are on every disk", ErrDisagree, first.Mark.Messages, r.onDisks))
+	if have := first.States[0].Messages; r.onDisks != have {
+		faults = append(faults, fmt.Errorf("%w: the members have %d messages, and %d are on every disk", ErrDisagree, have, r.onDisks))
 	}
 	return errors.Join(faults...)
 }
@@ -117,7 +118,7 @@ func (p DurableProcess) row() table.Row {
 		recovered = number(*p.Recovered)
 	}
 	if p.Digest != "" {
-		messages, digest = number(p.Messages), prefix(p.Digest)
+		messages, digest = number(p.Messages), testlab.Short(p.Digest)
 	}
 	return table.Row{p.Process, p.Node, p.Fate, recovered, number(p.Acknowledged), number(p.Kept), messages, digest}
 }

@@ -1,25 +1,25 @@
 package demo
 
 import (
-	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 	"github.com/squall-go/squall/persist"
 )
 
 // cameBack makes a run of two nodes whose members were killed and started again, of what they said.
 func cameBack() *durableRun {
-	r := newDurableRun(&trial{story: newStory(nil)})
+	r := newDurableRun(&trial{story: newStory(nil), lines: [][]byte{[]byte("one"), []byte("two")}})
 	r.Nodes, r.onDisks, r.acked = 2, 40, 18
 	sent := uint64(10)
 	for i := range 4 {
 		p := &process{number: i + 1, id: squall.NodeID(i%2 + 1), stage: isKilled, acked: 9}
 		if i >= 2 {
 			p.stage, p.acked, p.stopped = isGone, sent, &sent
-			p.account = &account{Mark: mark{What: atEnd, Messages: 40, Digest: "aa"}, Delivered: []uint64{0, 10, 10, 10, 10}}
+			p.account = &testlab.Answer{States: []testlab.State{{Messages: 40, Digest: "aa"}}, Lives: []testlab.Lives{{0, 10, 10, 10, 10}}}
 		}
 		r.processes = append(r.processes, p)
 	}
@@ -39,7 +39,7 @@ func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 			"node 2 (process 2) was acknowledged 11 messages, of which 10 are left"},
 		{"something of one that stayed is lost", func(r *durableRun) { n := uint64(12); r.processes[3].stopped = &n }, ErrDisagree,
 			"node 2 (process 4) sent 12 messages, of which 10 were delivered"},
-		{"the states differ", func(r *durableRun) { r.processes[3].account.Mark.Digest = "bb" }, ErrDisagree,
+		{"the states differ", func(r *durableRun) { r.processes[3].account.States[0].Digest = "bb" }, ErrDisagree,
 			"node 1 (process 3) has 40 messages with digest aa, and node 2 (process 4) has 40 with bb"},
 		{"the disks have less", func(r *durableRun) { r.onDisks = 39 }, ErrDisagree, "the members have 40 messages, and 39 are on every disk"},
 	} {
@@ -60,16 +60,16 @@ func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 }
 
 // keep writes the log of a node: the messages of processes 1 and 2, by turns.
-func keep(t *testing.T, dir string, node squall.NodeID, messages int) {
+func (r *durableRun) keep(t *testing.T, node squall.NodeID, messages int) {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: nodeDir(dir, node), Cluster: "test", Node: node})
+	s, err := persist.Open(persist.StoreConfig{Dir: nodeDir(r.Dir, node), Cluster: "test", Node: node})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: durableSubgroup}})
 	for i := range messages {
-		data := binary.LittleEndian.AppendUint64(nil, uint64(1+i%2))
-		data = binary.LittleEndian.AppendUint64(data, uint64(i/2))
+		load := r.kept()
+		data := load.Message(1+i%2, uint64(i/2))
 		if err == nil {
 			err = l.Import(t.Context(), persist.Record{Version: squall.Version{View: 1, Seq: squall.Seq(i)}, Time: squall.Time(1 + i), Sender: 1, Data: data})
 		}
@@ -82,8 +82,8 @@ func keep(t *testing.T, dir string, node squall.NodeID, messages int) {
 func TestTheDisksAreReadWhenAllAreDead(t *testing.T) {
 	r := cameBack()
 	r.Dir = t.TempDir()
-	keep(t, r.Dir, 1, 20)
-	keep(t, r.Dir, 2, 18)
+	r.keep(t, 1, 20)
+	r.keep(t, 2, 18)
 	r.processes = r.processes[:2]
 	if err := r.readDisks(t.Context()); err != nil || r.onDisks != 18 {
 		t.Error(err, r.onDisks)
@@ -92,17 +92,5 @@ func TestTheDisksAreReadWhenAllAreDead(t *testing.T) {
 	const want = "of 10 acknowledged messages of node 2 (process 2), the log of node 2 has 9"
 	if err := r.readDisks(t.Context()); !errors.Is(err, ErrLost) || !strings.HasSuffix(err.Error(), want) {
 		t.Error(err)
-	}
-}
-
-func TestAMessageIsTheLineThatItsNumberSays(t *testing.T) {
-	for _, c := range []struct {
-		size int
-		want string
-	}{{0, "two"}, {headerBytes + 5, "two  "}, {headerBytes + 2, "tw"}} {
-		k := subjectConfig{Lines: [][]byte{[]byte("one"), []byte("two")}, Size: c.size}
-		if got := string(k.text(3)); got != c.want {
-			t.Errorf("size %d: %q, not %q", c.size, got, c.want)
-		}
 	}
 }

@@ -2,19 +2,23 @@ package demo
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testlab"
 	"github.com/squall-go/squall/persist"
 )
 
 // durableSubgroup is what the logs are of.
 const durableSubgroup = "durable"
+
+// mostUnacked is how many messages of a member may be on their way to disks.
+const mostUnacked = 4096
 
 // durableRun is the trial of a demo with --durable. What the nodes keep is below Dir.
 type durableRun struct {
@@ -47,9 +51,16 @@ func (r *durableRun) title() string {
 }
 
 // brief tells a process what to keep its log in.
-func (r *durableRun) brief(c *subjectConfig) (command string) {
-	c.Cluster, c.Subgroup, c.Dir, c.Engine = "squall-durable-demo", durableSubgroup, nodeDir(r.Dir, c.ID), engines[r.Engine]
-	return durableCommand
+func (r *durableRun) brief(s *testlab.Spec) (command string, config any) {
+	s.Cluster, s.Dir, s.Loads = "squall-durable-demo", nodeDir(r.Dir, s.ID), []testlab.Load{r.kept()}
+	return testlab.Command, s
+}
+
+// kept is the load that members send, and keep in their logs.
+func (r *durableRun) kept() testlab.Load {
+	return testlab.Load{
+		Name: durableSubgroup, Lines: r.lines, Bytes: r.Size, Durable: true, Engine: engines[r.Engine], Acks: mostUnacked, Newest: true,
+	}
 }
 
 // state is how far a process is.
@@ -62,28 +73,32 @@ func (r *durableRun) state(p *process) string {
 
 // hear takes what a member says.
 func (r *durableRun) hear(e trialEvent) error {
-	switch {
-	case e.View != nil:
+	switch e.Kind {
+	case testlab.NewsView:
 		r.installed(e.p, e.View)
-	case e.Waiting != "":
-		r.waits(e.p, e.Waiting)
-	case e.Restored != nil:
+	case testlab.NewsEvent:
+		if why, waits := strings.CutPrefix(e.Text, "waiting for "); waits {
+			r.waits(e.p, why)
+		}
+	case testlab.NewsRestored:
 		r.recovered(e.p, *e.Restored)
-	case e.Acked > 0:
-		e.p.acked = e.Acked
-	case e.Account != nil:
-		e.p.account = e.Account
+	case testlab.NewsAcked:
+		e.p.acked = e.Acked[len(e.Acked)-1].Number + 1
+	case testlab.NewsHalted:
+		return fmt.Errorf("%s halted: %s", e.p.name(), e.Text)
 	}
 	return nil
 }
 
-func (r *durableRun) installed(p *process, v *viewReport) {
-	p.view = v
+func (r *durableRun) installed(p *process, v *testlab.Installed) {
+	if p.view == nil || p.view.ID < v.ID {
+		p.view = v
+	}
 	if v.ID <= r.newest || r.parting {
 		return
 	}
 	r.reached(v.ID)
-	r.story.tell(Happening{What: whatView, View: v.ID, Nodes: v.Nodes})
+	r.story.tell(Happening{What: whatView, View: v.ID, Nodes: v.Nodes()})
 }
 
 func (r *durableRun) waits(p *process, why string) {
@@ -93,7 +108,7 @@ func (r *durableRun) waits(p *process, why string) {
 	}
 }
 
-func (r *durableRun) recovered(p *process, got restored) {
+func (r *durableRun) recovered(p *process, got testlab.Restored) {
 	p.stage, p.recovered = whole, &got.Messages
 	if r.acked > 0 {
 		r.story.tell(Happening{What: whatRecovered, Node: p.id, Process: p.number, Count: got.Messages, TookNs: int64(got.Took)})
@@ -103,7 +118,7 @@ func (r *durableRun) recovered(p *process, got restored) {
 // together waits until all members are in one view, and have what their logs tell.
 func (r *durableRun) together(ctx context.Context) error {
 	return r.loop(ctx, func() bool {
-		return len(r.whole()) == r.Nodes && r.all(func(p *process) bool { return p.view != nil && p.view.ID == r.newest && len(p.view.Nodes) == r.Nodes })
+		return len(r.whole()) == r.Nodes && r.all(func(p *process) bool { return p.view != nil && p.view.ID == r.newest && len(p.view.Members) == r.Nodes })
 	})
 }
 
@@ -139,17 +154,18 @@ func (r *durableRun) killAll(ctx context.Context) error {
 // everything that was acknowledged is there.
 func (r *durableRun) readDisks(context.Context) error {
 	var most uint64
+	load := r.kept()
 	for id := squall.NodeID(1); int(id) <= r.Nodes; id++ {
-		n, by, err := readLog(nodeDir(r.Dir, id))
+		state, lives, err := testlab.ReadDisk(nodeDir(r.Dir, id), &load)
 		if err != nil {
 			return fmt.Errorf("the log of node %d: %w", id, err)
 		}
 		for _, p := range r.processes {
-			if by[uint64(p.number)] < p.acked {
-				return fmt.Errorf("%w: of %d acknowledged messages of %s, the log of node %d has %d", ErrLost, p.acked, p.name(), id, by[uint64(p.number)])
+			if n := lives.Of(p.number); n < p.acked {
+				return fmt.Errorf("%w: of %d acknowledged messages of %s, the log of node %d has %d", ErrLost, p.acked, p.name(), id, n)
 			}
 		}
-		most = max(most, n)
+		most = max(most, state.Messages)
 	}
 	same, err := r.compareDisks()
 	if err != nil {
@@ -158,36 +174,6 @@ func (r *durableRun) readDisks(context.Context) error {
 	r.onDisks = same
 	r.story.tell(Happening{What: whatDisks, Count: same, More: most - same})
 	return nil
-}
-
-// readLog counts the messages in a node's log, all of them and by process. A process's messages are
-// there in their order.
-func readLog(dir string) (n uint64, by map[uint64]uint64, err error) {
-	s, err := persist.Open(persist.StoreConfig{Dir: dir, ReadOnly: true})
-	if err != nil {
-		return 0, nil, err
-	}
-	defer s.Close()
-	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: durableSubgroup}})
-	if err != nil {
-		return 0, nil, err
-	}
-	by = map[uint64]uint64{}
-	for r, err := range l.Range(squall.Version{}, squall.Version{}) {
-		if err != nil {
-			return n, by, err
-		}
-		if len(r.Data) < headerBytes {
-			return n, by, fmt.Errorf("version %v has %d bytes, less than any message", r.Version, len(r.Data))
-		}
-		process := binary.LittleEndian.Uint64(r.Data)
-		if number := binary.LittleEndian.Uint64(r.Data[8:]); number != by[process] {
-			return n, by, fmt.Errorf("version %v is message %d of process %d, and message %d is due", r.Version, number, process, by[process])
-		}
-		by[process]++
-		n++
-	}
-	return n, by, nil
 }
 
 // compareDisks is how many messages all logs have, which must be the same ones.
@@ -214,9 +200,9 @@ func (r *durableRun) comeBack(ctx context.Context) error {
 		join = append(join, p.addr)
 	}
 	for _, p := range slices.Backward(first) {
-		c := r.newcomer(p.id)
-		c.Listen, c.Join = p.addr, join
-		again, err := r.start(c)
+		s := r.newcomer(p.id)
+		s.Listen, s.Join = p.addr, join
+		again, err := r.start(s)
 		if err != nil {
 			return err
 		}

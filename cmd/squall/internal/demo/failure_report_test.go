@@ -19,7 +19,7 @@ func TestTheFailureReportNamesTheMemberThatWentFirst(t *testing.T) {
 		return trialEvent{p: member(i), err: &proc.Exit{Role: "member", ID: i + 1, Pid: 100 + i, Code: 2, Stderr: []string{"panic: no"}}}
 	}
 	misses := func(i, other int) trialEvent {
-		return trialEvent{p: member(i), subjectReport: subjectReport{Lost: &lost{squall.NodeID(other + 1), "gone"}}}
+		return trialEvent{p: member(i), memberReport: memberReport{Lost: &lost{squall.NodeID(other + 1), "gone"}}}
 	}
 	ended := func(i int) trialEvent { return trialEvent{p: member(i), err: io.EOF} }
 	for _, c := range []struct {

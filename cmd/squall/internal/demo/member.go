@@ -7,13 +7,21 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 const progressEvery = 100 * time.Millisecond
 
+// closeWithin is how long a member may take to leave at the end.
+const closeWithin = 5 * time.Second
+
 // member is a member in a demo without --chaos and --durable.
 type member struct {
-	subject
+	memberConfig
+	load   testlab.Load
+	parent *proc.Parent
+	group  *squall.Group
+	lines  *squall.Subgroup
 	seq    *sequence
 	missed chan missing // the first member that failed
 }
@@ -27,16 +35,30 @@ func (m missing) Unwrap() error { return m.Err }
 
 // serveMember is the function of a member process.
 func serveMember(ctx context.Context, parent *proc.Parent) (err error) {
-	m := &member{missed: make(chan missing, 1)}
-	if m.subject, err = newSubject(parent); err != nil {
+	m := &member{parent: parent, missed: make(chan missing, 1)}
+	if err = parent.Config(&m.memberConfig); err != nil {
 		return err
 	}
-	m.seq = newSequence(m.ID, m.Total)
+	m.load, m.seq = m.Loads[0], newSequence(m.ID, m.Total)
 	return m.run(ctx)
 }
 
+// say tells the parent. If that is gone, so is the context, and soon this process.
+func (m *member) say(what any) { m.parent.Send(what) }
+
+// open opens the group, and finds its subgroup.
+func (m *member) open(ctx context.Context) (err error) {
+	c := m.Config()
+	c.Events = m.happened
+	c.Subgroups = []squall.SubgroupConfig{{Name: m.load.Name, DeliverBatch: m.seq.deliver}}
+	if m.group, err = squall.Open(ctx, c); err == nil {
+		m.lines, err = m.group.Subgroup(m.load.Name)
+	}
+	return err
+}
+
 func (m *member) run(ctx context.Context) (err error) {
-	if err = m.open(ctx, m.groupConfig(squall.SubgroupConfig{DeliverBatch: m.seq.deliver}, m.happened)); err != nil {
+	if err = m.open(ctx); err != nil {
 		return err
 	}
 	defer func(ctx context.Context) { err = m.close(ctx, err) }(ctx)
@@ -47,18 +69,18 @@ func (m *member) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.say(subjectReport{Links: links})
+	m.say(memberReport{Links: links})
 	for {
-		var do order
-		if err := m.parent.Receive(ctx, &do); err != nil {
+		var r testlab.Request
+		if err := m.parent.Receive(ctx, &r); err != nil {
 			return err
 		}
-		switch {
-		case do.Send:
+		switch r.Do {
+		case testlab.DoSend:
 			err = m.send(ctx)
-		case do.Probe:
+		case doProbe:
 			err = m.probe(ctx)
-		case do.Leave:
+		case testlab.DoLeave:
 			return nil
 		}
 		if err != nil {
@@ -86,13 +108,15 @@ func (m *member) broken(ctx context.Context) error {
 
 // happened tells the parent what it wants to know.
 func (m *member) happened(e squall.Event) {
-	if e, down := e.(squall.MemberDown); down {
+	switch e := e.(type) {
+	case squall.MemberDown:
 		select {
 		case m.missed <- missing{e}:
 		default: // not the first one
 		}
+	case squall.Listening:
+		m.say(testlab.News{Kind: testlab.NewsListening, Text: e.Addr})
 	}
-	m.subject.happened(e)
 }
 
 // links are the fabrics to all members, by id.
@@ -121,7 +145,7 @@ func (m *member) send(ctx context.Context) error {
 			}
 			sent = nil
 		case <-tick.C:
-			m.say(subjectReport{Progress: m.seq.count.Load()})
+			m.say(memberReport{Progress: m.seq.count.Load()})
 		case <-m.seq.all:
 			waiting = false
 		case <-ctx.Done():
@@ -129,8 +153,8 @@ func (m *member) send(ctx context.Context) error {
 		}
 	}
 	stats := m.lines.Stats()
-	m.say(subjectReport{Delivered: &delivered{
-		Messages: m.seq.total, Bytes: m.seq.digest.bytes, Digest: m.seq.digest.sum(), Took: m.seq.end - start, Loaded: latencyOf(m.seq.loaded),
+	m.say(memberReport{Delivered: &delivered{
+		Messages: m.seq.total, Bytes: m.seq.digest.Bytes, Digest: m.seq.digest.Sum(), Took: m.seq.end - start, Loaded: latencyOf(m.seq.loaded),
 		Batch: batches{stats.SendBatch.Mean(), stats.ReceiveBatch.Mean(), stats.DeliverBatch.Mean()},
 	}})
 	return nil
@@ -138,7 +162,7 @@ func (m *member) send(ctx context.Context) error {
 
 func (m *member) sendAll(ctx context.Context) error {
 	for range m.Repeat {
-		for _, line := range m.Lines {
+		for _, line := range m.load.Lines {
 			if err := m.sendLine(ctx, line); err != nil {
 				return err
 			}
@@ -149,7 +173,7 @@ func (m *member) sendAll(ctx context.Context) error {
 
 // sendLine sends a line, cut or padded with blanks to the size that was asked for.
 func (m *member) sendLine(ctx context.Context, line []byte) error {
-	size := m.Size
+	size := m.load.Bytes
 	if size == 0 {
 		size = len(line)
 	}
@@ -158,7 +182,7 @@ func (m *member) sendLine(ctx context.Context, line []byte) error {
 	if err != nil {
 		return err
 	}
-	fill(claim.Bytes, line)
+	testlab.Pad(claim.Bytes, line)
 	return claim.Commit()
 }
 
@@ -166,8 +190,8 @@ func (m *member) sendLine(ctx context.Context, line []byte) error {
 func (m *member) probe(ctx context.Context) error {
 	unloaded := newHistogram()
 	line := tzdata[:64]
-	if len(m.Lines) > 0 {
-		line = m.Lines[0]
+	if len(m.load.Lines) > 0 {
+		line = m.load.Lines[0]
 	}
 	for range m.Probes {
 		if err := m.sendLine(ctx, line); err != nil {
@@ -181,7 +205,7 @@ func (m *member) probe(ctx context.Context) error {
 		}
 	}
 	probed := latencyOf(unloaded)
-	m.say(subjectReport{Probed: &probed})
+	m.say(memberReport{Probed: &probed})
 	return nil
 }
 
@@ -196,7 +220,7 @@ func (m *member) close(ctx context.Context, err error) error {
 	}
 	var who missing
 	if errors.As(err, &who) {
-		m.say(subjectReport{Lost: &lost{ID: who.Member.ID, Error: who.Error()}})
+		m.say(memberReport{Lost: &lost{ID: who.Member.ID, Error: who.Error()}})
 		<-ctx.Done()
 	}
 	ctx, cancel := context.WithCancel(ctx)

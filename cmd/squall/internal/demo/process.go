@@ -6,6 +6,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // process is what the parent of a trial knows of a member process.
@@ -15,10 +16,11 @@ type process struct {
 	child   *proc.Child
 	addr    string // where it listens; empty: it has not said yet
 	stage   stage
-	heard   bool          // to its end
-	stopped *uint64       // messages that were accepted from it, once it is to send no more
-	account *account      // nil: it has given none
-	until   time.Duration // when it was not in the group any more
+	heard   bool            // to its end
+	stopped *uint64         // messages that were accepted from it, once it is to send no more
+	account *testlab.Answer // what it has when it has all, or at its end; nil: it has told nothing
+	asked   bool            // for that
+	until   time.Duration   // when it was not in the group any more
 
 	// With --chaos.
 	hangs     time.Duration // at least
@@ -32,7 +34,7 @@ type process struct {
 	delivered uint64        // as far as is known
 
 	// With --durable.
-	view      *viewReport
+	view      *testlab.Installed
 	waits     string  // the awaited processes, and the reason
 	recovered *uint64 // messages that its log told of
 	acked     uint64  // messages of it that are on every disk, as it was told
@@ -66,13 +68,13 @@ func (p *process) sees(v squall.ViewID) {
 	if p.views[0] == 0 {
 		p.views[0] = v
 	}
-	p.views[1] = v
+	p.views[1] = max(p.views[1], v)
 }
 
 // fate is how it ended, in a word or two.
 func (p *process) fate() string {
 	switch {
-	case p.account != nil && p.account.Evicted:
+	case p.account != nil && p.account.Kind == testlab.HaltedEvicted:
 		return "evicted"
 	case p.stage == isOut:
 		return "cut off"

@@ -10,6 +10,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // ErrDisagree is returned if not all members delivered the same sequence.
@@ -92,15 +94,10 @@ func (r *Result) verdict() error {
 	var texts []string
 	for _, what := range order {
 		texts = append(texts, fmt.Sprintf("%s %s messages with digest %s", those(camps[what], "delivered", "delivered"),
-			humanize.Comma(int64(what.messages)), prefix(what.digest)))
+			humanize.Comma(int64(what.messages)), testlab.Short(what.digest)))
 	}
 	return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(texts, "; "))
 }
-
-// shownDigits is how much of a digest people see. Digests are compared whole.
-const shownDigits = 12
-
-func prefix(digest string) string { return digest[:min(len(digest), shownDigits)] }
 
 const legend = `latency: from a message's Send to its delivery at the sender. Loaded, all send at once and most of it is waiting
 for room; unloaded, one message is on its way at a time. Mean batch: messages per step that found any.`
@@ -113,7 +110,7 @@ func (r *Result) writeTable(w io.Writer) error {
 		table.Row{"member", "messages", "digest", "msgs/s", "MB/s", "p50", "p99", "p50", "p99", "send", "receive", "deliver"})
 	for _, m := range r.Members {
 		t.AppendRow(table.Row{
-			m.ID, humanize.Comma(int64(m.Messages)), prefix(m.Digest), humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
+			m.ID, humanize.Comma(int64(m.Messages)), testlab.Short(m.Digest), humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
 			short(m.Loaded.P50Ns), short(m.Loaded.P99Ns), short(m.Unloaded.P50Ns), short(m.Unloaded.P99Ns),
 			decimal(m.Batch.Send), decimal(m.Batch.Receive), decimal(m.Batch.Deliver),
 		})

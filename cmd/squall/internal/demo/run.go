@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from
@@ -56,10 +57,9 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 }
 
 // brief tells a process its share of the lines, and how much all send.
-func (r *run) brief(c *subjectConfig) (command string) {
-	c.Subgroup, c.Lines, c.Repeat = "lines", r.text.share(c.Process-1, r.Nodes), r.Repeat
-	c.Total, c.Probes = r.total, max(probesInAll/r.Nodes, 50)
-	return memberCommand
+func (r *run) brief(s *testlab.Spec) (command string, config any) {
+	s.Loads = []testlab.Load{{Name: "lines", Lines: r.text.share(s.Life-1, r.Nodes), Bytes: r.Size}}
+	return memberCommand, memberConfig{*s, r.Repeat, r.total, max(probesInAll/r.Nodes, 50)}
 }
 
 // hear takes what a member says.
@@ -134,7 +134,7 @@ func (r *run) form(ctx context.Context) error {
 }
 
 func (r *run) load(ctx context.Context) error {
-	if err := r.tell(order{Send: true}); err != nil {
+	if err := r.tell(testlab.DoSend); err != nil {
 		return err
 	}
 	return r.loop(ctx, func() bool { return r.all(func(p *process) bool { return r.delivered[p.number-1] != nil }) })
@@ -153,7 +153,7 @@ func (r *run) advance(i int, messages uint64) {
 func (r *run) probe(ctx context.Context) error {
 	r.bar.End()
 	for i, p := range r.processes {
-		if err := tell(p.child, order{Probe: true}); err != nil {
+		if err := r.request(p, doProbe); err != nil {
 			return err
 		}
 		if err := r.loop(ctx, func() bool { return r.probed[i] != nil }); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // timesKept is more than can be on the way, so that no time is overwritten that is still to be
@@ -21,9 +22,9 @@ type sequence struct {
 	epoch time.Time // times are counted from here
 
 	// W: loop.
-	count  atomic.Uint64 // R: any goroutine. Only grows.
-	mine   uint64        // own messages
-	digest digest        // of the loaded phase
+	count  atomic.Uint64  // R: any goroutine. Only grows.
+	mine   uint64         // own messages
+	digest testlab.Digest // of the loaded phase
 	loaded *hdrhistogram.Histogram
 	end    time.Duration
 	all    chan struct{} // closed when total is delivered; what is above may be read then
@@ -36,7 +37,7 @@ type sequence struct {
 
 func newSequence(id squall.NodeID, total uint64) *sequence {
 	return &sequence{
-		id: id, total: total, epoch: time.Now(), digest: newDigest(), loaded: newHistogram(),
+		id: id, total: total, epoch: time.Now(), digest: testlab.NewDigest(), loaded: newHistogram(),
 		all: make(chan struct{}), probed: make(chan time.Duration, 1),
 	}
 }
@@ -52,13 +53,12 @@ func (s *sequence) deliver(run []squall.Message) {
 	now, count := time.Since(s.epoch), s.count.Load()
 	for _, m := range run {
 		if count++; count <= s.total {
-			s.digest.add(m)
+			s.digest.Add(m)
 		}
 		if m.Sender == s.id {
 			s.took(now-s.sent[s.mine%timesKept], count)
 		}
 		if count == s.total {
-			s.digest.flush()
 			s.end = now
 			s.count.Store(count)
 			close(s.all)

@@ -22,7 +22,7 @@ func sumOf(t *testing.T, runs ...[]squall.Message) string {
 	default:
 		t.Fatalf("delivered %d of %d", s.count.Load(), total)
 	}
-	return s.digest.sum()
+	return s.digest.Sum()
 }
 
 func TestTheDigestIsOfTheSequenceAndNotOfItsRuns(t *testing.T) {
@@ -53,13 +53,13 @@ func TestOwnMessagesBehindTheLoadAreProbes(t *testing.T) {
 	own, other := squall.Message{Sender: 1, Data: []byte("x")}, squall.Message{Sender: 2, Data: []byte("y")}
 	s.sending()
 	s.deliver([]squall.Message{own, other})
-	sum, bytes := s.digest.sum(), s.digest.bytes
+	sum, bytes := s.digest.Sum(), s.digest.Bytes
 	s.sending()
 	s.deliver([]squall.Message{other, own})
 	if d := <-s.probed; d < 0 {
 		t.Errorf("a probe took %v", d)
 	}
-	if s.loaded.TotalCount() != 1 || s.digest.sum() != sum || s.digest.bytes != bytes {
-		t.Errorf("probes count as load: %d latencies, %d bytes", s.loaded.TotalCount(), s.digest.bytes)
+	if s.loaded.TotalCount() != 1 || s.digest.Sum() != sum || s.digest.Bytes != bytes {
+		t.Errorf("probes count as load: %d latencies, %d bytes", s.loaded.TotalCount(), s.digest.Bytes)
 	}
 }

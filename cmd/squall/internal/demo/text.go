@@ -99,13 +99,6 @@ func split(data []byte) (lines [][]byte) {
 	return lines
 }
 
-// fill writes a line into what is left of a message, cut or padded with blanks.
-func fill(message, line []byte) {
-	for i := copy(message, line); i < len(message); i++ {
-		message[i] = ' '
-	}
-}
-
 // share is what member i of n sends: every n-th line.
 func (t text) share(i, n int) (lines [][]byte) {
 	for ; i < len(t.lines); i += n {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testlab"
 )
 
 // tickEvery is how often a trial looks whether something is due.
@@ -30,6 +32,7 @@ type trial struct {
 	processes []*process    // by number - 1
 	newest    squall.ViewID // in force anywhere
 	parting   bool          // all leave, and views are not told any more
+	due       []uint64      // by process: messages that all members must have when they finish; nil: they do not yet
 
 	ctx     context.Context // of the members
 	events  chan trialEvent
@@ -39,17 +42,19 @@ type trial struct {
 
 // course is what a trial of one kind has of its own.
 type course interface {
-	brief(*subjectConfig) (command string) // tells a new process what only members of this kind need, and which command it runs
-	hear(trialEvent) error                 // takes what a member says, but for what all kinds take alike
-	ended(*process, error) error           // takes the end of a process
-	tick() error                           // does what is due
-	state(*process) string                 // how far a process is
+	brief(*testlab.Spec) (command string, config any) // tells a new process what only members of this kind need, and which command it runs
+	hear(trialEvent) error                            // takes what a member says, but for what all kinds take alike
+	accounted(*process, *testlab.Answer) error        // takes what a member has when it has all, or at its end
+	ended(*process, error) error                      // takes the end of a process
+	tick() error                                      // does what is due
+	state(*process) string                            // how far a process is
 }
 
 // trialEvent is something that a member says, or its end: then err is how it ended, io.EOF if well.
 type trialEvent struct {
 	p *process
-	subjectReport
+	testlab.News
+	memberReport
 	err error
 }
 
@@ -103,7 +108,7 @@ func (t *trial) loop(ctx context.Context, done func() bool) error {
 		case e := <-t.events:
 			err = t.take(e)
 		case <-tick.C:
-			err = t.course.tick()
+			err = errors.Join(t.course.tick(), t.ask())
 		case <-ctx.Done():
 			if err = context.Cause(ctx); errors.Is(err, errTooLong) {
 				err = t.late()
@@ -135,16 +140,67 @@ func (t *trial) take(e trialEvent) error {
 	switch {
 	case e.err != nil:
 		return t.course.ended(e.p, e.err)
-	case e.Fault != "":
-		return fmt.Errorf("%w: %s: %s", ErrDisagree, e.p.name(), e.Fault)
-	case e.Listening != "":
-		e.p.addr = e.Listening
-	case e.Stopped != nil:
-		e.p.stopped = e.Stopped
-	default:
-		return t.course.hear(e)
+	case e.Kind == testlab.NewsFault:
+		return fmt.Errorf("%w: %s: %s", ErrDisagree, e.p.name(), e.Text)
+	case e.Kind == testlab.NewsListening:
+		e.p.addr = e.Text
+		return nil
+	case e.Kind == testlab.NewsAnswer:
+		return t.answered(e.p, e.Answer)
+	}
+	return t.course.hear(e)
+}
+
+// answered takes an answer.
+func (t *trial) answered(p *process, a *testlab.Answer) error {
+	if a.Err != "" && a.Halted == "" {
+		return fmt.Errorf("%s, told to %s: %s", p.name(), a.Do, a.Err)
+	}
+	switch a.Do {
+	case testlab.DoHold:
+		p.stopped = &a.Accepted[0] // if it has halted, that is told next
+	case testlab.DoStatus:
+		if p.asked = false; has(a.Lives[0], t.due) {
+			return t.course.accounted(p, a)
+		}
+	case testlab.DoLeave:
+		return t.course.accounted(p, a)
 	}
 	return nil
+}
+
+// has reports whether a state has so many messages of each process.
+func has(l testlab.Lives, due []uint64) bool {
+	for process, n := range due {
+		if l.Of(process) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// accounted takes what a member of a group has that nothing should happen to.
+func (t *trial) accounted(p *process, a *testlab.Answer) error {
+	if a.Halted != "" {
+		return fmt.Errorf("%s halted: %s", p.name(), a.Halted)
+	}
+	before := p.account
+	if p.account = a; before != nil && before.States[0].Messages != a.States[0].Messages {
+		return fmt.Errorf("%w: %s delivered %d messages more after all that was sent", ErrDisagree, p.name(),
+			a.States[0].Messages-before.States[0].Messages)
+	}
+	return nil
+}
+
+// ask asks the members that finish, and that lacked something when they were asked last.
+func (t *trial) ask() (err error) {
+	for _, p := range t.whole() {
+		if t.due != nil && p.account == nil && !p.asked && err == nil {
+			p.asked = true
+			err = t.request(p, testlab.DoStatus)
+		}
+	}
+	return err
 }
 
 // ended takes the end of a process that may have been meant to end, as in --chaos and --durable.
@@ -183,13 +239,20 @@ func (t *trial) found(ctx context.Context) error {
 	return nil
 }
 
-// newcomer returns the configuration of the next process that joins the running members, in any
-// kind of trial.
-func (t *trial) newcomer(id squall.NodeID) subjectConfig {
-	return subjectConfig{
-		ID: id, Process: len(t.processes) + 1, Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), Listen: net.JoinHostPort(t.host(), "0"), Join: t.addresses(), Expect: t.Nodes,
-		Fabric: fabrics[t.Fabric], Lines: t.lines, Size: t.Size, Verbose: t.Verbose,
+// quiet is the level of a process that logs nothing.
+const quiet = slog.LevelError + 1
+
+// newcomer returns what the next process is told, which joins the running members, in any kind of
+// trial: that it sends all lines, over and over.
+func (t *trial) newcomer(id squall.NodeID) testlab.Spec {
+	s := testlab.Spec{
+		Life: len(t.processes) + 1, Cluster: fmt.Sprintf("squall-demo-%d", os.Getpid()), ID: id, Listen: net.JoinHostPort(t.host(), "0"),
+		Join: t.addresses(), Expect: t.Nodes, Fabric: fabrics[t.Fabric], Loads: []testlab.Load{{Lines: t.lines, Bytes: t.Size}}, Sends: true, Level: quiet,
 	}
+	if t.Verbose {
+		s.Level = slog.LevelInfo
+	}
+	return s
 }
 
 // addresses are where members are now.
@@ -203,13 +266,13 @@ func (t *trial) addresses() (addrs []string) {
 }
 
 // start starts a process.
-func (t *trial) start(c subjectConfig) (*process, error) {
-	command := t.course.brief(&c)
-	child, err := proc.Start(t.ctx, "demo "+command, c, proc.Options{ID: int(c.ID), Log: t.log, Env: proc.Share(t.Nodes)})
+func (t *trial) start(s testlab.Spec) (*process, error) {
+	command, config := t.course.brief(&s)
+	child, err := proc.Start(t.ctx, "demo "+command, config, proc.Options{ID: int(s.ID), Log: t.log, Env: proc.Share(t.Nodes)})
 	if err != nil {
 		return nil, err
 	}
-	p := &process{number: c.Process, id: c.ID, child: child, stage: starting}
+	p := &process{number: s.Life, id: s.ID, child: child, stage: starting}
 	t.processes = append(t.processes, p)
 	t.readers.Go(func() { t.read(p) })
 	return p, nil
@@ -223,7 +286,7 @@ func (t *trial) read(p *process) {
 	}()
 	for {
 		e := trialEvent{p: p}
-		e.err = p.child.Receive(t.ctx, &e.subjectReport)
+		e.err = p.child.Receive(t.ctx, &e)
 		select {
 		case t.events <- e:
 		case <-t.over:
@@ -257,18 +320,20 @@ func every(list []*process, holds func(*process) bool) bool {
 }
 
 // tell tells all members to do something.
-func (t *trial) tell(do order) error {
+func (t *trial) tell(do string) error {
 	var errs []error
 	for _, p := range t.whole() {
-		errs = append(errs, tell(p.child, do))
+		errs = append(errs, t.request(p, do))
 	}
 	return errors.Join(errs...)
 }
 
-// tell tells a member something. If it is gone, its reader says so, and knows more.
-func tell(c *proc.Child, what any) error {
+// request tells a member to do something, which may take as long as the trial. If the member is
+// gone, its reader says so, and knows more.
+func (t *trial) request(p *process, do string) error {
 	var exit *proc.Exit
-	if err := c.Send(what); err != nil && err != io.EOF && !errors.As(err, &exit) {
+	err := p.child.Send(testlab.Request{Do: do, For: t.Duration + t.Timeout})
+	if err != nil && err != io.EOF && !errors.As(err, &exit) {
 		return err
 	}
 	return nil
@@ -277,7 +342,7 @@ func tell(c *proc.Child, what any) error {
 // silence has all members stop sending.
 func (t *trial) silence(ctx context.Context) error {
 	t.story.tell(Happening{What: whatQuiet})
-	if err := t.tell(order{Stop: true}); err != nil {
+	if err := t.tell(testlab.DoHold); err != nil {
 		return err
 	}
 	return t.loop(ctx, func() bool { return t.all(func(p *process) bool { return p.stopped != nil }) })
@@ -286,15 +351,12 @@ func (t *trial) silence(ctx context.Context) error {
 // finish waits until all members have delivered all sent messages; of processes that could not
 // report what they sent, all acknowledged ones.
 func (t *trial) finish(ctx context.Context) error {
-	sent := make([]uint64, len(t.processes)+1)
+	t.due = make([]uint64, len(t.processes)+1)
 	for _, p := range t.processes {
-		sent[p.number] = p.acked
+		t.due[p.number] = p.acked
 		if p.stopped != nil {
-			sent[p.number] = *p.stopped
+			t.due[p.number] = *p.stopped
 		}
-	}
-	if err := t.tell(order{Finish: sent}); err != nil {
-		return err
 	}
 	return t.loop(ctx, func() bool { return t.all(func(p *process) bool { return p.account != nil }) })
 }
@@ -303,30 +365,26 @@ func (t *trial) finish(ctx context.Context) error {
 func (t *trial) leave(ctx context.Context) error {
 	t.parting = true
 	members := t.whole()
-	if err := t.tell(order{Leave: true}); err != nil {
+	if err := t.tell(testlab.DoLeave); err != nil {
 		return err
 	}
 	return t.loop(ctx, func() bool { return every(members, func(p *process) bool { return p.stage == isGone }) })
 }
 
 // lastAccount returns the account of the last process that stayed; an empty one if none did.
-func (t *trial) lastAccount() *account {
-	last := &account{}
+func (t *trial) lastAccount() *testlab.Answer {
+	last := &testlab.Answer{States: make([]testlab.State, 1), Lives: make([]testlab.Lives, 1)}
 	for _, p := range t.stayed() {
 		last = p.account
 	}
 	return last
 }
 
-// differences says how what a member has differs from what the first one has.
-func differences(stayed []*process) (faults []string) {
-	first := stayed[0]
-	for _, p := range stayed[1:] {
-		a, b := first.account, p.account
-		if a.Mark != b.Mark || !slices.Equal(a.Delivered, b.Delivered) {
-			faults = append(faults, fmt.Sprintf("%s has %d messages with digest %s, and %s has %d with %s", first.name(), a.Mark.Messages,
-				prefix(a.Mark.Digest), p.name(), b.Mark.Messages, prefix(b.Mark.Digest)))
-		}
+// differences says how what members have differs from what the first one has.
+func differences(stayed []*process) []string {
+	var all []testlab.Account
+	for _, p := range stayed {
+		all = append(all, testlab.Account{Who: p.name(), Answer: p.account})
 	}
-	return faults
+	return testlab.Differ(all)
 }

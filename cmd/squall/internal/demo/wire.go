@@ -6,7 +6,32 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testlab"
 )
+
+// memberCommand is the hidden command, below "demo", that members of a demo without --chaos and
+// --durable run. Those of the other ones run testlab.Command.
+const memberCommand = "run-member"
+
+// memberConfig is what the parent tells a member first.
+type memberConfig struct {
+	testlab.Spec
+	Repeat int    // how often the lines of the load are sent
+	Total  uint64 // messages of all members
+	Probes int    // messages of the unloaded phase
+}
+
+// doProbe is the request to send one message at a time.
+const doProbe = "probe"
+
+// memberReport is what a member tells its parent, beside news: one of these.
+type memberReport struct {
+	Links     []string // by member, ready: the group has formed
+	Progress  uint64   // messages delivered so far
+	Delivered *delivered
+	Probed    *latency
+	Lost      *lost
+}
 
 // delivered is a member's account of the loaded phase.
 type delivered struct {

@@ -53,7 +53,7 @@ func start(spec Spec, host *netlab.Host, env []string) (*Process, error) {
 	if host != nil {
 		o.Enter = host.Enter
 	}
-	if p.child, err = proc.Start(context.Background(), command, spec, o); err != nil {
+	if p.child, err = proc.Start(context.Background(), Command, spec, o); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
 	go func() {
@@ -68,11 +68,11 @@ func start(spec Spec, host *netlab.Host, env []string) (*Process, error) {
 // listen takes what the process says, to its end.
 func (p *Process) listen() {
 	for {
-		var n news
+		var n News
 		if err := p.child.Receive(context.Background(), &n); err != nil {
 			return
 		}
-		if n.Kind == newsAnswer {
+		if n.Kind == NewsAnswer {
 			p.answers <- *n.Answer
 			continue
 		}
@@ -80,21 +80,21 @@ func (p *Process) listen() {
 	}
 }
 
-func (p *Process) hear(n news) {
+func (p *Process) hear(n News) {
 	switch n.Kind {
-	case newsListening:
+	case NewsListening:
 		p.addr = n.Text
-	case newsView:
+	case NewsView:
 		if p.view == nil || n.View.ID > p.view.ID {
 			p.view = n.View
 			p.views = append(p.views, n.View)
 		}
 		p.open = p.open || n.Text == "open"
-	case newsEvent:
+	case NewsEvent:
 		p.events = append(p.events, n.Text)
-	case newsHalted:
+	case NewsHalted:
 		p.halted = n.Text
-	case newsAcked:
+	case NewsAcked:
 		for _, a := range n.Acked {
 			p.acked = append(p.acked, heard{a, p.view.ID})
 		}
@@ -129,6 +129,9 @@ func (p *Process) await(what string, within time.Duration, holds func() bool) er
 	return nil
 }
 
+// openTime is how long a process tries to get into a group.
+const openTime = 30 * time.Second
+
 // patience is how long a test waits for what has to happen.
 const patience = 30 * time.Second
 
@@ -136,16 +139,8 @@ const patience = 30 * time.Second
 func (p *Process) AwaitView(nodes ...squall.NodeID) error {
 	slices.Sort(nodes)
 	return p.await(fmt.Sprintf("a view of nodes %v", nodes), patience, func() bool {
-		return p.view != nil && slices.Equal(p.view.nodes(), nodes)
+		return p.view != nil && slices.Equal(slices.Sorted(slices.Values(p.view.Nodes())), nodes)
 	})
-}
-
-func (i *Installed) nodes() (ids []squall.NodeID) {
-	for _, m := range i.Members {
-		ids = append(ids, m.ID)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // AwaitHalt waits until the process halted by itself, and returns what kind of halt it was, and
@@ -180,7 +175,7 @@ func (p *Process) AwaitEvents(part string, n int) (found []string, err error) {
 }
 
 // ask has the process do something, and returns how it is then.
-func (p *Process) ask(r request) (Answer, error) {
+func (p *Process) ask(r Request) (Answer, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	if err := p.child.Send(r); err != nil {
@@ -202,40 +197,40 @@ func (p *Process) ask(r request) (Answer, error) {
 }
 
 // Send has the process begin to send.
-func (p *Process) Send() error { return p.do(request{Do: doSend}) }
+func (p *Process) Send() error { return p.do(Request{Do: DoSend}) }
 
 // Hold stops the sending of the process, and waits until all that it sent is delivered.
-func (p *Process) Hold() error { return p.do(request{Do: doHold}) }
+func (p *Process) Hold() error { return p.do(Request{Do: DoHold}) }
 
 // Mark begins a measurement of gaps.
-func (p *Process) Mark() error { return p.do(request{Do: doMark}) }
+func (p *Process) Mark() error { return p.do(Request{Do: DoMark}) }
 
 // Report has the process say that a node failed.
-func (p *Process) Report(id squall.NodeID) error { return p.do(request{Do: doReport, ID: id}) }
+func (p *Process) Report(id squall.NodeID) error { return p.do(Request{Do: DoReport, ID: id}) }
 
 // Block has the next upcall of a subgroup take so long.
 func (p *Process) Block(subgroup int, d time.Duration) error {
-	return p.do(request{Do: doBlock, Subgroup: subgroup, For: d})
+	return p.do(Request{Do: DoBlock, Subgroup: subgroup, For: d})
 }
 
-func (p *Process) do(r request) error {
+func (p *Process) do(r Request) error {
 	_, err := p.ask(r)
 	return err
 }
 
 // Status is how the process is.
-func (p *Process) Status() (Answer, error) { return p.ask(request{Do: doStatus}) }
+func (p *Process) Status() (Answer, error) { return p.ask(Request{Do: DoStatus}) }
 
 // Use is what the process holds.
 func (p *Process) Use() (Use, error) {
-	a, err := p.ask(request{Do: doUse})
+	a, err := p.ask(Request{Do: DoUse})
 	return a.Use, err
 }
 
 // Leave has the process leave the group, which must work.
 func (p *Process) Leave() error {
 	p.update(func() { p.left = true })
-	if err := p.do(request{Do: doLeave, For: patience}); err != nil {
+	if err := p.do(Request{Do: DoLeave, For: patience}); err != nil {
 		return err
 	}
 	<-p.ended

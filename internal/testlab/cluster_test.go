@@ -3,6 +3,7 @@ package testlab
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -133,6 +134,7 @@ func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process,
 		Life: life, Cluster: c.Name, ID: id, Listen: "127.0.0.1:0", Join: join, Expect: expect, Loads: c.opts.Loads,
 		Heartbeat: c.opts.Heartbeat, FailAfter: c.opts.FailAfter,
 		Log: filepath.Join(c.dir, fmt.Sprintf("process-%d-node-%d", life, id)), RunLength: c.opts.RunLength, LogBytes: logBytes,
+		Within: openTime, Level: slog.LevelDebug,
 	}
 	if c.durable() {
 		spec.Dir, spec.Listen = c.Disk(id), c.address(id)

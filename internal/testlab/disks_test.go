@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -157,23 +158,22 @@ func (c *Cluster) Rest(of ...*Process) {
 
 // sameStates compares what the applications of durable loads have.
 func sameStates(of []*Process) error {
-	var first []State
+	var all []Account
 	for _, p := range of {
 		a, err := p.Status()
 		if err != nil {
 			return err
 		}
-		for i, s := range a.States {
+		who := fmt.Sprintf("node %d (process %d)", p.ID(), p.Spec.Life)
+		for _, s := range a.States {
 			if s.Fault != "" {
-				return fmt.Errorf("process %d (node %d): %s", p.Spec.Life, p.ID(), s.Fault)
-			}
-			if first != nil && s != first[i] {
-				return fmt.Errorf("process %d (node %d) has the state %+v, process %d %+v", p.Spec.Life, p.ID(), s, of[0].Spec.Life, first[i])
+				return fmt.Errorf("%s: %s", who, s.Fault)
 			}
 		}
-		if first == nil {
-			first = a.States
-		}
+		all = append(all, Account{who, &a})
+	}
+	if faults := Differ(all); len(faults) > 0 {
+		return errors.New(strings.Join(faults, "; "))
 	}
 	return nil
 }
