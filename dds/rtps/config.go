@@ -100,6 +100,9 @@ func (c *Config) validate() error {
 	if c.Index < AnyIndex || c.Index > 119 {
 		fault("participant index %d", c.Index)
 	}
+	if n := len(c.UserData) + len(c.Space); n > maxNameBytes {
+		fault("user data and the name of the space have %d bytes: at most %d", n, maxNameBytes)
+	}
 	if len(c.Topics) == 0 {
 		fault("no topics: a gateway carries what it is told to")
 	}
@@ -115,6 +118,14 @@ func (c *Config) validate() error {
 			fault("topic %q is there twice", t.Name)
 		}
 		seen[t.Name] = true
+		if t.Type != nil {
+			reader, writer := t.requested(), t.offered(&dds.QoS{}, c.Lease)
+			for _, err := range []error{reader.Check(), writer.Check()} {
+				if err != nil {
+					fault("topic %q: %w", t.Name, err)
+				}
+			}
+		}
 		if t.Direction&In != 0 {
 			if in[t.ddsName()] { // the numbers of its samples are remembered by their writer
 				fault("topic %q: %q of DDS comes into two topics", t.Name, t.ddsName())
@@ -127,6 +138,9 @@ func (c *Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// maxNameBytes is what fits into the announcement of a participant, which is one message.
+const maxNameBytes = 32 << 10
 
 // requested is what the gateway's reader of a topic says in DDS.
 func (t *Topic) requested() wire.Endpoint {

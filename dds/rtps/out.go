@@ -26,9 +26,9 @@ type outbound struct {
 
 // outWriter stands in DDS for a writer of the space.
 type outWriter struct {
-	w         *protocol.Writer
-	instances map[string]bool // that it has written and not unregistered
-	gone      time.Time       // when its writer was found to be gone
+	w         *protocol.Writer // nil: it could not be announced
+	instances map[string]bool  // that it has written and not unregistered
+	gone      time.Time        // when its writer was found to be gone
 }
 
 // linger is how long a writer without a successor waits for its readers.
@@ -98,11 +98,11 @@ func (o *outbound) stop() {
 	o.g.mu.Lock()
 	defer o.g.mu.Unlock()
 	for id, w := range o.writers {
-		o.g.machine.CloseWriter(o.g.now(), w.w)
+		o.closeWriter(w)
 		delete(o.writers, id)
 	}
 	if o.rest != nil {
-		o.g.machine.CloseWriter(o.g.now(), o.rest.w)
+		o.closeWriter(o.rest)
 		o.rest = nil
 	}
 	o.g.machine.Flush()
@@ -160,8 +160,20 @@ func (o *outbound) open(all []dds.Endpoint) {
 
 // newWriter opens a writer in DDS. The lock is held.
 func (o *outbound) newWriter(set *dds.QoS) *outWriter {
-	w := o.g.machine.OpenWriter(o.g.now(), o.t.offered(set, o.g.cfg.Lease), o.t.Type.payloads.Keyed())
+	e := o.t.offered(set, o.g.cfg.Lease)
+	if err := e.Check(); err != nil {
+		o.g.log.Error("a writer of the space cannot be announced, and its samples do not go out", "topic", o.t.Name, "error", err)
+		return &outWriter{}
+	}
+	w := o.g.machine.OpenWriter(o.g.now(), e, o.t.Type.payloads.Keyed())
 	return &outWriter{w: w, instances: map[string]bool{}}
+}
+
+// closeWriter closes a writer in DDS, if it could be announced. The lock is held.
+func (o *outbound) closeWriter(w *outWriter) {
+	if w.w != nil {
+		o.g.machine.CloseWriter(o.g.now(), w.w)
+	}
 }
 
 // retire closes RTPS writers whose writers in the space are gone, once their readers have all samples. A history that outlives its writer is kept.
@@ -184,11 +196,11 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 		if w.gone.IsZero() || o.t.QoS.Durability > qos.TransientLocal {
 			continue
 		}
-		if !w.w.Acknowledged() && time.Since(w.gone) <= linger {
+		if w.w != nil && !w.w.Acknowledged() && time.Since(w.gone) <= linger {
 			o.retiring = true
 			continue
 		}
-		o.g.machine.CloseWriter(o.g.now(), w.w)
+		o.closeWriter(w)
 		delete(o.writers, id)
 	}
 	o.g.settle()
@@ -211,6 +223,9 @@ func (o *outbound) write(s *dds.Sample[dds.Encoded]) error {
 		w = o.rest
 	}
 	o.g.mu.Unlock()
+	if w.w == nil {
+		return nil
+	}
 	c := protocol.Change{Source: s.Info.Source, Key: string(s.Value.Key), Payload: s.Value.Data}
 	if !s.Info.Valid {
 		payload, err := o.t.Type.payloads.AppendKey(nil, s.Value.Key, o.format())

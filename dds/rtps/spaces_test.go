@@ -245,3 +245,50 @@ func TestOneTopicOfDDSComesIntoOneTopic(t *testing.T) {
 		t.Fatalf("two topics take one of DDS: %v", err)
 	}
 }
+
+// A writer whose policies do not fit into an announcement of DDS is left out, and no other one.
+func TestAWriterThatCannotBeAnnouncedIsLeftOut(t *testing.T) {
+	domain := newDomain()
+	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}}
+	a, b := space(t, nil), space(t, nil)
+	ta, tb := keyed(t, a, "positions", set), keyed(t, b, "positions", set)
+	r := readerOf(t, tb, dds.QoS{Durability: qos.Transient, History: qos.KeepAll()})
+	namedGateway(t, a, domain, "a", rtps.Topic{Name: "positions", Direction: rtps.Out, QoS: set})
+	namedGateway(t, b, domain, "b", rtps.Topic{Name: "positions", Direction: rtps.In, QoS: set})
+	out, err := ta.Writer(t.Context(), dds.QoS{Durability: qos.Transient, UserData: make([]byte, 70_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := ta.Writer(t.Context(), dds.QoS{Durability: qos.Transient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, each := range []*dds.Writer[keyedSeq]{out, w} {
+		if err := each.Write(t.Context(), keyedSeq{Keyval: uint32(i), Seq: 5}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text(t, r, "1:5 ")
+	if err := out.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), keyedSeq{Keyval: 1, Seq: 6}); err != nil {
+		t.Fatal(err)
+	}
+	text(t, r, "1:6 ")
+}
+
+func TestPoliciesThatCannotBeAnnouncedAreRefused(t *testing.T) {
+	p := space(t, nil)
+	kind, err := rtps.TypeOf[keyedSeq]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := rtps.Config{
+		Participant: p, Interface: "127.0.0.1", Index: rtps.AnyIndex, Domain: newDomain(), UserData: make([]byte, 40_000),
+		Topics: []rtps.Topic{{Name: "positions", Type: kind, Direction: rtps.In, Partitions: []string{strings.Repeat("p", 70_000)}}},
+	}
+	if _, err := rtps.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "announcement") || !strings.Contains(err.Error(), "user data") {
+		t.Errorf("%v", err)
+	}
+}

@@ -224,7 +224,7 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 		}
 		return
 	}
-	if len(s.Payload) > announcement { // RT4
+	if len(s.Payload) > wire.AnnouncementBytes { // RT4
 		return
 	}
 	e, err := wire.ParseEndpoint(s.Payload, readers)
@@ -362,7 +362,7 @@ func (p *Participant) withoutReader(o *peer, g wire.GUID) {
 // Peers is the number of participants that are known.
 func (p *Participant) Peers() int { return len(p.peers) }
 
-// OpenWriter adds a writer and announces it to the peers. Peers with a matching reader get the samples.
+// OpenWriter adds a writer, which must be one that can be announced (wire.Endpoint.Check), and announces it to the peers. Peers with a matching reader get the samples.
 func (p *Participant) OpenWriter(now int64, e wire.Endpoint, keyed bool) *Writer {
 	p.now = now
 	p.number++
@@ -378,7 +378,7 @@ func (p *Participant) OpenWriter(now int64, e wire.Endpoint, keyed bool) *Writer
 	return w
 }
 
-// OpenReader adds a reader.
+// OpenReader adds a reader, which must be one that can be announced (wire.Endpoint.Check).
 func (p *Participant) OpenReader(now int64, e wire.Endpoint, keyed bool) *Reader {
 	p.now = now
 	p.number++

@@ -70,11 +70,10 @@ type Sample struct {
 // Bounds of the memory that is kept for other participants.
 const (
 	maxPeers     = 1024
-	maxEndpoints = 4096     // of one peer
-	allEndpoints = 1 << 14  // of all peers
-	announcement = 64 << 10 // bytes of an endpoint's announcement
-	maxHeld      = 4096     // samples of one writer that came before their turn
-	maxAhead     = 1 << 16  // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
+	maxEndpoints = 4096    // of one peer
+	allEndpoints = 1 << 14 // of all peers
+	maxHeld      = 4096    // samples of one writer that came before their turn
+	maxAhead     = 1 << 16 // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
 	heldBytes    = 16 << 20
 	maxKept      = 256 << 20 // bytes of samples, held and in fragments, of all writers
 	maxPartial   = 64        // samples of one writer of which fragments have come

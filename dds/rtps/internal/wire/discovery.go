@@ -165,6 +165,7 @@ func ParseEndpoint(payload []byte, reader bool) (e Endpoint, err error) {
 				v.bad = true
 				return true
 			}
+			e.Representations = nil
 			for range n {
 				e.Representations = append(e.Representations, int16(v.u16()))
 			}
@@ -297,9 +298,20 @@ func (l *list) history(h qos.History) {
 	l.u32(uint32(max(h.Depth, 1)))
 }
 
+// AnnouncementBytes is the size of the largest announcement of an endpoint. All parameters of a smaller one have a length that its field can say.
+const AnnouncementBytes = math.MaxUint16
+
+// Check returns an error if the announcement of the endpoint is too large.
+func (e *Endpoint) Check() error {
+	if n := len(e.Append(nil)); n > AnnouncementBytes {
+		return fmt.Errorf("an announcement of %d bytes, with the names, partitions and data of an endpoint: at most %d", n, AnnouncementBytes)
+	}
+	return nil
+}
+
 func (l *list) addDuration(id ParameterID, d time.Duration) { l.add(id, func() { l.duration(d) }) }
 
-// Append appends the payload that announces a writer or a reader.
+// Append appends the payload that announces a writer or a reader, for which Check has no error.
 func (e *Endpoint) Append(dst []byte) []byte {
 	l, s := newList(dst), &e.QoS
 	l.addGUID(pidEndpointGUID, e.GUID)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -177,6 +178,40 @@ func TestDiscoveryIsParsedAsItWasAppended(t *testing.T) {
 	}
 }
 
+// Parameters have a length of 16 bits. Names without any byte are longer when they are said again: with their zero byte, and padding.
+func TestAnAnnouncementThatIsTooLargeIsNotMade(t *testing.T) {
+	e, err := ParseEndpoint(manyPartitions(9000), false)
+	if err != nil || len(e.QoS.Partitions) != 9000 {
+		t.Fatalf("%d partitions, %v", len(e.QoS.Partitions), err)
+	}
+	if err := e.Check(); err == nil {
+		t.Errorf("an announcement of %d bytes is made", len(e.Append(nil)))
+	}
+	e.QoS.Partitions = nil
+	e.QoS.UserData = make([]byte, AnnouncementBytes-len(e.Append(nil))-12)
+	if err := e.Check(); err != nil {
+		t.Error(err)
+	}
+	got, err := ParseEndpoint(e.Append(nil), false)
+	if err != nil || len(got.QoS.UserData) != len(e.QoS.UserData) {
+		t.Errorf("%d bytes of user data became %d, %v", len(e.QoS.UserData), len(got.QoS.UserData), err)
+	}
+	e.QoS.UserData = append(e.QoS.UserData, make([]byte, 12)...)
+	if err := e.Check(); err == nil {
+		t.Errorf("an announcement of %d bytes is made", len(e.Append(nil)))
+	}
+}
+
+// manyPartitions is the announcement of a writer with partitions that are written as strings of no bytes.
+func manyPartitions(n int) []byte {
+	l := newList(nil)
+	l.addGUID(pidEndpointGUID, GUID{someone, Writer(1, true)})
+	l.addText(pidTopicName, "T")
+	l.addText(pidTypeName, "U")
+	l.addU32(pidPartition, append([]uint32{uint32(n)}, make([]uint32, n)...)...)
+	return l.end()
+}
+
 // A reader that tells nothing has the defaults of DDS.
 func TestDefaultsOfAnEndpoint(t *testing.T) {
 	l := newList(nil)
@@ -273,7 +308,7 @@ func decodeAny(s *Submessage) (err error) {
 	return err
 }
 
-// discovery reads a payload as each of the things that it may be, and checks that what was understood can be said again.
+// discovery reads a payload as each of the things that it may be, and checks that what was understood can be announced again, unless it is too large for that.
 func discovery(payload []byte) {
 	if p, err := ParseParticipant(payload); err == nil {
 		if _, err := ParseParticipant(p.Append(nil)); err != nil {
@@ -282,7 +317,7 @@ func discovery(payload []byte) {
 	}
 	for _, reader := range []bool{false, true} {
 		if e, err := ParseEndpoint(payload, reader); err == nil {
-			if _, err := ParseEndpoint(e.Append(nil), reader); err != nil {
+			if _, err := ParseEndpoint(e.Append(nil), reader); e.Check() == nil && err != nil {
 				panic(err)
 			}
 		}
@@ -300,7 +335,10 @@ func FuzzMessage(f *testing.F) {
 	a.Data(Unknown, ParticipantWriter, 1, 0, p.Append(nil))
 	a.Data(Unknown, PublicationsWriter, 1, 0, e.Append(nil))
 	a.Data(Unknown, PublicationsWriter, 2, Disposed, AppendEndpointKey(nil, e.GUID))
-	f.Add(a.Bytes())
+	f.Add(slices.Clone(a.Bytes()))
+	a.Reset(someone)
+	a.Data(Unknown, PublicationsWriter, 1, 0, manyPartitions(9000))
+	f.Add(slices.Clone(a.Bytes()))
 	a.Reset(someone)
 	a.DataFrag(Unknown, Writer(1, true), 1, 0, make([]byte, 100), 2, 64)
 	a.Heartbeat(Heartbeat{First: 1, Last: 5, Count: 1})
