@@ -85,10 +85,14 @@ func (c *Codec[T]) DecodeBody(src []byte, v *T, f Format) error {
 // type in XCDR1, whose size is not written, what is behind are members of a newer version.
 func decode(p *plan, src []byte, to unsafe.Pointer, f Format) error {
 	d := newDecoder(src, f)
+	return d.whole(p, to)
+}
+
+func (d *decoder) whole(p *plan, to unsafe.Pointer) error {
 	if !d.structure(p, to) {
 		return d.err
 	}
-	if left := len(src) - d.pos; left > 3 && (f.version2() || p.extensibility != Appendable) {
+	if left := len(d.buf) - d.pos; left > 3 && (d.v2 || p.extensibility != Appendable) {
 		return fmt.Errorf("%w: %d bytes behind a value of %v", ErrMalformed, left, p.goes)
 	}
 	return nil

@@ -16,6 +16,7 @@ type decoder struct {
 	maxAlign int
 	big, v2  bool
 	depth    int
+	inPlace  bool // strings and octets of the value lie in buf
 	err      error
 }
 
@@ -142,6 +143,9 @@ func (d *decoder) text(p *plan) (s string, ok bool) {
 		return "", d.fail("a string of %d bytes, more than the bound of %d", n-1, p.bound)
 	}
 	d.pos += n
+	if d.inPlace {
+		return unsafe.String(unsafe.SliceData(b), n-1), true
+	}
 	return string(b[:n-1]), true
 }
 
@@ -180,6 +184,11 @@ func (d *decoder) sequence(p *plan, to unsafe.Pointer) bool {
 	n, ok := d.count(p.elem.fewest, p.bound)
 	if !ok || n == 0 {
 		return ok
+	}
+	if p.elem.kind == kind8 && d.inPlace {
+		*(*slice)(to) = slice{unsafe.Pointer(&d.buf[d.pos]), n, n}
+		d.pos += n
+		return true
 	}
 	if p.elem.kind == kind8 {
 		b := make([]byte, n) // of the type []uint8 in every case: memory without pointers

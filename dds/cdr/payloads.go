@@ -39,12 +39,19 @@ func (p *Payloads) TypeName() string { return p.plan.named }
 // Keyed reports whether a member of the type belongs to the key.
 func (p *Payloads) Keyed() bool { return p.keys.keyed() }
 
-// with calls f with a value of the type that is zero.
+// with calls f with a value of the type that is zero, and is forgotten afterwards.
 func (p *Payloads) with(f func(v unsafe.Pointer) error) error {
 	v := p.values.Get().(*reflect.Value)
 	defer p.values.Put(v)
 	defer v.Elem().SetZero()
 	return f(v.UnsafePointer())
+}
+
+// read decodes a value that is used while src is there: its strings and octets lie in src.
+func read(p *plan, src []byte, to unsafe.Pointer, f Format) error {
+	d := newDecoder(src, f)
+	d.inPlace = true
+	return d.whole(p, to)
 }
 
 // AppendInstance appends the key of a sample as Key.Append writes it. The whole payload is decoded: one that is malformed is an error.
@@ -54,7 +61,7 @@ func (p *Payloads) AppendInstance(dst, payload []byte) ([]byte, error) {
 		return dst, err
 	}
 	err = p.with(func(v unsafe.Pointer) error {
-		if err := decode(p.plan, body, v, f); err != nil || !p.keys.keyed() {
+		if err := read(p.plan, body, v, f); err != nil || !p.keys.keyed() {
 			return err
 		}
 		dst, err = p.keys.append(dst, v, XCDR2|BigEndian)
@@ -70,7 +77,7 @@ func (p *Payloads) AppendInstanceOfKey(dst, payload []byte) ([]byte, error) {
 		return dst, err
 	}
 	err = p.with(func(v unsafe.Pointer) error {
-		if err := p.keys.decode(body, v, f); err != nil {
+		if err := read(p.keys.plan, body, v, f); err != nil {
 			return err
 		}
 		dst, err = p.keys.append(dst, v, XCDR2|BigEndian)
@@ -106,7 +113,7 @@ func (p *Payloads) AppendKey(dst, instance []byte, f Format) ([]byte, error) {
 	start := len(dst)
 	out := dst
 	err := p.with(func(v unsafe.Pointer) (err error) {
-		if err = p.keys.decode(instance, v, XCDR2|BigEndian); err != nil {
+		if err = read(p.keys.plan, instance, v, XCDR2|BigEndian); err != nil {
 			return err
 		}
 		out, err = p.keys.append(begin(out, f, p.plan.extensibility), v, f)

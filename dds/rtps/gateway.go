@@ -39,10 +39,11 @@ type Gateway struct {
 	reappointed chan struct{}
 	stats       Stats
 	told        map[string]bool // incompatible endpoints that were logged
+	ticks       int64           // when the machine is ticked next
 
 	work    chan struct{} // there are arrivals, or the appointment changed
 	room    *sync.Cond    // of mu: a writer has room, or the gateway ends
-	turn    chan struct{} // the machine is to be ticked earlier than it was
+	turn    chan struct{} // the machine is to be ticked earlier than at ticks
 	ending  context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -201,6 +202,9 @@ func (g *Gateway) settle() {
 		g.machine.Tick(g.now())
 	}
 	g.machine.Flush()
+	if g.machine.Due() >= g.ticks {
+		return
+	}
 	select {
 	case g.turn <- struct{}{}:
 	default:
@@ -222,7 +226,8 @@ func (g *Gateway) tick() {
 		if g.machine.Due() <= now {
 			g.machine.Tick(now)
 		}
-		wait := time.Duration(g.machine.Due() - now)
+		g.ticks = g.machine.Due()
+		wait := time.Duration(g.ticks - now)
 		g.mu.Unlock()
 		timer.Reset(max(wait, 0))
 	}

@@ -43,6 +43,7 @@ func (a *arrival) bytes() int { return len(a.Key) + len(a.Data) }
 // Bounds of what one DDS writer has on its way into the order, and of what all of them have. One sample of a writer has room in any case.
 const (
 	waitingSamples = 1 << 15
+	manySamples    = 1 << 10 // memory for more is given back when there are none
 	waitingBytes   = 16 << 20
 	allSamples     = 1 << 18
 	allBytes       = 256 << 20
@@ -77,7 +78,10 @@ func (g *Gateway) remove(b *inbound, n int) {
 		g.held.bytes -= b.waiting[i].bytes()
 	}
 	g.held.samples -= n
-	b.waiting = append(b.waiting[:0:0], b.waiting[n:]...)
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	if len(b.waiting) == 0 && cap(b.waiting) > manySamples {
+		b.waiting = nil
+	}
 	b.carried = max(b.carried-n, 0)
 }
 
