@@ -41,6 +41,7 @@ func (l *link) hear(c *relay.Control) error {
 		l.enqueue(&relay.Control{Kind: relay.Pong})
 		return nil
 	case c.Kind == relay.Pong:
+		l.answered.Add(1)
 		return nil
 	case c.Kind == relay.Attach:
 		return l.node.attach(l, c)
@@ -129,7 +130,7 @@ func (w *watch) tick(now time.Time) {
 	}
 	switch w.peer.Tick(now, time.Unix(0, w.link.heard.Load()), busy) {
 	case relay.AskIt:
-		w.link.enqueue(&relay.Control{Kind: relay.Ping})
+		w.link.ask()
 	case relay.GiveItUp:
 		w.link.silent.Store(true)
 		w.link.fail(errSilent)
@@ -138,7 +139,7 @@ func (w *watch) tick(now time.Time) {
 
 // load reports whether anything waits for the peer, and whether any group needs the link.
 func (l *link) load() (busy, needed bool) {
-	busy = l.moving.Load() > 0
+	busy = l.moving.Load() > 0 || l.answered.Load() < l.asked.Load()
 	all := l.enlisted()
 	for _, m := range all {
 		busy = busy || m.group.awaits(m)

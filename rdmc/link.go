@@ -54,6 +54,8 @@ type link struct {
 	heard  atomic.Int64 // when the peer was last heard of, in ns since epoch
 	moving atomic.Int32 // blocks that are being read or written
 	silent atomic.Bool  // why it ended
+	// Pings that were sent, and their answers. While one is not answered, the link waits for its peer.
+	asked, answered atomic.Uint64
 
 	writing sync.Mutex // one block at a time
 	scratch []byte     // TLS: a header and its block, so that they travel in one record
@@ -252,6 +254,12 @@ func (l *link) meet(g *Group, place int, c *relay.Control) {
 	m.theirs, m.digest = c.Channel, c.Word
 	l.tellAttach(m)
 	l.proven()
+}
+
+// ask asks the peer whether it is still there.
+func (l *link) ask() {
+	l.asked.Add(1)
+	l.enqueue(&relay.Control{Kind: relay.Ping})
 }
 
 func (l *link) tellAttach(m *membership) {

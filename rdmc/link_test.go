@@ -6,10 +6,12 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // K2: the frames that a peer does not read are bounded, and then the link ends.
@@ -69,4 +71,110 @@ func TestBlocksOfSeveralGroupsDoNotMix(t *testing.T) {
 		next[h.Channel]++
 	}
 	writing.Wait()
+}
+
+// detour forwards connections to a node. Once it is broken, what their dialer sends is lost, and
+// their acceptor finds them closed; their dialer is not told.
+type detour struct {
+	net.Listener
+	broken  atomic.Bool
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []net.Conn
+	far   []net.Conn // the acceptor's
+}
+
+func newDetour(t *testing.T, to string) *detour {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &detour{Listener: listener}
+	t.Cleanup(func() {
+		d.Close()
+		d.closeAll()
+		d.running.Wait()
+	})
+	d.running.Go(func() {
+		for near, err := d.Accept(); err == nil; near, err = d.Accept() {
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				near.Close()
+				return
+			}
+			d.mu.Lock()
+			d.conns, d.far = append(d.conns, near, far), append(d.far, far)
+			d.mu.Unlock()
+			d.running.Go(func() { _, _ = io.Copy(near, far) })
+			d.running.Go(func() { d.forward(near, far) })
+		}
+	})
+	return d
+}
+
+func (d *detour) forward(near, far net.Conn) {
+	buffer := make([]byte, 4<<10)
+	for n, err := near.Read(buffer); err == nil; n, err = near.Read(buffer) {
+		if !d.broken.Load() {
+			_, _ = far.Write(buffer[:n])
+		}
+	}
+	far.Close()
+}
+
+func (d *detour) closeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, conn := range d.conns {
+		conn.Close()
+	}
+}
+
+func (d *detour) breakFar() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, conn := range d.far {
+		conn.Close()
+	}
+}
+
+// K4: a dialer whose confirmation is lost with the other side of its link gives the link up. The
+// acceptor waits for another one.
+func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
+	w := newWorld(t, 2, 400*time.Millisecond)
+	d := newDetour(t, w.peers[0].Addr)
+	w.peers[0].Addr = d.Addr().String()
+	first := w.open("first", GroupConfig{})
+	meet(t, first)
+	failed := make(chan error, 2)
+	c := GroupConfig{Name: "g", Key: "secret", Members: w.peers, Failed: func(err error) { failed <- err }}
+	dialer, err := w.nodes[1].Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialer.Discard()
+	l := first[0].members[1].link
+	offered := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.waiting) > 0
+	}
+	for ctx := testutil.Within(t); !offered(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("the dialer's offer did not come")
+		}
+	}
+	d.broken.Store(true)
+	acceptor, err := w.nodes[0].Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer acceptor.Discard()
+	receive(t, dialer.complete, "answer")
+	d.breakFar()
+	var failure *Failure
+	if err := receive(t, failed, "failure"); !errors.As(err, &failure) || failure.Node != 1 {
+		t.Error(err)
+	}
 }

@@ -206,7 +206,9 @@ func (n *Node) leave(g *Group) {
 // attach takes the news that the peer of a link has a group open. What finds no group here waits
 // for it to be opened. There are three of them: the dialer's, the acceptor's answer, and the
 // dialer's confirmation. Only that tells the acceptor that its peer did not leave meanwhile: an
-// attach that is withdrawn while it is answered must not look like a member that left.
+// attach that is withdrawn while it is answered must not look like a member that left. The dialer
+// asks behind it whether the acceptor is still there: if the link has broken at that side alone, the
+// acceptor waits for another link, and only the dialer makes one.
 func (n *Node) attach(l *link, c *relay.Control) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -231,6 +233,7 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	case l.dialed:
 		m.theirs, m.digest = c.Channel, c.Word
 		l.tellAttach(m)
+		l.ask() // the answer says that the confirmation has arrived
 	case m.theirs != c.Channel:
 		return nil
 	}

@@ -32,6 +32,7 @@ type linkEnd struct {
 	lastFrame time.Duration // when the last one arrives
 	lastBlock time.Duration
 	heard     time.Duration // on the process's own clock
+	questions int           // Pings that are not answered
 	watch     relay.Watch
 }
 
@@ -121,6 +122,12 @@ func (e *linkEnd) say(to name, c relay.Control) {
 	}
 	o.frames = append(o.frames, frame{o.lastFrame, to, c})
 	o.wakeAt(o.lastFrame)
+}
+
+// ask asks the other side whether it is still there.
+func (e *linkEnd) ask() {
+	e.questions++
+	e.say(name{}, relay.Control{Kind: relay.Ping})
 }
 
 // carry sends a block to the other side, which takes a while, and returns when the connection has
@@ -218,6 +225,7 @@ func (e *linkEnd) hear(f *frame) {
 		e.say(name{}, relay.Control{Kind: relay.Pong})
 		return
 	case relay.Pong:
+		e.questions--
 		return
 	}
 	t := e.proc.transfersOf(f.to)
@@ -372,7 +380,7 @@ func (u *pulse) act(now time.Duration) time.Duration {
 		any = any || busy
 		switch e.watch.Tick(time.Unix(0, int64(p.local())), time.Unix(0, int64(e.heard)), busy) {
 		case relay.AskIt:
-			e.say(name{}, relay.Control{Kind: relay.Ping})
+			e.ask()
 		case relay.GiveItUp:
 			p.world.probes[PeerSilent]++
 			e.breaks(true, false)
@@ -387,7 +395,7 @@ func (u *pulse) act(now time.Duration) time.Duration {
 
 // isBusy reports whether anything waits for the other side.
 func (e *linkEnd) isBusy() bool {
-	busy := e.reading != nil
+	busy := e.reading != nil || e.questions > 0
 	e.proc.eachTransfers(func(t *transfers) { busy = busy || t.awaits(e) })
 	return busy
 }

@@ -139,11 +139,11 @@ func (l *ledger) letGo(number int) bool {
 
 // outlivesShard reports whether a message was delivered to a shard that had no members as its process left the group. The application of the
 // process was to see it once the shard has members again. They take it over with the log, unless the shard goes on from a disk that lacks it:
-// it was not on every disk.
+// it was not on every disk. A process whose own log was not complete yet recorded nothing.
 func (l *ledger) outlivesShard(number int) bool {
 	c := &l.claims[number]
 	h := l.proc.world.shard(c.shard)
-	return c.recorded.View > 0 && l.proc.awaits(c.shard) && (h.find(c.recorded) != nil || h.restart > c.recorded.View)
+	return c.recorded.View > 0 && l.proc.awaits(c.shard) && (h.find(c.recorded) != nil || h.restart > c.recorded.View || l.proc.keeper(c.shard).partial)
 }
 
 // past is the first message from some number on that the process's own application is to be given.

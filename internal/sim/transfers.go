@@ -151,6 +151,7 @@ func (t *transfers) meet(e *linkEnd, step uint64) {
 		return
 	case step == attachAnswer:
 		t.attach(place, e, attachConfirm)
+		e.ask() // the answer says that the confirmation has arrived
 	}
 	m.attached = true
 	if (t.self == 0 || place == 0) && t.sees(place) {
