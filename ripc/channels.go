@@ -135,7 +135,7 @@ func (p *peer) dropLater(channel int) {
 	p.later = slices.DeleteFunc(p.later, func(l later) bool {
 		drop := l.channel == channel && l.kind.Counted()
 		if drop {
-			p.laterSum -= pair.HeaderBytes + len(l.data)
+			p.countLater(-l.bytes())
 		}
 		return drop
 	})

@@ -55,7 +55,7 @@ func (e *Endpoint) hello(c challenge, token string) hello {
 }
 
 // judge checks a hello. An unproven one gets no answer.
-func (e *Endpoint) judge(c challenge, h hello, account string) (w welcome, err error) {
+func (e *Endpoint) judge(c challenge, h hello, who Peer) (w welcome, err error) {
 	said := h
 	said.MAC = trust.MAC{}
 	if err := e.key.Check(h.MAC, trust.Dialer, c, said); err != nil {
@@ -70,7 +70,8 @@ func (e *Endpoint) judge(c challenge, h hello, account string) (w welcome, err e
 	case e.isClosing(): // no answer either: the service may be elsewhere soon
 		return w, ErrClosed
 	case h.Long == "":
-		if full := e.full(account); full != nil {
+		own, row := pair.Shape(e.cfg.RingBytes).RowBytes, pair.Shape(h.RingBytes).RowBytes
+		if full := e.full(who.account(), pairBytes(own, row, who.Addr == "")); full != nil {
 			err = fmt.Errorf("%w: %w", ErrRefused, full)
 		}
 	}
@@ -104,21 +105,25 @@ func checkRing(n int) error {
 	return pair.CheckRing(n)
 }
 
-// full returns why no further peer of an account is taken, or nil.
-func (e *Endpoint) full(account string) error {
+// full returns why no further peer of an account is taken, or nil. It called, and takes so many bytes.
+func (e *Endpoint) full(account string, bytes int64) error {
 	e.lock()
 	defer e.unlock()
-	return e.fullLocked(account)
+	return e.fullLocked(account, bytes, true)
 }
 
-func (e *Endpoint) fullLocked(account string) error {
-	switch {
-	case len(e.peers) >= e.cfg.MaxPeers:
+func (e *Endpoint) fullLocked(name string, bytes int64, called bool) error {
+	if len(e.peers) >= e.cfg.MaxPeers {
 		return fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
-	case e.accepted[account] >= e.cfg.MaxPeersOfOne:
-		return fmt.Errorf("%w: %d peers of %s", ErrLimit, e.accepted[account], account)
 	}
-	return nil
+	a := e.accounts[name]
+	if a == nil {
+		a = &account{e: e, name: name}
+	}
+	if called && a.called >= e.cfg.MaxPeersOfOne {
+		return fmt.Errorf("%w: %d peers of %s", ErrLimit, a.called, name)
+	}
+	return a.fits(bytes)
 }
 
 func (e *Endpoint) isClosing() bool {
@@ -223,7 +228,7 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 	}
 	if err == nil {
 		var w welcome
-		w, err = e.judge(c, h, account)
+		w, err = e.judge(c, h, who)
 		answer := func() error { return wire.WriteMessage(conn, w) }
 		switch {
 		case err == nil && h.Long != "":

@@ -41,7 +41,9 @@ type Endpoint struct {
 	numbers   []*Service // that are not closed, or still handle messages, by number
 	number    uint32     // of the last one
 	peers     []*peer
-	accepted  map[string]int // connections that peers opened, by account
+	accounts  map[string]*account
+	bytes     int64      // of all accounts
+	starved   []*account // that found no memory although they may have more
 	dialing   map[Place]*dial
 	seen      map[ID]Place // where services were found last
 	counts    Stats        // without what is counted elsewhere
@@ -64,7 +66,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
-		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{}, accepted: map[string]int{},
+		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{}, accounts: map[string]*account{},
 		greeting: newGate(maxGreetingTCP),
 	}
 	e.memory.open()
@@ -220,23 +222,22 @@ func (e *Endpoint) forgetService(s *Service) {
 
 // add takes over a peer whose handshake is done; called says that it called.
 func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, release func() error, long longs) (*peer, error) {
-	p := &peer{e: e, who: who, account: who.account(), called: called, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
+	p := &peer{e: e, who: who, called: called, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
 	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
 	p.polled = ready == nil
+	p.charged = pairBytes(len(own), len(p.row), p.direct)
 	e.lock()
 	defer e.unlock()
 	if e.closing {
 		return nil, ErrClosed
 	}
-	if called {
-		if err := e.fullLocked(p.account); err != nil {
-			return nil, err
-		}
-		e.accepted[p.account]++
-	} else if len(e.peers) >= e.cfg.MaxPeers {
-		return nil, fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
+	if err := e.fullLocked(who.account(), p.charged, called); err != nil {
+		return nil, err
 	}
+	p.account = e.accountOf(who.account())
+	p.account.enter(p)
+	p.rx.Bound(p)
 	if ready != nil {
 		ready.Owner = p
 	}
@@ -251,11 +252,7 @@ func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, rele
 func (e *Endpoint) forget(p *peer) {
 	if i := slices.Index(e.peers, p); i >= 0 {
 		e.peers = slices.Delete(e.peers, i, i+1)
-		if p.called {
-			if e.accepted[p.account]--; e.accepted[p.account] == 0 {
-				delete(e.accepted, p.account)
-			}
-		}
+		p.account.leave(p)
 	}
 	for place, d := range e.dialing {
 		if d.peer == p {

@@ -34,21 +34,6 @@ func (p Peer) String() string {
 	return "a process of this host"
 }
 
-// account names the party for which limits are counted together: the certificate's identity under
-// TLS, a process within the host, and otherwise an address.
-func (p Peer) account() string {
-	switch {
-	case p.Identity != "":
-		return "identity " + p.Identity
-	case p.Addr == "":
-		return fmt.Sprintf("process %d", p.Process)
-	}
-	if host, _, err := net.SplitHostPort(p.Addr); err == nil {
-		return "address " + host
-	}
-	return "address " + p.Addr
-}
-
 // callerOf is what is known of the process at the other end of a connection of the port.
 func callerOf(conn net.Conn) Peer {
 	return Peer{Identity: trust.CertifiedName(conn), Addr: conn.RemoteAddr().String(), User: -1}

@@ -176,8 +176,8 @@ func TestOneCallerHasAPartOfTheConnections(t *testing.T) {
 	}
 	there.lock()
 	defer there.unlock()
-	if len(there.accepted) != 2 || there.accepted["identity CN=flood"] != 2 {
-		t.Error(there.accepted)
+	if a := there.accounts["identity CN=flood"]; len(there.accounts) != 2 || a.called != 2 || a.peers != 2 {
+		t.Errorf("%+v of %d accounts", a, len(there.accounts))
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 type peer struct {
 	e       *Endpoint
 	who     Peer
-	account string // of its limits
-	called  bool   // it called, and this process did not
+	account *account
+	called  bool // it called, and this process did not
 	link    fabric.Link
 	direct  bool // the peer reads the own row itself
 	polled  bool // goroutines serve its socket: only polling finds what they read
@@ -53,6 +53,8 @@ type peer struct {
 	core     uint64 // that was told to the peer
 	pins     map[pin]*Remote
 	ended    bool
+	starved  bool // on the list of its account
+	charged  int64
 	why      error
 	long     longs
 
@@ -79,6 +81,21 @@ type later struct {
 	channel int
 	id      uint64
 	data    []byte
+}
+
+// bytes is what it takes, with its place in the list.
+func (l *later) bytes() int { return laterCost + len(l.data) }
+
+const laterCost = 64
+
+// countLater counts bytes of frames that wait for room, within the limits, or takes that back.
+func (p *peer) countLater(n int) {
+	p.laterSum += n
+	if n > 0 {
+		p.account.charge(int64(n))
+	} else {
+		p.account.refund(int64(-n))
+	}
 }
 
 // opening is what a process says when it opens a channel.
@@ -480,12 +497,17 @@ func (p *peer) say(k pair.Kind, channel int, id uint64, data []byte) {
 			return
 		}
 	}
-	p.later = append(p.later, later{k, channel, id, append([]byte(nil), data...)})
-	p.laterSum += pair.HeaderBytes + len(data)
-	if p.laterSum > maxLater {
+	l := later{k, channel, id, append([]byte(nil), data...)}
+	if p.laterSum+l.bytes() > maxLater {
 		p.fail(fmt.Errorf("%w: the peer does not take its answers: %d bytes wait", ErrLimit, p.laterSum))
 		return
 	}
+	if err := p.account.fits(int64(l.bytes())); err != nil {
+		p.fail(fmt.Errorf("the peer does not take its answers: %w", err))
+		return
+	}
+	p.later = append(p.later, l)
+	p.countLater(l.bytes())
 	p.setHungry()
 }
 
@@ -499,8 +521,8 @@ func (p *peer) sendLater() (worked bool) {
 		if p.ended {
 			return true
 		}
-		p.laterSum -= pair.HeaderBytes + len(l.data)
 		p.later = p.later[1:]
+		p.countLater(-l.bytes())
 		worked = true
 	}
 	p.setHungry()
@@ -571,6 +593,8 @@ func (p *peer) fail(why error) {
 	p.failLong(why)
 	p.addTo(&p.e.counts)
 	p.e.emit(PeerLost{p.who.String(), p.link.Name(), why})
+	p.later = nil
+	p.countLater(-p.laterSum)
 	p.link.Freeze()
 	p.e.forget(p)
 	p.dispose()
@@ -593,6 +617,7 @@ func (p *peer) dispose() {
 	}
 	link, release := p.link, p.release
 	p.release = nil
+	p.account.refund(p.charged + int64(p.rx.Unbound()))
 	dispose := func() { // a link over a socket waits for its peer's end
 		p.e.lock() // the goroutine that found the end may have been in the middle of a step
 		p.e.unlock()

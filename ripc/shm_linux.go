@@ -122,7 +122,7 @@ func (p *localPort) greet(conn *net.UnixConn, who Peer) error {
 	if err := shm.Hear(conn, &h); err != nil {
 		return err
 	}
-	w, err := p.e.judge(c, h, who.account())
+	w, err := p.e.judge(c, h, who)
 	if errors.Is(err, ErrRefused) {
 		return errors.Join(err, shm.Send(conn, w))
 	}

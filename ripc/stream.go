@@ -52,6 +52,7 @@ type Stream struct {
 	readBefore  deadline
 	writeBefore deadline
 	closed      bool
+	charged     bool  // to the account of the peer
 	cause       error // why the other side is gone
 }
 
@@ -322,6 +323,10 @@ func (c *Stream) end(why string) {
 		c.out.carries.remove(c)
 	}
 	c.service.streams.open.remove(c)
+	if c.charged {
+		c.charged = false
+		c.peer.account.refundStream()
+	}
 	c.readBefore.set(c, time.Time{})
 	c.writeBefore.set(c, time.Time{})
 	c.changed()

@@ -186,8 +186,13 @@ func (o *callers) take(f *pair.Frame) error {
 
 // opened accepts a stream, if a listener is there and has room.
 func (o *callers) opened(core *stream.Stream) {
+	if !o.peer.account.chargeStream() {
+		o.table.Close(core) // it is not accepted: the table forgets it
+		o.refuse(core.Number)
+		return
+	}
 	c := newStream(o.in.service, core, o.table)
-	c.remote = o.in.from
+	c.remote, c.charged = o.in.from, true
 	o.findBack()
 	c.attach(o.peer, o.back)
 	if o.back.route.Load() != nil {
@@ -224,7 +229,7 @@ func (o *callers) sendRefused() {
 		return
 	}
 	for _, number := range o.refused {
-		r.peer.say(pair.Message, r.channel, stream.ID(stream.Reset, true, number), []byte("too many streams of one process are open"))
+		r.peer.say(pair.Message, r.channel, stream.ID(stream.Reset, true, number), []byte("too many streams are open"))
 	}
 	o.refused = o.refused[:0]
 }

@@ -165,7 +165,7 @@ func (i *intake) hand(m *receiving) {
 	if i.windowsOfOne == nil {
 		i.windowsOfOne = map[string]int{}
 	}
-	i.windowsOfOne[m.peer.account]++
+	i.windowsOfOne[m.peer.account.name]++
 	m.handed = true
 }
 
@@ -175,7 +175,7 @@ func (m *receiving) handBack() {
 		return
 	}
 	m.handed = false
-	i, account := &m.service.long, m.peer.account
+	i, account := &m.service.long, m.peer.account.name
 	if i.windowsOfOne[account]--; i.windowsOfOne[account] == 0 {
 		delete(i.windowsOfOne, account)
 	}
@@ -205,7 +205,7 @@ func (m *receiving) charge() bool {
 		e.memory.short = true
 		return false
 	}
-	if !m.service.long.charge(m.peer.account, size) {
+	if !m.service.long.charge(m.peer.account.name, size) {
 		return false
 	}
 	e.memory.bytes += size
@@ -220,7 +220,7 @@ func (m *receiving) refund() {
 		return
 	}
 	e.memory.bytes -= m.charged
-	m.service.long.refund(m.peer.account, m.charged)
+	m.service.long.refund(m.peer.account.name, m.charged)
 	m.charged = 0
 	m.service.placeAll()
 	if e.memory.short {
@@ -240,7 +240,7 @@ func (s *Service) place(m *receiving) (outcome, pair.Reason, string) {
 		return placed, 0, ""
 	}
 	for k, w := range i.posted {
-		if w.size >= size && i.mayHave(m.peer.account) {
+		if w.size >= size && i.mayHave(m.peer.account.name) {
 			i.hand(m)
 			i.posted = slices.Delete(i.posted, k, k+1)
 			m.window, m.origin = w, ofPost

@@ -42,7 +42,8 @@
 //	RP2  a frame is not overwritten before its reader freed it
 //	RP3  a channel holds at most its window of bytes that are not freed, so that a service that does not receive leaves the ring to
 //	     the others
-//	RP4  frames that are taken and not received never fill the ring: the frames that hold it up are moved aside
+//	RP4  frames that are taken and not received never fill the ring, while their reader has memory: the frames that hold it up are moved
+//	     aside
 //	RP5  what a reader takes lies in the ring, and is no more than the peer may have sent, whatever the peer writes, at any time
 //	RP6  a peer's words are believed only if they are between what they were and what this side sent
 //	RP7  the messages of a channel that were not received are its last ones, and both sides count the same
@@ -58,6 +59,8 @@
 //	RP16  a sender that waits for room is woken within one round of its keeper when there is room for its frame behind the frames of
 //	      the senders that were woken and have not sent yet; and what a reader freed is published within one round of its keeper when
 //	      a sender waits
+//	RP17  what a reader allocates for frames is bounded by its Allowance and what its Memory gave; without memory frames stay in the
+//	      ring, where they hold up no pair but their own
 //
 // Waiting for room (RP16): a sender that finds none joins a Queue, stores that it is hungry, wakes the reader's process if that sleeps,
 // and looks once more. The reader publishes what it frees in large parts while the peer is not hungry; while the peer is, it publishes

@@ -13,12 +13,18 @@ const OpenLong = 16
 // maxDrained is how many messages that were denied may not have ended: the peer does not know yet, or does not care.
 const maxDrained = 4096
 
-// Aside copies a frame that belongs to no window out of the ring, and frees its room there. The copy is freed like any frame.
+// Aside copies a frame that belongs to no window out of the ring, and frees its room there. The copy is freed like any frame. Without memory for it,
+// the frame stays where it is.
 func (r *Receiver) Aside(f *Frame) *Frame {
 	a := r.frame()
-	a.Kind, a.Channel, a.ID = f.Kind, f.Channel, f.ID
-	a.aside = append(a.aside[:0], f.Data...)
-	a.Data, a.moved = a.aside, true
+	if a == nil {
+		return f
+	}
+	if !r.putAside(a, f.Data) {
+		r.recycle(a)
+		return f
+	}
+	a.Kind, a.Channel, a.ID, a.moved = f.Kind, f.Channel, f.ID, true
 	r.Free(f)
 	return a
 }

@@ -45,7 +45,24 @@ type Receiver struct {
 	urgent    bool   // what changed is much, or waited for
 	spans     spans
 	spare     []*Frame
+	memory    Memory // nil: as much as is wanted
+	used      int    // bytes of frames, and of what is aside
+	starved   bool   // there was none when it was wanted
 }
+
+// Memory bounds what a receiver allocates for what its peer sends. Its methods are called by the goroutine that uses the receiver.
+type Memory interface {
+	// Take reports whether the receiver may have so many bytes more.
+	Take(bytes int) bool
+	// Give takes bytes back.
+	Give(bytes int)
+}
+
+// Allowance is how many bytes a receiver has without asking.
+const Allowance = 16 << 10
+
+// frameCost is what a frame takes beside its bytes, with its places in lists.
+const frameCost = 256
 
 // incoming is a channel as its receiver sees it. Counts are modulo 2^32.
 type incoming struct {
@@ -61,6 +78,38 @@ func NewReceiver(own, peer []byte, direct bool) *Receiver {
 	return &Receiver{own: own, peer: peer, direct: direct, ring: peer[ControlBytes:], size: uint64(size), window: window(size)}
 }
 
+// Bound has the receiver ask before it allocates more than the Allowance (RP17).
+func (r *Receiver) Bound(m Memory) { r.memory = m }
+
+// Unbound has the receiver ask no more, and returns how many bytes it has beyond the Allowance.
+func (r *Receiver) Unbound() (bytes int) {
+	if r.memory == nil {
+		return 0
+	}
+	r.memory = nil
+	return max(0, r.used-Allowance)
+}
+
+// take reports whether so many bytes may be allocated. Without them, the peer has to wait.
+func (r *Receiver) take(n int) bool {
+	asked := max(0, r.used+n-Allowance) - max(0, r.used-Allowance)
+	if r.memory != nil && asked > 0 && !r.memory.Take(asked) {
+		r.starved = true
+		return false
+	}
+	r.used += n
+	return true
+}
+
+// give takes bytes back that are not used any more.
+func (r *Receiver) give(n int) {
+	given := max(0, r.used-Allowance) - max(0, r.used-n-Allowance)
+	r.used -= n
+	if r.memory != nil && given > 0 {
+		r.memory.Give(given)
+	}
+}
+
 // Pending reports whether the peer sent more than was taken.
 func (r *Receiver) Pending() bool {
 	if r.direct {
@@ -69,8 +118,13 @@ func (r *Receiver) Pending() bool {
 	return load(r.peer, sentOff) != r.taken
 }
 
-// Next takes the next frame, or returns nil if there is none. An error means that the peer breaks the protocol (RP5, RP6).
+// Next takes the next frame, or returns nil if there is none, or no memory for it. An error means that the peer breaks the protocol (RP5, RP6).
 func (r *Receiver) Next() (*Frame, error) {
+	if r.starved {
+		r.starved = false
+		r.relieve()
+		r.publishMuch()
+	}
 	for {
 		if !r.direct && r.taken == r.sent {
 			if ok, err := r.look(); !ok {
@@ -99,6 +153,9 @@ func (r *Receiver) Next() (*Frame, error) {
 			return nil, r.violation(at, k, channel, n)
 		}
 		f := r.frame()
+		if f == nil {
+			return nil, nil
+		}
 		f.Kind, f.Channel, f.ID = k, channel, load(r.ring, int(at)+8)
 		f.Data = r.ring[at+HeaderBytes : at+HeaderBytes+uint64(n) : at+HeaderBytes+uint64(n)]
 		f.size = uint32(need)
@@ -116,6 +173,7 @@ func (r *Receiver) Next() (*Frame, error) {
 		r.spans.push(f)
 		if r.taken-r.freed > r.size/2 {
 			r.relieve()
+			r.publishMuch() // a sender that drops what finds no room does not ask for it
 		}
 		return f, nil
 	}
@@ -161,14 +219,16 @@ func (r *Receiver) violation(at uint64, k Kind, channel, n int) error {
 	return fmt.Errorf("%w: RP5: %v of %d bytes for channel %d at %d, %d were taken and %d freed", fabric.ErrViolation, k, n, channel, at, r.taken, r.freed)
 }
 
-// frame is a Frame to be filled.
+// frame is a Frame to be filled, or nil without memory for one.
 func (r *Receiver) frame() *Frame {
 	var f *Frame
 	if last := len(r.spare) - 1; last >= 0 {
 		f = r.spare[last]
 		r.spare = r.spare[:last]
-	} else {
+	} else if r.take(frameCost) {
 		f = new(Frame)
+	} else {
+		return nil
 	}
 	f.Number = r.frames
 	f.received, f.moved, f.free = false, false, false
@@ -194,10 +254,34 @@ func (r *Receiver) relieve() {
 		if f == nil || f.received {
 			return
 		}
-		f.aside = append(f.aside[:0], f.Data...)
-		f.Data, f.moved = f.aside, true
+		if !r.putAside(f, f.Data) {
+			return
+		}
+		f.moved = true
 		r.advance()
 	}
+}
+
+// putAside copies bytes to memory of a frame, and reports false without memory for them.
+func (r *Receiver) putAside(f *Frame, data []byte) bool {
+	if more := len(data) - cap(f.aside); more > 0 {
+		if !r.take(more) {
+			return false
+		}
+		f.aside = make([]byte, len(data))
+	}
+	f.aside = append(f.aside[:0], data...)
+	f.Data = f.aside
+	return true
+}
+
+// recycle keeps a frame for the next one, and its memory if the receiver has not much.
+func (r *Receiver) recycle(f *Frame) {
+	if n := cap(f.aside); n > 0 && uint64(r.used) > r.size+Allowance {
+		f.aside = nil
+		r.give(n)
+	}
+	r.spare = append(r.spare, f)
 }
 
 // Received counts a message as received: the application is about to get it, and the frame stays in place until it is freed.
@@ -257,11 +341,11 @@ func (r *Receiver) GiveBack(f *Frame) bool {
 	}
 	switch {
 	case f.moved:
-		r.spare = append(r.spare, f)
+		r.recycle(f)
 	case f == r.spans.first():
 		r.freed = f.end
 		r.spans.pop()
-		r.spare = append(r.spare, f)
+		r.recycle(f)
 	default:
 		f.moved = true // it does not hold up the ring any more
 	}
@@ -277,7 +361,14 @@ func (r *Receiver) Settle() {
 	}
 	if Hungry(r.peer) {
 		r.Publish()
-	} else if r.freed-r.published >= r.size/8 {
+	} else {
+		r.publishMuch()
+	}
+}
+
+// publishMuch publishes what was freed if it is an eighth of the ring.
+func (r *Receiver) publishMuch() {
+	if r.freed-r.published >= r.size/8 {
 		r.urgent = r.publishFreed() || r.urgent
 	}
 }
@@ -291,7 +382,7 @@ func (r *Receiver) advance() {
 		r.freed = f.end
 		r.spans.pop()
 		if f.free {
-			r.spare = append(r.spare, f)
+			r.recycle(f)
 		}
 	}
 	r.freed = r.taken

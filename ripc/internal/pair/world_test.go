@@ -13,10 +13,25 @@ import (
 // world is two processes that send each other messages, stepped at random from a seed.
 type world struct {
 	*rand.Rand
-	sides  [2]*side
-	direct bool // rows are shared; else they follow, push by push
-	trace  []string
+	sides   [2]*side
+	direct  bool // rows are shared; else they follow, push by push
+	bounded bool // receivers have little memory
+	trace   []string
 }
+
+// budget is memory of a receiver.
+type budget struct{ left, least int }
+
+func (b *budget) Take(n int) bool {
+	if n > b.left {
+		return false
+	}
+	b.left -= n
+	b.least = min(b.least, b.left)
+	return true
+}
+
+func (b *budget) Give(n int) { b.left += n }
 
 // side is one process: its halves of the pair, and what its application did.
 type side struct {
@@ -46,7 +61,7 @@ const (
 
 func newWorld(seed uint64) *world {
 	w := &world{Rand: rand.New(rand.NewPCG(seed, 0))}
-	w.direct = w.IntN(2) == 0
+	w.direct, w.bounded = w.IntN(2) == 0, w.IntN(4) == 0
 	var rows [2][]byte
 	for i := range rows {
 		rows[i], _, _ = fabric.NewMemory(ControlBytes + worldRing)
@@ -57,6 +72,10 @@ func newWorld(seed uint64) *world {
 			s.replica, _, _ = fabric.NewMemory(ControlBytes + worldRing)
 		}
 		s.tx, s.rx = NewSender(s.row, s.replica, w.direct), NewReceiver(s.row, s.replica, w.direct)
+		if w.bounded {
+			s.rx.used = Allowance - frameCost*(1+w.IntN(8))
+			s.rx.Bound(&budget{left: w.IntN(1000)})
+		}
 		w.sides[i] = s
 	}
 	return w
@@ -224,8 +243,12 @@ func (w *world) settle() error {
 				w.carry(s, w.sides[1-i])
 			}
 			for s.rx.Pending() {
+				before := s.rx.taken
 				if err := w.take(s); err != nil {
 					return err
+				}
+				if s.rx.taken == before { // there is no memory
+					break
 				}
 				idle = 0
 			}
@@ -270,7 +293,7 @@ func run(seed uint64) (err error) {
 	}()
 	for _, s := range w.sides {
 		for c := range worldChannels {
-			s.deaf[c] = w.IntN(4) == 0
+			s.deaf[c] = w.IntN(4) == 0 && !w.bounded // RP4 needs memory
 		}
 		s.deaf[0] = false
 	}
@@ -298,7 +321,7 @@ func (w *world) lose(i int) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	for left.rx.Pending() { // the remaining side receives what the other one sent
+	for left.rx.Pending() && !w.bounded { // the remaining side receives what the other one sent
 		if err := w.take(left); err != nil {
 			return err
 		}
@@ -309,7 +332,7 @@ func (w *world) lose(i int) error {
 				return err
 			}
 		}
-		if w.direct && !left.deaf[c] && left.received[c] != gone.sent[c] {
+		if w.direct && !w.bounded && !left.deaf[c] && left.received[c] != gone.sent[c] {
 			return fmt.Errorf("RP1: %d of %d messages of channel %d were received from a process that ended", left.received[c], gone.sent[c], c)
 		}
 	}
@@ -348,7 +371,7 @@ func (w *world) finish() error {
 }
 
 // Two processes receive each other's messages once each, in order and whole, whatever the order of their steps, when channels are
-// full, when services do not receive, and when one of them ends (RP1 to RP4, RP7).
+// full, when services do not receive, when a receiver has little memory, and when one of them ends (RP1 to RP4, RP7, RP17).
 func TestMessagesArriveOnceAndInOrder(t *testing.T) {
 	worlds := uint64(3000)
 	if testing.Short() {

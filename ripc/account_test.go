@@ -1,0 +1,236 @@
+package ripc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/stream"
+)
+
+// bytesOf is what is counted for an account, and for all of them.
+func bytesOf(e *Endpoint, name string) (of, all int64) {
+	e.lock()
+	defer e.unlock()
+	if a := e.accounts[name]; a != nil {
+		of = a.bytes
+	}
+	return of, e.bytes
+}
+
+// flood is a caller that sends messages over several connections to services that do not receive, from several services.
+type flood struct {
+	from []*Service
+	sent map[ID]int
+}
+
+// send sends until no service finds room any more, and done says that the server takes no more.
+func (f *flood) send(t *testing.T, to ID, size int, done func() bool) {
+	t.Helper()
+	b := make([]byte, size)
+	for full := 0; full < len(f.from) || !done(); {
+		for _, s := range f.from {
+			binary.LittleEndian.PutUint64(b, uint64(f.sent[s.ID()]))
+			switch err := s.TrySend(s.To(to), b); {
+			case err == nil:
+				f.sent[s.ID()]++
+				full = 0
+			case errors.Is(err, ErrFull):
+				full++
+			default:
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A caller that floods a service over several connections, from many services, has the memory of one caller. Other callers notice nothing, and
+// when the service receives, all messages are there, in the order of each sender (RP17).
+func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
+	for _, size := range []int{8, 3000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			ctx := testutil.Within(t)
+			authority := testutil.NewAuthority(t)
+			const most = 1 << 20
+			there := overTLS(t, authority, "server", Config{MaxBytesOfOne: most})
+			server, other := register(t, there, "server"), register(t, there, "other")
+			hostile := flood{sent: map[ID]int{}}
+			for range 3 {
+				e := overTLS(t, authority, "flood", Config{RingBytes: 128 << 10})
+				for k := range 20 {
+					s := register(t, e, ID(fmt.Sprintf("%v %d", e, k)))
+					must(t, s.To("server").Connect(ctx))
+					hostile.from = append(hostile.from, s)
+				}
+			}
+			hostile.send(t, "server", size, func() bool { // until a pair found no memory
+				must(t, ctx.Err())
+				pause()
+				there.lock()
+				defer there.unlock()
+				return len(there.accounts["identity CN=flood"].starved) > 0
+			})
+			of, all := bytesOf(there, "identity CN=flood")
+			if of > most || of < most*3/4 || all < of {
+				t.Errorf("%d of %d bytes are counted, %d of all", of, most, all)
+			}
+			client := register(t, overTLS(t, authority, "client", Config{}), "")
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				m, err := other.Receive(ctx)
+				if err == nil {
+					err = m.Reply(m.Data)
+					m.Release()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+			m, err := client.Call(ctx, client.To("other"), make([]byte, 1000))
+			must(t, err)
+			m.Release()
+			<-done
+
+			next, sum := map[ID]int{}, 0
+			for _, n := range hostile.sent {
+				sum += n
+			}
+			for range sum {
+				m, err := server.Receive(ctx)
+				must(t, err)
+				if got := int(binary.LittleEndian.Uint64(m.Data)); got != next[m.From()] {
+					t.Fatalf("message %d of %s where %d is next", got, m.From(), next[m.From()])
+				}
+				next[m.From()]++
+				m.Release()
+			}
+			if now, _ := bytesOf(there, "identity CN=flood"); now > of {
+				t.Errorf("%d bytes are counted, %d were with messages", now, of)
+			}
+			for _, s := range hostile.from {
+				must(t, s.e.Close())
+			}
+			must(t, client.e.Close())
+			for all > 0 {
+				pause()
+				must(t, ctx.Err())
+				_, all = bytesOf(there, "")
+			}
+			there.lock()
+			defer there.unlock()
+			if len(there.accounts) != 0 {
+				t.Error(there.accounts)
+			}
+		})
+	}
+}
+
+// The rings of all connections of one caller count: it chooses their size, and over a socket this process has a copy of each.
+func TestTheRingsOfOneCallerAreBounded(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	there := overTLS(t, authority, "server", Config{MaxBytesOfOne: 3 << 20, MaxBytes: 5 << 20})
+	register(t, there, "server")
+	connect := func(name string, ring int) (*Endpoint, error) {
+		e := overTLS(t, authority, name, Config{RingBytes: ring})
+		return e, register(t, e, "").To("server").Connect(ctx)
+	}
+	var ends []*Endpoint
+	for k := range 3 {
+		e, err := connect("flood", 1<<20)
+		if refused := k == 2; errors.Is(err, ErrRefused) != refused || err != nil && !refused {
+			t.Errorf("connection %d: %v", k, err)
+		}
+		ends = append(ends, e)
+	}
+	if _, err := connect("client", DefaultRingBytes); err != nil {
+		t.Error(err)
+	}
+	must(t, ends[0].Close())
+	for there.Peers() > 2 {
+		must(t, ctx.Err())
+		pause()
+	}
+	for {
+		if of, _ := bytesOf(there, "identity CN=flood"); of < 2<<20 {
+			break
+		}
+		must(t, ctx.Err())
+		pause()
+	}
+	if _, err := connect("flood", 1<<20); err != nil {
+		t.Error(err)
+	}
+}
+
+// A caller has as many streams over all of its connections and services as its memory allows, and no more.
+func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	const streams = 10
+	base := pairBytes(pair.Shape(DefaultRingBytes).RowBytes, pair.Shape(DefaultRingBytes).RowBytes, false)
+	there := overTLS(t, authority, "server", Config{MaxBytesOfOne: 2*base + streams*stream.Window})
+	l := Listen(register(t, there, "server"))
+	var flood []*Service
+	for range 2 {
+		e := overTLS(t, authority, "flood", Config{})
+		flood = append(flood, register(t, e, ""), register(t, e, ""))
+		must(t, flood[len(flood)-1].To("server").Connect(ctx))
+	}
+	var open []*Stream
+	for k := range 2 * streams {
+		c, err := flood[k%len(flood)].Dial(ctx, "server")
+		if refused := k >= streams; errors.Is(err, ErrRefused) != refused || err != nil && !refused {
+			t.Fatalf("stream %d: %v", k, err)
+		}
+		if err == nil {
+			open = append(open, c)
+		}
+	}
+	client := register(t, overTLS(t, authority, "client", Config{}), "")
+	c, err := client.Dial(ctx, "server")
+	must(t, err)
+	must(t, c.Close())
+	for range open {
+		accepted, err := l.Accept()
+		must(t, err)
+		must(t, accepted.Close())
+	}
+	for _, c := range open {
+		must(t, c.Close())
+	}
+	for again := range flood {
+		c, err := flood[again].Dial(ctx, "server")
+		must(t, err)
+		must(t, c.Close())
+	}
+}
+
+// One process cannot be many callers by the choice of the address from which it calls.
+func TestAnAddressThatACallerChoosesIsNoOtherAccount(t *testing.T) {
+	for _, same := range [][]string{
+		{"127.0.0.1:1", "127.0.0.1:2", "127.9.8.7:1", "[::1]:1", "[::ffff:127.0.0.1]:1"},
+		{"192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3"},
+		{"[2001:db8::1]:1", "[2001:db8::ffff:1]:1"},
+		{"[fe80::1%eth0]:1", "[fe80::2%eth0]:1"},
+	} {
+		for _, addr := range same {
+			if got, want := (Peer{Addr: addr}).account(), (Peer{Addr: same[0]}).account(); got != want {
+				t.Errorf("%s is %q, %s is %q", addr, got, same[0], want)
+			}
+		}
+	}
+	all := map[string]bool{}
+	different := []Peer{{Addr: "127.0.0.1:1"}, {Addr: "192.0.2.1:1"}, {Addr: "192.0.2.2:1"}, {Addr: "[2001:db8::1]:1"}, {Addr: "[2001:db8:0:1::1]:1"},
+		{Addr: "[fe80::1%eth0]:1"}, {Addr: "[fe80::1%eth1]:1"}, {Identity: "CN=a"}, {Process: 1}, {Process: 2}}
+	for _, p := range different {
+		all[p.account()] = true
+	}
+	if len(all) != len(different) {
+		t.Error(all)
+	}
+}
