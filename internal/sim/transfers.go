@@ -54,7 +54,8 @@ type sending struct {
 	number     uint64
 	out        rdmc.Outgoing
 	memory     *memory
-	told       int // of Sent and Everywhere
+	told       int    // of Sent and Everywhere
+	sum        uint32 // of its bytes, once its memory may be given back
 	everywhere bool
 	index      uint64 // of one that is
 	withdrawn  bool
@@ -436,6 +437,7 @@ func (t *transfers) tell(c *relay.Call) {
 		t.config.Failed(&rdmc.Failure{Node: f.Node, Code: rdmc.FailureCode(f.Code), Text: f.Text})
 	case relay.Sent:
 		s := t.settle(c)
+		s.sum = checksum(s.out.Data)
 		s.memory.unhold(c.Seen)
 	case relay.Everywhere:
 		s := t.settle(c)
