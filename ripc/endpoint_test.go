@@ -16,13 +16,7 @@ import (
 
 // TestMain makes the test binary the process of a service when it is started again as one.
 func TestMain(m *testing.M) {
-	if what := os.Getenv(childEnv); what != "" {
-		if err := runChild(what); err != nil {
-			fmt.Fprintln(os.Stderr, "child:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	testutil.BecomeProgramOf(runChild)
 	goleak.VerifyTestMain(m)
 }
 

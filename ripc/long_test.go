@@ -450,11 +450,11 @@ func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
 			to := client.To("server")
 			into := make([]byte, 4<<20)
 			for round := range rounds {
-				server := startChild(t, "long "+transport+" "+domain)
+				server := startChild(t, "long", transport, domain)
 				var killing sync.WaitGroup
 				killing.Go(func() {
 					time.Sleep(time.Duration(round) * 2 * time.Millisecond) // any moment will do
-					server.kill()
+					server.Kill()
 				})
 				var held []Message
 				for {

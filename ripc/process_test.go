@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -17,16 +16,6 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 )
-
-// A child is this test again, as the process with the service of a test. It says that it is ready on its standard output, and
-// ends with its standard input.
-const childEnv = "RIPC_TEST_CHILD"
-
-// child is what a child does: the domain of its services, its transport, and its part.
-type child struct {
-	*exec.Cmd
-	end func() error // closes its standard input
-}
 
 // configOf is the configuration of both processes of a test.
 func configOf(transport, domain string) Config {
@@ -71,10 +60,11 @@ func tlsOfEnv() *tls.Config {
 // kills is how many processes of each transport are killed.
 var kills = flag.Int("kills", 20, "processes that a test of killed processes kills, over each transport")
 
-// runChild is the main function of a child.
-func runChild(what string) error {
-	part, rest, _ := strings.Cut(what, " ")
-	transport, domain, _ := strings.Cut(rest, " ")
+// runChild is the main function of a child: this test again, as the process with the service of a
+// test. It says that it is ready on its standard output, and ends with its standard input. Its
+// arguments are its part, its transport, the domain of its services, and what its part needs.
+func runChild(args []string) error {
+	part, transport, domain := args[0], args[1], args[2]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e, err := Open(ctx, configOf(transport, domain))
@@ -102,7 +92,11 @@ func runChild(what string) error {
 	case "long":
 		err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(m.Body())) })
 	case "count": // tells what it received, after each message, in a file that outlives it
-		err = countTo(ctx, s, os.NewFile(3, "count"))
+		file, cerr := os.OpenFile(args[3], os.O_WRONLY, 0)
+		if cerr != nil {
+			return cerr
+		}
+		err = countTo(ctx, s, file)
 	case "flood": // sends to the sender of each message
 		m, rerr := s.Receive(ctx)
 		if rerr != nil {
@@ -138,29 +132,11 @@ func countTo(ctx context.Context, s *Service, file *os.File) error {
 }
 
 // startChild starts a child and waits until it is ready.
-func startChild(t *testing.T, what string, files ...*os.File) *child {
+func startChild(t *testing.T, part, transport, domain string, more ...string) *testutil.Program {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+what, "GOMAXPROCS=1")
-	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = files
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	c := &child{cmd, in.Close}
-	var ready [6]byte
-	if _, err := out.Read(ready[:]); err != nil {
-		t.Fatalf("the child did not get ready: %v, %v", err, cmd.Wait())
-	}
-	return c
-}
-
-// kill kills it and waits.
-func (c *child) kill() {
-	c.Process.Kill()
-	c.Wait()
+	p := testutil.StartProgram(t, append([]string{part, transport, domain}, more...)...)
+	p.Await("ready")
+	return p
 }
 
 // When the process of a service is killed, its senders learn how many messages it has not received: exactly those, in shared memory.
@@ -186,14 +162,14 @@ func killReceiver(t *testing.T, transport, domain string, after time.Duration) {
 	defer file.Close()
 	_, err = file.WriteAt(make([]byte, 8), 0)
 	must(t, err)
-	server := startChild(t, "count "+transport+" "+domain, file)
+	server := startChild(t, "count", transport, domain, file.Name())
 	client := register(t, open(t, configOf(transport, domain)), "")
 	to := client.To("server")
 	must(t, to.Connect(ctx))
 	var killing sync.WaitGroup
 	killing.Go(func() {
 		time.Sleep(after) // any moment will do
-		server.kill()
+		server.Kill()
 	})
 	defer killing.Wait()
 	sent := 0
@@ -232,7 +208,7 @@ func TestWhatAKilledProcessSentIsReceived(t *testing.T) {
 			useCertificates(t)
 			ctx := testutil.Within(t)
 			domain := fmt.Sprint(t.Name(), os.Getpid())
-			server := startChild(t, "flood "+transport+" "+domain)
+			server := startChild(t, "flood", transport, domain)
 			client := register(t, open(t, configOf(transport, domain)), "")
 			must(t, client.Send(ctx, client.To("server"), nil))
 			receive := func() bool {
@@ -247,7 +223,7 @@ func TestWhatAKilledProcessSentIsReceived(t *testing.T) {
 					t.Fatal("the flood ended by itself")
 				}
 			}
-			server.kill()
+			server.Kill()
 			for receive() { // what was under way
 			}
 			if _, err := client.Call(ctx, client.To("server")); err == nil {
@@ -267,7 +243,7 @@ func TestCallsGoOnWithTheNextProcess(t *testing.T) {
 			client := register(t, open(t, configOf(transport, domain)), "")
 			to := client.To("server")
 			for round := range 5 {
-				server := startChild(t, "echo "+transport+" "+domain)
+				server := startChild(t, "echo", transport, domain)
 				var calling sync.WaitGroup
 				for range 4 {
 					calling.Go(func() {
@@ -287,7 +263,7 @@ func TestCallsGoOnWithTheNextProcess(t *testing.T) {
 					})
 				}
 				time.Sleep(20 * time.Millisecond) // any moment will do
-				server.kill()
+				server.Kill()
 				calling.Wait()
 			}
 		})

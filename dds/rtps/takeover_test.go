@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,18 +17,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// carrierVariable has the process be a member with a gateway, for a test that kills it: the address of the group and the domain.
-const carrierVariable = "SQUALL_TEST_CARRIER"
-
 func TestMain(m *testing.M) {
-	if what := os.Getenv(carrierVariable); what != "" {
-		addr, domain, _ := strings.Cut(what, " ")
-		if err := carrier(addr, domain); err != nil {
-			fmt.Println("failed:", err)
-			os.Exit(1)
-		}
-		return
-	}
+	testutil.BecomeProgramOf(carrier)
 	os.Exit(tests(m))
 }
 
@@ -43,10 +32,10 @@ func tests(m *testing.M) int {
 	return m.Run()
 }
 
-// carrier is a member with a gateway until its input ends.
-func carrier(addr, domain string) error {
+// carrier is a member with a gateway until its input ends, for a test that kills it. Its arguments are the address of the group and the domain.
+func carrier(args []string) error {
 	ctx := context.Background()
-	p, err := member(ctx, 1, addr)
+	p, err := member(ctx, 1, args[0])
 	if err != nil {
 		return err
 	}
@@ -54,7 +43,7 @@ func carrier(addr, domain string) error {
 	if err != nil {
 		return err
 	}
-	n, err := strconv.Atoi(domain)
+	n, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
 	}
@@ -90,29 +79,10 @@ func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 	if _, err := exec.LookPath("ddsperf"); err != nil {
 		t.Skip("ddsperf is not installed (Debian: cyclonedds-tools)")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 	defer cancel()
 	addr, domain := testutil.FreeAddress(t), newDomain()
-	child := exec.CommandContext(ctx, self)
-	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", carrierVariable, addr, domain))
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := child.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	})
+	child := testutil.StartProgram(t, addr, strconv.Itoa(domain))
 	opened := make(chan error, 1)
 	var third *dds.Participant
 	go func() {
@@ -132,9 +102,7 @@ func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 		defer cancel()
 		_, _ = p.Close(ctx), third.Close(ctx) // with a member that was killed, the last one may be without a quorum
 	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the member with the gateway says %q (%v)", line, err)
-	}
+	child.Await("ready")
 	kind, err := rtps.TypeOf[keyedSeq]()
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +136,7 @@ func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 			if before = g.Stats(); before.Appointed || before.Carried > 0 {
 				t.Fatalf("the gateway that stands by has carried: %+v", before)
 			}
-			if err := child.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			child.Kill()
 			killed = n
 		}
 	}

@@ -1,55 +1,28 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// asMember makes the test binary a member, with the arguments that it holds.
-const asMember = "ETCD_TEST_MEMBER"
-
 func TestMain(m *testing.M) {
-	if args := os.Getenv(asMember); args != "" {
-		if err := run(context.Background(), strings.Fields(args), os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	testutil.BecomeProgram(main)
 	os.Exit(m.Run())
 }
 
 // process starts a member in a process of its own.
-func process(t *testing.T, args string) (p *exec.Cmd, members, clients string) {
+func process(t *testing.T, args string) (p *testutil.Program, members, clients string) {
 	t.Helper()
-	p = exec.Command(os.Args[0])
-	p.Env = append(os.Environ(), asMember+"="+args)
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.Process.Kill()
-		_ = p.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	p = testutil.StartProgram(t, strings.Fields(args)...)
+	line := p.Next()
 	if _, err := fmt.Sscanf(strings.ReplaceAll(line, ",", ""), "member %d: members at %s clients at %s", new(int), &members, &clients); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
@@ -59,7 +32,7 @@ func process(t *testing.T, args string) (p *exec.Cmd, members, clients string) {
 // TestAWatchHasNoGapAcrossAFailOver kills the member that serves a watch while keys are put, twice. The members are processes, and keep their state on disk.
 func TestAWatchHasNoGapAcrossAFailOver(t *testing.T) {
 	dir := t.TempDir()
-	var all []*exec.Cmd
+	var all []*testutil.Program
 	var endpoints []string
 	join := ""
 	for id := 1; id <= 4; id++ { // four, so that two can be killed one after the other
@@ -96,7 +69,7 @@ func TestAWatchHasNoGapAcrossAFailOver(t *testing.T) {
 			}
 			seen++
 			if seen == total/3 || seen == total*2/3 {
-				_ = all[r.Header.MemberId-1].Process.Kill()
+				all[r.Header.MemberId-1].Kill()
 				served[r.Header.MemberId] = true
 			}
 		}

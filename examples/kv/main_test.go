@@ -1,70 +1,42 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/squalltest"
 )
 
 // The test's program is the example, too, for members that are killed.
 func TestMain(m *testing.M) {
-	if os.Getenv("KV_EXAMPLE") != "" {
-		main()
-		return
-	}
+	testutil.BecomeProgram(main)
 	os.Exit(m.Run())
 }
 
 // process is a member in a process of its own.
 type process struct {
-	*exec.Cmd
+	*testutil.Program
 	members, clients string // addresses
 }
 
 func begin(t *testing.T, id int, join string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0], "member", "-id", fmt.Sprint(id), "-join", join)}
-	p.Env = append(os.Environ(), "KV_EXAMPLE=1")
-	var log bytes.Buffer
-	p.Stderr = &log
-	out, err := p.StdoutPipe()
-	if err == nil {
-		err = p.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("member %d: %s", id, &log)
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	p := &process{Program: testutil.StartProgram(t, "member", "-id", fmt.Sprint(id), "-join", join)}
+	line := p.Next()
 	if _, err := fmt.Sscanf(line, fmt.Sprintf("member %d: members at %%s clients at %%s", id), &p.members, &p.clients); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
 	p.members = strings.TrimSuffix(p.members, ",")
 	return p
-}
-
-func (p *process) kill() {
-	_ = p.Process.Kill()
-	_ = p.Wait()
 }
 
 // TestClientsGoOnWhileMembersComeAndGo kills a member of each shard and has another one join, while clients put and get. Each key
@@ -122,11 +94,11 @@ func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
 		}
 	}
 	goOn()
-	all[1].kill()
+	all[1].Kill()
 	goOn()
 	begin(t, 5, all[0].members)
 	goOn()
-	all[2].kill()
+	all[2].Kill()
 	goOn()
 	close(stop)
 	wg.Wait()

@@ -7,21 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
 // The test's program is the example, too, for holders that are killed.
 func TestMain(m *testing.M) {
-	if os.Getenv("LOCK_EXAMPLE") != "" {
-		main()
-		return
-	}
+	testutil.BecomeProgram(main)
 	os.Exit(m.Run())
 }
 
@@ -108,20 +105,9 @@ func TestALockHasOneHolderAndItsFencesGrow(t *testing.T) {
 func TestTheLockOfAHolderThatIsKilledIsFreeAfterItsLease(t *testing.T) {
 	const lease = time.Second
 	members := service(t)
-	holder := exec.Command(os.Args[0], "hold", "-name", "ann", "-lease", lease.String(), "-members", members, "printer")
-	holder.Env = append(os.Environ(), "LOCK_EXAMPLE=1")
-	holder.Stderr = os.Stderr
-	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = holder.Wait() }()
-	defer holder.Process.Kill()
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ann has printer with the fence 1\n" {
-		t.Fatalf("%q, %v", line, err)
+	holder := testutil.StartProgram(t, "hold", "-name", "ann", "-lease", lease.String(), "-members", members, "printer")
+	if line := holder.Next(); line != "ann has printer with the fence 1" {
+		t.Fatal(line)
 	}
 	bob := mutex(t, members, "bob", lease)
 	for range 3 { // leases, in which ann renews hers
@@ -131,9 +117,7 @@ func TestTheLockOfAHolderThatIsKilledIsFreeAfterItsLease(t *testing.T) {
 		}
 		cancel()
 	}
-	if err := holder.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	holder.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	fence, held, unlock, err := bob.Lock(ctx)

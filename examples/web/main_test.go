@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -16,43 +15,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
 	"github.com/squall-go/squall/ripc/ripchttp"
 )
 
-// TestMain makes the test the command when it is started again as one.
 func TestMain(m *testing.M) {
-	if os.Getenv("WEB_TEST") != "" {
-		main()
-		return
-	}
+	testutil.BecomeProgram(main)
 	os.Exit(m.Run())
 }
 
-// process is a server of the test.
-type process struct {
-	*exec.Cmd
-	errors bytes.Buffer
-}
-
-func start(t *testing.T, domain, dir string) *process {
+// end has a server end by itself.
+func end(t *testing.T, server *testutil.Program) {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0], "serve", "-domain", domain, "-dir", dir)}
-	p.Env = append(os.Environ(), "WEB_TEST=1", "GOMAXPROCS=1")
-	p.Stderr = &p.errors
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// end waits until a server ended by itself.
-func (p *process) end(t *testing.T) {
-	t.Helper()
-	late := time.AfterFunc(20*time.Second, func() { p.Process.Kill() })
-	defer late.Stop()
-	if err := p.Wait(); err != nil {
-		t.Errorf("a server: %v: %s", err, p.errors.String())
+	server.Signal(syscall.SIGTERM)
+	if _, errs := server.End(); errs != "" {
+		t.Error(errs)
 	}
 }
 
@@ -98,8 +76,8 @@ func TestNoRequestFailsWhileTheServerMoves(t *testing.T) {
 		return err
 	}
 
-	server := start(t, domain, dir)
-	defer func() { server.Process.Kill() }()
+	start := func() *testutil.Program { return testutil.StartProgram(t, "serve", "-domain", domain, "-dir", dir) }
+	server := start()
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -126,24 +104,20 @@ func TestNoRequestFailsWhileTheServerMoves(t *testing.T) {
 		old := server
 		switch round % 3 {
 		case 0: // another process waits for the name
-			server = start(t, domain, dir)
-			old.Process.Signal(syscall.SIGTERM)
-			old.end(t)
+			server = start()
+			end(t, old)
 		case 1: // there is a time without a server
-			old.Process.Signal(syscall.SIGTERM)
-			old.end(t)
-			server = start(t, domain, dir)
+			end(t, old)
+			server = start()
 		case 2:
-			old.Process.Kill()
-			old.Wait()
-			server = start(t, domain, dir)
+			old.Kill()
+			server = start()
 		}
 		more()
 	}
 	stop()
 	asking.Wait()
-	server.Process.Signal(syscall.SIGTERM)
-	server.end(t)
+	end(t, server)
 	t.Logf("%d requests", asked.Load())
 }
 

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -283,9 +281,6 @@ func TestWaitClosesWhatNobodyReceives(t *testing.T) {
 }
 
 func TestNoChildOutlivesItsParent(t *testing.T) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("no /proc to look processes up in")
-	}
 	c := start(t, "nest", nil, Options{})
 	var pid int
 	if err := c.Receive(testutil.Within(t), &pid); err != nil {
@@ -293,27 +288,7 @@ func TestNoChildOutlivesItsParent(t *testing.T) {
 	}
 	c.Kill()
 	c.Wait()
-	ctx := testutil.Within(t)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for running(pid) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatalf("process %d outlived its parent", pid)
-		}
-	}
-}
-
-// running reports whether a process is there and not merely waiting to be reaped.
-func running(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return false
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(after, "Z")
+	testutil.AwaitGone(t, pid)
 }
 
 func TestAChildStartedByHandSaysSo(t *testing.T) {

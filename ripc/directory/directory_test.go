@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,13 +22,7 @@ import (
 
 // TestMain makes the test binary a member in a process of its own when it is started again as one.
 func TestMain(m *testing.M) {
-	if what := os.Getenv(memberEnv); what != "" {
-		if err := runMember(what); err != nil {
-			fmt.Fprintln(os.Stderr, "member:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	testutil.BecomeProgramOf(runMember)
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,14 +1,13 @@
 package directory
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,20 +19,17 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// memberEnv makes the test binary a member of a group with a directory: the cluster, its id, the addresses of members to join, or - for the first one, and
-// the address of its endpoint.
-const memberEnv = "DIRECTORY_TEST_MEMBER"
-
 var (
 	memberKills = flag.Int("kills", 3, "members of a directory that a test kills")
 	killSeed    = flag.Uint64("seed", 0, "of the test that kills members of a directory; 0 is any")
 )
 
-// runMember is the main function of such a process. It prints the addresses of its group and of its endpoint when it is a member, and ends with its standard input.
-func runMember(what string) error {
-	var cluster, join, addr string
-	var id uint
-	if _, err := fmt.Sscan(what, &cluster, &id, &join, &addr); err != nil {
+// runMember is the main function of a process that is a member of a group with a directory. Its arguments are the cluster, its id, the addresses of members to join, or - for
+// the first one, and the address of its endpoint. It prints the addresses of its group and of its endpoint when it is a member, and ends with its standard input.
+func runMember(args []string) error {
+	cluster, join, addr := args[0], args[2], args[3]
+	id, err := strconv.ParseUint(args[1], 10, 32)
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -71,37 +67,16 @@ func runMember(what string) error {
 
 // process is a member in a process of its own.
 type process struct {
-	*exec.Cmd
+	*testutil.Program
 	group, endpoint string // addresses
-	end             func() error
 }
 
 func startMember(t *testing.T, cluster string, id int, join, addr string) *process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s %s", memberEnv, cluster, id, join, addr), "GOMAXPROCS=1")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	p := &process{Program: testutil.StartProgram(t, cluster, fmt.Sprint(id), join, addr)}
+	_, err := fmt.Sscan(p.Next(), &p.group, &p.endpoint)
 	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	p := &process{Cmd: cmd, end: in.Close}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err == nil {
-		_, err = fmt.Sscan(line, &p.group, &p.endpoint)
-	}
-	if err != nil {
-		p.Process.Kill()
-		p.Wait()
-		t.Fatalf("member %d did not get ready: %v", id, err)
-	}
 	return p
-}
-
-func (p *process) kill() {
-	p.Process.Kill()
-	p.Wait()
 }
 
 // Members of a directory are killed, and others take their addresses, while clients register, look for and call services: no name is lost that was registered, no call to a
@@ -116,11 +91,6 @@ func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	cluster := fmt.Sprintf("%s%d", t.Name(), os.Getpid())
 	var members []*process
-	defer func() {
-		for _, p := range members {
-			p.kill()
-		}
-	}()
 	start := func(id int, addr string) {
 		join := "-"
 		if len(members) > 0 {
@@ -226,7 +196,7 @@ func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
 		victim := rng.IntN(size)
 		time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond) // any moment will do
 		addr := members[victim].endpoint
-		members[victim].kill()
+		members[victim].Kill()
 		members = append(members[:victim], members[victim+1:]...)
 		progress(fmt.Sprintf("after the end of member %d of round %d", victim, k))
 		start(size+1+k, addr)

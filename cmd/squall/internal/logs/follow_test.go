@@ -10,22 +10,19 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
-// asMember makes this test binary a member of a group: its value is the address where it listens,
-// and its directory.
-const asMember = "SQUALL_TEST_LOGS_MEMBER"
-
-// runMember says where it listens, and sends each line that it is told. Each is on disk when it
+// runMember is a member of a group, with the address where it listens and its directory as
+// arguments. It says where it listens, and sends each line that it is told. Each is on disk when it
 // says so.
-func runMember(where string) error {
-	addr, dir, _ := strings.Cut(where, " ")
+func runMember(args []string) error {
+	addr, dir := args[0], args[1]
 	ctx := context.Background()
 	g, err := squall.Open(ctx, squall.Config{
 		Cluster: "shop", ID: 1, Listen: addr, Dir: dir, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler), OpenLogs: true,
@@ -54,56 +51,23 @@ func runMember(where string) error {
 
 // process is a member in a process of its own.
 type process struct {
-	*exec.Cmd
+	*testutil.Program
 	addr string
-	in   io.Writer
-	out  *bufio.Scanner
 }
 
 func startMember(t *testing.T, addr, dir string) *process {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{Cmd: exec.CommandContext(t.Context(), self)}
-	p.Env = append(os.Environ(), asMember+"="+addr+" "+dir)
-	p.Stderr = os.Stderr
-	out, errOut := p.StdoutPipe()
-	in, errIn := p.StdinPipe()
-	if err := errors.Join(errOut, errIn, p.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	p.in, p.out = in, bufio.NewScanner(out)
-	p.addr = p.line(t)
-	return p
+	p := testutil.StartProgram(t, addr, dir)
+	return &process{p, p.Next()}
 }
 
-func (p *process) line(t *testing.T) string {
-	t.Helper()
-	if !p.out.Scan() {
-		t.Fatalf("the member ended: %v, %v", p.out.Err(), p.Wait())
-	}
-	return p.out.Text()
-}
-
-func (p *process) send(t *testing.T, n int) {
-	t.Helper()
-	fmt.Fprintln(p.in, n)
-	p.line(t)
-}
-
-func (p *process) kill() {
-	_ = p.Process.Kill()
-	_ = p.Wait()
-}
+func (p *process) send(n int) { p.Ask(fmt.Sprint(n), "on disk") }
 
 func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := startMember(t, "127.0.0.1:0", dir)
-	p.send(t, 0)
+	p.send(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	records, out := io.Pipe()
@@ -128,13 +92,13 @@ func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 		}
 	}
 	see(0)
-	p.send(t, 1)
+	p.send(1)
 	see(1)
-	p.send(t, 2) // may be on its way when the member is killed
-	p.kill()
+	p.send(2) // may be on its way when the member is killed
+	p.Kill()
 	hear(" is gone, and looked for until it is back: ")
 	p = startMember(t, p.addr, dir)
-	p.send(t, 3)
+	p.send(3)
 	hear(" is back")
 	see(2)
 	see(3)
@@ -150,7 +114,7 @@ func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 func TestAMemberThatIsNotThereIsNotWaitedForAtFirst(t *testing.T) {
 	t.Parallel()
 	p := startMember(t, "127.0.0.1:0", t.TempDir())
-	p.kill()
+	p.Kill()
 	for _, command := range []string{"tail -f", "tail", "cat", "dump", "ls"} {
 		began := time.Now()
 		_, err := execute(t, append(strings.Fields(command), p.addr)...)

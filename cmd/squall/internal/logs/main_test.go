@@ -21,6 +21,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -29,13 +30,7 @@ import (
 var update = flag.Bool("update", false, "write what was printed to testdata")
 
 func TestMain(m *testing.M) {
-	if where := os.Getenv(asMember); where != "" {
-		if err := runMember(where); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	testutil.BecomeProgramOf(runMember)
 	goleak.VerifyTestMain(m)
 }
 
