@@ -29,13 +29,17 @@ type ClientConfig struct {
 	Addresses []string
 	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint finds them.
 	Services []ripc.ID
-	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not used, and its Resolver is with Services only.
+	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not used, and its Resolver is with Services only. RingBytes of 0 is
+	// 256 KiB here.
 	Endpoint ripc.Config
 	// RelayTimeout is how long a relay may be silent before another one is used. 0 is DefaultRelayTimeout.
 	RelayTimeout time.Duration
 	// OutboxBytes bounds the samples of one writer that are not known to be in the order: Write waits. 0 is DefaultOutboxBytes.
 	OutboxBytes int
 }
+
+// relayRingBytes is the ring of a connection between a client and a relay, over which batches of samples go, if RingBytes of its endpoint is 0.
+const relayRingBytes = 256 << 10
 
 // Errors of clients.
 var (
@@ -171,6 +175,9 @@ func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
 	}
 	cfg.Endpoint.Addr, cfg.Endpoint.MoveTime = "", -1
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if cfg.Endpoint.RingBytes == 0 {
+		cfg.Endpoint.RingBytes = relayRingBytes
+	}
 	if c.endpoint, err = ripc.Open(ctx, cfg.Endpoint); err != nil {
 		c.cancel()
 		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, err)

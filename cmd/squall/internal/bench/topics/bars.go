@@ -1,9 +1,15 @@
 package topics
 
-import "github.com/squall-go/squall/cmd/squall/internal/bench"
+import (
+	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
 
 func rateOf(r run) float64   { return r.Rate }
 func medianOf(r run) float64 { return r.Latency.P50Us }
+func tookOf(r run) float64   { return r.TookMs }
+func gapOf(r run) float64    { return r.GapMs }
 
 // set returns the cases and bars of a section.
 func (o *options) set(section string) (s bench.Set[run]) {
@@ -17,6 +23,10 @@ func (o *options) set(section string) (s bench.Set[run]) {
 		o.topicBars(&s)
 	case "levels":
 		o.levelBars(&s)
+	case "relay":
+		o.relayBars(&s)
+	case "late":
+		o.lateBars(&s)
 	}
 	return s
 }
@@ -81,5 +91,41 @@ func (o *options) levelBars(s *bench.Set[run]) {
 	bar(at(persistent, false), at(transient, false), bench.Asked{})
 	for _, l := range levels {
 		bar(at(l, false), at(l, true), bench.Asked{AtLeast: 1.3})
+	}
+}
+
+// relayBars hold a client's reader, and a client's writer, against those of a member. A client that is slower than the order loses samples of a volatile topic.
+func (o *options) relayBars(s *bench.Set[run]) {
+	for _, bytes := range []int{100, 10 << 10} {
+		with := func(c client) spec {
+			return o.base.with(func(s *spec) { s.SizeBytes, s.Readers, s.Copy, s.Client = bytes, 1, true, c })
+		}
+		limit := with(noClient)
+		s.Add(caseOf(limit))
+		for _, c := range []client{readerClient, writerClient} {
+			s.Add(caseOf(with(c)))
+			s.Judge(bench.Bar[run]{Unit: "samples/s", Figure: with(c).name(), Limits: []string{limit.name()}, Of: rateOf, ByRound: true})
+		}
+		reader := with(readerClient).name()
+		s.Judge(bench.Bar[run]{What: reader + ": lost", Unit: "%", Figure: reader, Of: func(r run) float64 { return r.Lost }})
+	}
+}
+
+// lateBars have a process join late, for histories of several lengths.
+func (o *options) lateBars(s *bench.Set[run]) {
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		x := o.base.with(func(s *spec) {
+			s.SizeBytes, s.Readers, s.History = 100, 1, n
+			s.Duration = max(s.Duration, time.Second+time.Duration(n)*4*time.Microsecond) // it is over within the window
+		})
+		var took, gap bench.Asked
+		if n == 1_000_000 {
+			took.Under, gap.AtMost = 3000, 50
+		}
+		s.Add(caseOf(x))
+		s.Judge(
+			bench.Bar[run]{What: x.name() + ": until it is there", Unit: "ms", Figure: x.name(), Of: tookOf, Asked: took},
+			bench.Bar[run]{What: x.name() + ": longest gap of another reader", Unit: "ms", Figure: x.name(), Of: gapOf, Asked: gap},
+		)
 	}
 }

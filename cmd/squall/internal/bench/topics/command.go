@@ -28,7 +28,7 @@ type options struct {
 }
 
 // sections are what can be measured alone.
-var sections = []string{"stream", "trips", "topics", "levels"}
+var sections = []string{"stream", "trips", "topics", "levels", "relay", "late"}
 
 // NewCommand returns the command "dds", which belongs below "bench".
 func NewCommand() *cobra.Command {
@@ -37,7 +37,8 @@ func NewCommand() *cobra.Command {
 		Use:   "dds",
 		Short: "Measure topics: a writer and readers in processes, beside ddsperf",
 		Long: `Dds starts a process with a writer and processes with readers of one topic, reliable and KEEP_ALL, and measures samples a second at the slowest reader; pings and
-pongs of two processes; one active topic among forty; and the levels of storage. Samples are written in place and heard by listeners, unless the row says that they are
+pongs of two processes; one active topic among forty; the levels of storage; a reader and a writer of a client of a relay, beside those of members; and a process that joins late
+and gets a long history. Samples are written in place and heard by listeners, unless the row says that they are
 written and taken. Where CycloneDDS's ddsperf is installed (Debian: cyclonedds-tools), it is measured in the same run. With --figure18, the experiment of the
 Spindle paper: one writer, one reader and more, four levels of storage, with the optimisations of the protocol and without.`,
 		Example: `  squall bench dds
@@ -62,7 +63,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.IntVar(&o.base.Readers, "readers", 2, "processes with a reader; with --figure18, up to so many")
 	f.IntVar(&o.base.SizeBytes, "size", 10<<10, "bytes of a sample, of the levels of storage; streams have 100 B and 10 KiB, pings 100 B")
-	f.StringVar(&o.base.Fabric, "fabric", o.base.Fabric, "of the levels of storage: shm or tcp")
+	f.StringVar(&o.base.Fabric, "fabric", o.base.Fabric, "of the levels of storage, relays and late joiners: shm or tcp")
 	f.StringVar(&o.base.Dir, "dir", ".", "where logs are made, and removed afterwards: on the disk that is to be measured")
 	f.IntVar(&o.runs, "runs", 3, "runs of everything; the table shows medians")
 	f.DurationVar(&o.base.Warmup, "warmup", 500*time.Millisecond, "time before each measurement")

@@ -22,12 +22,16 @@ func TestLoadsAreMeasured(t *testing.T) {
 		short.with(func(s *spec) { s.Trips = true }),
 		short.with(func(s *spec) { s.Level = unordered }),
 		short.with(func(s *spec) { s.Level, s.Plain = transient, true }),
+		short.with(func(s *spec) { s.Client, s.Copy = noClient, true }),
+		short.with(func(s *spec) { s.Client, s.Copy = readerClient, true }),
+		short.with(func(s *spec) { s.Client, s.Copy, s.Fabric = writerClient, true, "tcp" }),
+		short.with(func(s *spec) { s.History, s.Duration = 1000, 3*time.Second }),
 		short.with(func(s *spec) { s.Level, s.Dir, s.Duration = persistent, t.TempDir(), time.Second }),
 	} {
 		t.Run(s.name(), func(t *testing.T) {
 			t.Parallel()
 			r, err := s.measure(t.Context())
-			if err != nil || r.Rate <= 0 || s.Trips && r.Latency.P50Us <= 0 {
+			if err != nil || r.Rate <= 0 && s.History == 0 || s.History > 0 && (r.TookMs <= 0 || r.GapMs <= 0) || s.Trips && r.Latency.P50Us <= 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})

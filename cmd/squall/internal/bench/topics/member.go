@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	goatomic "sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/ripc"
 )
 
 // Workload is what the processes of "squall bench dds" do.
@@ -28,6 +30,9 @@ var Workload = bench.Workload{Name: "dds", Open: open}
 const (
 	opOpen    = "open"    // topics, readers and writers
 	opMeasure = "measure" // a sample of a window
+	opServe   = "serve"   // the address of a relay
+	opDial    = "dial"    // a relay
+	opHangUp  = "hang up" // the end of a client
 )
 
 func open(_ int, config func(v any) error) (bench.Member, error) {
@@ -44,7 +49,10 @@ type member struct {
 	*bench.Group
 	participant *dds.Participant
 	load        load
-	heard       goatomic.Uint64 // samples
+	heard, lost goatomic.Uint64 // samples
+	addrs       []string        // where members listen that have founded the group
+	relay       *dds.Relay
+	dialed      bool
 }
 
 // load is what a process does once its topics are there.
@@ -61,7 +69,11 @@ const historyDepth = 1000
 
 func newMember(j job) *member {
 	s := j.Spec
-	m := &member{job: j, Group: bench.NewGroup(j.Node, s.nodes(), s.Fabric)}
+	id := j.Node
+	if s.outside() == 1 {
+		id--
+	}
+	m := &member{job: j, Group: bench.NewGroup(id, s.members(), s.Fabric)}
 	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}}
 	switch s.Level {
 	case unordered:
@@ -80,12 +92,55 @@ func newMember(j job) *member {
 	return m
 }
 
+// Listen begins to open the group, at its founder.
+func (m *member) Listen(ctx context.Context) (string, error) {
+	if m.Node == m.Spec.outside() {
+		return "", nil
+	}
+	return m.Group.Listen(ctx)
+}
+
+// Connect waits until all members are in the group.
+func (m *member) Connect(ctx context.Context, addrs []string) error {
+	m.addrs = slices.DeleteFunc(addrs, func(a string) bool { return a == "" })
+	if m.Node == m.Spec.outside() {
+		return nil
+	}
+	return m.Group.Connect(ctx, m.addrs)
+}
+
+// serve begins to serve clients, and returns where.
+func (m *member) serve(ctx context.Context) (addr string, err error) {
+	cfg := dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}
+	if m.Spec.Fabric == "tcp" {
+		cfg.Endpoint.Transport = ripc.TCP
+	}
+	if m.relay, err = dds.ServeClients(ctx, cfg, m.participant); err != nil {
+		return "", err
+	}
+	return m.relay.Addr(), nil
+}
+
+func (m *member) dial(ctx context.Context, r bench.Request) error {
+	cfg := dds.ClientConfig{Cluster: bench.Cluster, Addresses: make([]string, 1)}
+	if err := r.Into(&cfg.Addresses[0]); err != nil {
+		return err
+	}
+	if m.Spec.Fabric == "tcp" {
+		cfg.Endpoint.Transport = ripc.TCP
+	}
+	m.dialed = true
+	return m.participant.Dial(ctx, cfg)
+}
+
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 	ctx, cancel := m.WhileWell(ctx)
 	defer cancel(nil)
 	switch r.Op {
 	case opOpen:
 		switch {
+		case m.Spec.History > 0:
+			m.load = &late{member: m}
 		case m.Spec.Trips:
 			m.load = newTrips(m)
 		case m.Spec.Codec == "xcdr":
@@ -99,7 +154,16 @@ func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 		}
 		return nil, m.load.open(ctx)
 	case opMeasure:
+		if l, ok := m.load.(*late); ok && m.Node > 1 {
+			return l.measure(ctx, r)
+		}
 		return m.measure(ctx, r)
+	case opServe:
+		return m.serve(ctx)
+	case opDial:
+		return nil, m.dial(ctx, r)
+	case opHangUp:
+		return nil, m.Close()
 	}
 	return nil, r.Unknown()
 }
@@ -178,22 +242,26 @@ func (m *member) observe(ctx context.Context, from, to time.Time) (s sample, err
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began, start := m.heard.Load(), time.Now()
+	began, lost, start := m.heard.Load(), m.lost.Load(), time.Now()
 	if err := proc.Rest(ctx, time.Until(to)); err != nil {
 		return s, err
 	}
-	s.Done, s.Elapsed = float64(m.heard.Load()-began), time.Since(start)
+	s.Done, s.Lost, s.Elapsed = float64(m.heard.Load()-began), float64(m.lost.Load()-lost), time.Since(start)
 	runtime.ReadMemStats(&after)
 	s.Mallocs = float64(after.Mallocs - before.Mallocs)
 	return s, m.Failure()
 }
 
-// Close ends the participant, and with it the group.
-func (m *member) Close() error {
-	if m.Group.Group == nil {
-		return nil
+// Close ends the participant, and with it the group or the client.
+func (m *member) Close() (err error) {
+	if m.relay != nil {
+		err = m.relay.Close()
 	}
+	if m.Group.Group == nil && !m.dialed {
+		return err
+	}
+	m.dialed = false
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return m.participant.Close(ctx)
+	return errors.Join(err, m.participant.Close(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -24,6 +25,17 @@ const (
 
 var levels = []level{unordered, atomic, transient, persistent}
 
+// client names the process that is a client of a relay. The relay is a member of its own, node 2.
+type client string
+
+const (
+	relayNode = 2
+
+	noClient     client = "none" // what the others are held against: the same members, and the relay has nothing to do
+	readerClient client = "reader"
+	writerClient client = "writer"
+)
+
 // spec is one case.
 type spec struct {
 	Trips     bool          `json:"trips,omitempty"` // pings and pongs of two processes, in place of a stream
@@ -31,11 +43,13 @@ type spec struct {
 	SizeBytes int           `json:"size_bytes"`
 	Readers   int           `json:"readers"` // processes with a reader
 	Level     level         `json:"level"`
-	Copy      bool          `json:"copy,omitempty"`   // the writer writes a sample that it has, and readers take; otherwise in place, and listeners
-	Codec     string        `json:"codec,omitempty"`  // xcdr: ddsperf's own type; empty: raw
-	Topics    int           `json:"topics,omitempty"` // with a writer and readers each; one is active
-	Plain     bool          `json:"plain,omitempty"`  // without batching and nulls, as the paper's baseline
-	Dir       string        `json:"dir,omitempty"`    // for the logs
+	Copy      bool          `json:"copy,omitempty"`    // the writer writes a sample that it has, and readers take; otherwise in place, and listeners
+	Codec     string        `json:"codec,omitempty"`   // xcdr: ddsperf's own type; empty: raw
+	Topics    int           `json:"topics,omitempty"`  // with a writer and readers each; one is active
+	Plain     bool          `json:"plain,omitempty"`   // without batching and nulls, as the paper's baseline
+	Client    client        `json:"client,omitempty"`  // which process is not a member, but a client of a relay
+	History   int           `json:"history,omitempty"` // samples that a process gets which joins late, in place of a stream
+	Dir       string        `json:"dir,omitempty"`     // for the logs
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
 	Profile   string        `json:"profile,omitempty"` // processes write their profiles to files that begin so; empty: none
@@ -43,18 +57,24 @@ type spec struct {
 
 // run is what came out of a case.
 type run struct {
-	Rate    float64       `json:"rate"`             // samples a second of the slowest reader
-	Latency bench.Latency `json:"latency,omitzero"` // of half a round trip
-	Allocs  float64       `json:"allocs"`           // of all processes for each sample
+	Rate    float64       `json:"rate"`              // samples a second of the slowest reader
+	Latency bench.Latency `json:"latency,omitzero"`  // of half a round trip
+	TookMs  float64       `json:"took_ms,omitempty"` // until a process that joins late has the history
+	GapMs   float64       `json:"gap_ms,omitempty"`  // the longest time without a sample at another reader meanwhile
+	Lost    float64       `json:"lost,omitempty"`    // of 100 samples, at a client's reader
+	Allocs  float64       `json:"allocs"`            // of all processes for each sample
 	CPU     float64       `json:"cpu_busy"`
 }
 
 // sample is what a process did in the window.
 type sample struct {
 	Done    float64
+	Lost    float64
 	Elapsed time.Duration
 	Mallocs float64
 	Latency bench.Latency
+	Took    time.Duration // of the process that joins late
+	Gap     time.Duration // of the reader that was there before
 }
 
 // job is a process's configuration.
@@ -69,9 +89,49 @@ func (s spec) with(change func(*spec)) spec {
 	return s
 }
 
-func (s spec) nodes() int { return 1 + s.Readers }
+func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// nodes is the number of processes.
+func (s spec) nodes() int {
+	switch {
+	case s.History > 0:
+		return lateNodes
+	case s.Client != "":
+		return 2 + s.Readers
+	}
+	return 1 + s.Readers
+}
+
+// members is how many processes are members of the group from its beginning.
+func (s spec) members() int {
+	if s.outside() > 0 {
+		return s.nodes() - 1
+	}
+	return s.nodes()
+}
+
+// outside is the process that is no member, or not yet; 0: there is none.
+func (s spec) outside() int {
+	switch {
+	case s.History > 0:
+		return lateNodes
+	case s.Client == writerClient:
+		return 1
+	case s.Client == readerClient:
+		return relayNode + 1
+	}
+	return 0
+}
+
+// reads reports whether a process has a reader of which the rate counts.
+func (s spec) reads(node int) bool {
+	return node > 1 && (s.Client == "" || node != relayNode)
+}
 
 func (s spec) name() string {
+	if s.History > 0 {
+		return fmt.Sprintf("late joiner, %s, %s, a history of %d", s.Fabric, bench.Size(s.SizeBytes), s.History)
+	}
 	text := fmt.Sprintf("%s, %s, %s", s.Fabric, bench.Size(s.SizeBytes), show.Counted(s.Readers, "reader", "readers"))
 	if s.Trips {
 		text = fmt.Sprintf("half a round trip, %s, %s", s.Fabric, bench.Size(s.SizeBytes))
@@ -90,6 +150,12 @@ func (s spec) name() string {
 	}
 	if s.Plain {
 		text += ", without batching"
+	}
+	switch s.Client {
+	case noClient:
+		text += ", beside an idle member"
+	case readerClient, writerClient:
+		text += ", the " + string(s.Client) + " a client"
 	}
 	return text
 }
@@ -117,17 +183,29 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := bench.Ask[any](f, bench.Request{Op: opOpen}, bench.AnswerWithin); err != nil {
+	if err := s.dial(f); err != nil {
+		return r, err
+	}
+	if _, err := bench.Ask[any](f, bench.Request{Op: opOpen}, bench.SettleWithin); err != nil {
 		return r, err
 	}
 	samples, busy, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, s.Duration)
 	if err != nil {
 		return r, err
 	}
+	if err := s.hangUp(f); err != nil {
+		return r, err
+	}
 	r.CPU, r.Latency = busy, samples[0].Latency
-	for i, x := range samples[1:] {
-		if rate := x.Done / x.Elapsed.Seconds(); i == 0 || rate < r.Rate {
-			r.Rate = rate
+	if s.History > 0 {
+		r.GapMs, r.TookMs = milliseconds(samples[1].Gap), milliseconds(samples[2].Took)
+		return r, nil
+	}
+	r.Rate = math.Inf(1)
+	for i, x := range samples {
+		if s.reads(i + 1) {
+			r.Rate = min(r.Rate, x.Done/x.Elapsed.Seconds())
+			r.Lost = max(r.Lost, 100*x.Lost/max(1, x.Lost+x.Done))
 		}
 	}
 	if r.Rate > 0 {
@@ -136,4 +214,29 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		}
 	}
 	return r, nil
+}
+
+// dial has the process that is a client find the relay.
+func (s spec) dial(f *bench.Fleet) error {
+	node := s.outside()
+	if node == 0 || s.History > 0 {
+		return nil
+	}
+	all := f.Children()
+	at, err := bench.AskSome[string](f, all[relayNode-1:relayNode], bench.Request{Op: opServe}, bench.AnswerWithin)
+	if err != nil {
+		return err
+	}
+	_, err = bench.AskSome[any](f, all[node-1:node], bench.Request{Op: opDial, Args: bench.Args(at[0])}, bench.AnswerWithin)
+	return err
+}
+
+// hangUp ends the client while its relay is there.
+func (s spec) hangUp(f *bench.Fleet) error {
+	node := s.outside()
+	if node == 0 || s.History > 0 {
+		return nil
+	}
+	_, err := bench.AskSome[any](f, f.Children()[node-1:node], bench.Request{Op: opHangUp}, bench.AnswerWithin)
+	return err
 }
