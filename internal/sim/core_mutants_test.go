@@ -170,7 +170,7 @@ func skipPlan(seed uint64) *Plan {
 		}
 	}
 	for i := range p.Apps {
-		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].Gap, p.Apps[i].Messages = 1, 1, 0, 10*time.Microsecond, 400
+		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].LargeIn, p.Apps[i].Gap, p.Apps[i].Messages = 1, 1, 0, 0, 10*time.Microsecond, 400
 	}
 	return p
 }
