@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +59,7 @@ func (d *Directory) heed(ctx context.Context, m *ripc.Message, r request) {
 	if who := m.Identity(); who != "" {
 		speaker = registry.IdentityOwner(who)
 	}
-	answer, err := d.say(ctx, r.Records, speaker, d.originOf(m.Peer()))
+	answer, err := d.say(ctx, r.Records, speaker, d.originOf(m))
 	if err != nil {
 		_ = m.Refuse(err.Error())
 		m.Release()
@@ -70,17 +69,14 @@ func (d *Directory) heed(ctx context.Context, m *ripc.Message, r request) {
 }
 
 // originOf names those whose names count together: the certificate's identity, an address, or a process of this member's host.
-func (d *Directory) originOf(p ripc.Peer) string {
-	switch {
+func (d *Directory) originOf(m *ripc.Message) string {
+	switch p := m.Peer(); {
 	case p.Identity != "":
 		return registry.IdentityOwner(p.Identity)
 	case p.Addr == "":
-		return fmt.Sprintf("process %d beside member %d", p.Process, d.group.ID())
+		return fmt.Sprintf("%s beside member %d", m.Account(), d.group.ID())
 	}
-	if host, _, err := net.SplitHostPort(p.Addr); err == nil {
-		return "address " + host
-	}
-	return "address " + p.Addr
+	return m.Account()
 }
 
 func (d *Directory) reply(m *ripc.Message, r reply) {

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
@@ -26,16 +29,8 @@ func TestAHandlerKnowsWhichProcessAsks(t *testing.T) {
 	})
 	t.Run("tls", func(t *testing.T) {
 		authority := testutil.NewAuthority(t)
-		named := func(name string) *ripc.Endpoint {
-			e, err := ripc.Open(t.Context(), ripc.Config{
-				Transport: ripc.TCP, Addr: "127.0.0.1:0", TLS: authority.Named(name), Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())),
-			})
-			must(t, err)
-			t.Cleanup(func() { must(t, e.Close()) })
-			return e
-		}
-		there := named("server")
-		asksAs(t, there, named("alice"), func(p ripc.Peer) error {
+		there := named(t, authority, "server")
+		asksAs(t, there, named(t, authority, "alice"), func(p ripc.Peer) error {
 			if p.Identity != "CN=alice" || p.Addr == "" {
 				return fmt.Errorf("%q at %q, not CN=alice", p.Identity, p.Addr)
 			}
@@ -44,6 +39,90 @@ func TestAHandlerKnowsWhichProcessAsks(t *testing.T) {
 	})
 	if _, ok := PeerOf(&http.Request{}); ok {
 		t.Error("a request of no server has a peer")
+	}
+}
+
+// named opens an endpoint with a certificate for a name.
+func named(t *testing.T, authority *testutil.Authority, name string) *ripc.Endpoint {
+	e, err := ripc.Open(t.Context(), ripc.Config{
+		Transport: ripc.TCP, Addr: "127.0.0.1:0", TLS: authority.Named(name), Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())),
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, e.Close()) })
+	return e
+}
+
+// A client whose requests take all the time that they get has a part of the handlers, over all of its processes, and leaves the others to the rest. Its further
+// requests are answered in their turn.
+func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	const requests, most = 12, 2
+	service := register(t, named(t, authority, "server"), "web")
+	begun, goOn := make(chan struct{}, requests), make(chan struct{})
+	var handled, high atomic.Int32
+	server := &Server{MaxRequests: 4, MaxRequestsOfOne: most, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/slow" {
+			return
+		}
+		n := handled.Add(1)
+		for before := high.Load(); n > before && !high.CompareAndSwap(before, n); before = high.Load() {
+		}
+		begun <- struct{}{}
+		<-goOn
+		handled.Add(-1)
+	})}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(service) })
+	get := func(t *http.Client, path string) error {
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://web"+path, nil)
+		if err != nil {
+			return err
+		}
+		response, err := t.Do(r)
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s", response.Status)
+		}
+		return nil
+	}
+	var asking sync.WaitGroup
+	for range 2 {
+		transport := &Transport{Service: register(t, named(t, authority, "flood"), "")}
+		defer transport.CloseIdleConnections()
+		for range requests / 2 {
+			asking.Go(func() {
+				if err := get(&http.Client{Transport: transport}, "/slow"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	for range most {
+		<-begun
+	}
+	for waits := 0; waits < requests-most; { // all others have come
+		must(t, ctx.Err())
+		must(t, rest(ctx, time.Millisecond))
+		server.mu.Lock()
+		waits = len(server.waiting["identity CN=flood"])
+		server.mu.Unlock()
+	}
+	transport := &Transport{Service: register(t, named(t, authority, "client"), "")}
+	defer transport.CloseIdleConnections()
+	must(t, get(&http.Client{Transport: transport}, "/"))
+	close(goOn)
+	asking.Wait()
+	if n := high.Load(); n != most {
+		t.Errorf("%d requests of one client were handled at a time, the limit is %d", n, most)
+	}
+	must(t, server.Close())
+	serving.Wait()
+	if len(server.ofOne) != 0 || len(server.waiting) != 0 {
+		t.Error(server.ofOne, server.waiting)
 	}
 }
 

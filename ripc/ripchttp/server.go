@@ -26,6 +26,9 @@ type Server struct {
 	MaxHeaderBytes int
 	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is DefaultMaxRequests. Further ones wait.
 	MaxRequests int
+	// MaxRequestsOfOne is the part of MaxRequests that one client may take: under TLS the processes with one identity, within a host one process, and else
+	// all that call from one address. 0 is half of it. Further ones wait, and hold up the messages of their process.
+	MaxRequestsOfOne int
 	// ErrorLog is for panics of handlers; nil is the standard logger of package log.
 	ErrorLog *log.Logger
 	// ListenConfig bounds the streams.
@@ -45,7 +48,9 @@ type Server struct {
 	calls    map[callID]*exchange
 	early    map[callID]struct{} // calls that were given up before they were seen
 	tickets  map[uint64]*exchange
-	sessions map[uint64]int // lifelines
+	sessions map[uint64]int            // lifelines
+	ofOne    map[string]int            // calls that are handled, by account
+	waiting  map[string][]ripc.Message // calls beyond the limit of their account, the oldest first
 }
 
 // peerKey is the key of the Peer in a request's context.
@@ -91,11 +96,15 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	if s.MaxRequests <= 0 {
 		s.MaxRequests = DefaultMaxRequests
 	}
+	if s.MaxRequestsOfOne <= 0 {
+		s.MaxRequestsOfOne = (s.MaxRequests + 1) / 2
+	}
 	if s.handler = s.Handler; s.handler == nil {
 		s.handler = http.DefaultServeMux
 	}
 	s.service, s.over = service, make(chan struct{})
 	s.calls, s.early, s.tickets, s.sessions = map[callID]*exchange{}, map[callID]struct{}{}, map[uint64]*exchange{}, map[uint64]int{}
+	s.ofOne, s.waiting = map[string]int{}, map[string][]ripc.Message{}
 	s.streams = &http.Server{Handler: http.HandlerFunc(s.handleStream), MaxHeaderBytes: s.MaxHeaderBytes, ErrorLog: s.ErrorLog}
 	s.streams.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, peerKey{}, c.(*ripc.Stream).Peer())
@@ -120,7 +129,7 @@ func (s *Server) work() {
 			s.ready.Add(1)
 			s.workers.Go(s.work)
 		}
-		s.handle(&m)
+		s.handleInTurn(&m)
 		s.busy.Add(-1)
 		if s.ready.Add(1) > maxReady {
 			if s.ready.Add(-1) > 0 {
@@ -129,6 +138,40 @@ func (s *Server) work() {
 			s.ready.Add(1)
 		}
 	}
+}
+
+// handleInTurn answers a call and then those that waited for it, or leaves the call to a goroutine that answers another one of its account.
+func (s *Server) handleInTurn(m *ripc.Message) {
+	account := m.Account()
+	s.mu.Lock()
+	if s.ofOne[account] >= s.MaxRequestsOfOne {
+		s.waiting[account] = append(s.waiting[account], *m)
+		s.mu.Unlock()
+		return
+	}
+	s.ofOne[account]++
+	s.mu.Unlock()
+	for again := true; again; {
+		s.handle(m)
+		again = s.nextOf(account, m)
+	}
+}
+
+// nextOf takes the next call of an account that waits, or gives the place of the last one back.
+func (s *Server) nextOf(account string, m *ripc.Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waiting := s.waiting[account]; len(waiting) > 0 {
+		*m, waiting[0] = waiting[0], ripc.Message{}
+		if s.waiting[account] = waiting[1:]; len(waiting) == 1 {
+			delete(s.waiting, account)
+		}
+		return true
+	}
+	if s.ofOne[account]--; s.ofOne[account] == 0 {
+		delete(s.ofOne, account)
+	}
+	return false
 }
 
 // handle answers one call.

@@ -36,6 +36,10 @@ func hostile(t *testing.T, seed uint64, script []byte) {
 	b, _, _ := fabric.NewMemory(ControlBytes + MinRingBytes)
 	direct := seed%2 == 0
 	tx, rx := NewSender(a, b, direct), NewReceiver(a, b, direct)
+	if seed%3 == 0 { // with little memory
+		rx.used = Allowance - frameCost
+		rx.Bound(&budget{left: int(seed/6) % (8 << 10)})
+	}
 	evil := NewSender(b, a, direct)
 	var kept []*Frame
 	sent := 0
