@@ -22,7 +22,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	proc.Become("member", proc.Command("member", runMember))
+	proc.Become(proc.Command("member", runMember))
 	os.Exit(m.Run())
 }
 

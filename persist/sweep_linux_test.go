@@ -1,24 +1,19 @@
 package persist
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,31 +27,40 @@ var (
 	sweepOnly = flag.Int("sweepcount", 0, "harm so many fields of each store; 0: a few")
 )
 
-// harmedStore says to this test's program that it is to try harmed stores: the directory of one
-// that is whole, and what the parent knows of it.
-const harmedStore = "SQUALL_HARMED_STORE"
+// harmedCommand is the command of a process that tries harmed stores.
+const harmedCommand = "try-harmed"
 
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(harmedStore); spec != "" {
-		if err := tryHarmed(spec); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	proc.Become(proc.Command(harmedCommand, tryHarmed))
 	os.Exit(m.Run())
 }
 
+// harmedStore is what such a process is told first: the directory of a store that is whole, and what
+// the parent knows of it.
+type harmedStore struct {
+	At      string
+	Seed    uint64
+	Records int
+	Closed  bool
+}
+
+// harmDone is what became of a harm.
+type harmDone struct {
+	Harm  int
+	Took  time.Duration
+	Bytes int // the most memory meanwhile
+	What  outcome
+}
+
 // tryHarmed tries the harms whose numbers it is given, in directory "trial" beside the whole store,
-// and prints what became of each.
-func tryHarmed(spec string) error {
-	var p pristine
-	var seed uint64
-	var at string
-	if _, err := fmt.Sscanf(spec, "%d %d %t %s", &seed, &p.records, &p.closed, &at); err != nil {
+// and tells what became of each.
+func tryHarmed(ctx context.Context, parent *proc.Parent) error {
+	var k harmedStore
+	if err := parent.Config(&k); err != nil {
 		return err
 	}
-	if err := p.load(at); err != nil {
+	p := pristine{records: k.Records, closed: k.Closed}
+	if err := p.load(k.At); err != nil {
 		return err
 	}
 	// What runs away ends here, and not the machine. A mapping takes up to 1 GiB, and none is let
@@ -65,11 +69,13 @@ func tryHarmed(spec string) error {
 		return err
 	}
 	debug.SetTraceback("all")
-	harms := p.harms(rand.New(rand.NewPCG(seed, 1)))
-	dir := filepath.Join(filepath.Dir(at), "trial")
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		n, err := strconv.Atoi(in.Text())
-		if err != nil {
+	harms := p.harms(rand.New(rand.NewPCG(k.Seed, 1)))
+	dir := filepath.Join(filepath.Dir(k.At), "trial")
+	for {
+		var n int
+		if err := parent.Receive(ctx, &n); errors.Is(err, proc.ErrParentGone) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		if err := p.put(dir, harms[n]); err != nil {
@@ -80,16 +86,17 @@ func tryHarmed(spec string) error {
 			return err
 		}
 		start := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), sweepPatience)
-		what, err := p.trial(ctx, dir, harms[n])
+		trying, cancel := context.WithTimeout(ctx, sweepPatience)
+		what, err := p.trial(trying, dir, harms[n])
 		cancel()
 		took := time.Since(start)
 		if err != nil {
-			what = outcome("FAILED: " + strings.ReplaceAll(err.Error(), "\n", " │ "))
+			what = outcome("FAILED: " + err.Error())
 		}
-		fmt.Printf("%d\t%d\t%d\t%s\n", n, took.Milliseconds(), highest(), what)
+		if err := parent.Send(harmDone{n, took, highest(), what}); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 // highest is the most memory that this process had, in bytes.
@@ -167,7 +174,7 @@ func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
 			slices.Sort(chosen)
 			r := &tried{outcomes: map[outcome]int{}}
 			for len(chosen) > 0 {
-				chosen = r.run(t, harms, chosen, fmt.Sprintf("%d %d %t %s", seed, p.records, p.closed, at))
+				chosen = r.run(t, harms, chosen, harmedStore{at, seed, p.records, p.closed})
 			}
 			t.Logf("%d of %d harms: %v; slowest %v, largest %d MB", sum(r.outcomes), len(harms), r.outcomes, r.slowest, r.largest>>20)
 			if r.outcomes[mended]+r.outcomes[aside]+r.outcomes[refusal] == 0 || r.outcomes[asBefore] == 0 {
@@ -186,85 +193,44 @@ func sum(outcomes map[outcome]int) (n int) {
 
 // run starts a process that tries the chosen harms, one after the other, and returns the harms that
 // the process did not reach.
-func (r *tried) run(t *testing.T, harms []harmed, chosen []int, spec string) (left []int) {
+func (r *tried) run(t *testing.T, harms []harmed, chosen []int, store harmedStore) (left []int) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), harmedStore+"="+spec)
-	var said lockedBuffer
-	cmd.Stderr = &said
-	in, err := cmd.StdinPipe()
+	c, err := proc.Start(context.Background(), harmedCommand, store, proc.Options{Role: "trial", Lines: 40})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	proc.DieWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	watch := time.AfterFunc(2*sweepPatience, func() { _ = cmd.Process.Kill() })
-	defer watch.Stop()
-	lines := bufio.NewScanner(out)
-	for len(chosen) > 0 {
-		if _, err := fmt.Fprintln(in, chosen[0]); err != nil || !lines.Scan() {
-			break
+	defer func() {
+		c.Kill()
+		_ = c.Wait() // its error is known
+	}()
+	for ; len(chosen) > 0; chosen = chosen[1:] {
+		var done harmDone
+		ctx, cancel := context.WithTimeout(context.Background(), 2*sweepPatience)
+		err := c.Send(chosen[0])
+		if err == nil {
+			err = c.Receive(ctx, &done)
 		}
-		watch.Reset(2 * sweepPatience)
-		r.take(t, harms, lines.Text())
-		chosen = chosen[1:]
-	}
-	err = errors.Join(in.Close(), drained(out), cmd.Wait())
-	if len(chosen) == 0 {
+		cancel()
 		if err != nil {
-			t.Errorf("%v\n%s", err, said.String())
+			t.Errorf("harm %d, %s, %s: it hung or ended the process: %v", chosen[0], harms[chosen[0]].file, harms[chosen[0]].what, err)
+			return chosen[1:]
 		}
-		return nil
+		r.take(t, harms, done)
 	}
-	t.Errorf("harm %d, %s, %s: it hung or ended the process: %v\n%.3000s", chosen[0], harms[chosen[0]].file, harms[chosen[0]].what, err, said.String())
-	return chosen[1:]
+	c.CloseInput()
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	return nil
 }
 
-func drained(r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
-	if errors.Is(err, os.ErrClosed) {
-		err = nil
-	}
-	return err
-}
-
-// take counts a line of the process.
-func (r *tried) take(t *testing.T, harms []harmed, line string) {
+// take counts what became of a harm.
+func (r *tried) take(t *testing.T, harms []harmed, d harmDone) {
 	t.Helper()
-	var n, ms, bytes int
-	if _, err := fmt.Sscanf(line, "%d\t%d\t%d", &n, &ms, &bytes); err != nil {
-		t.Fatalf("%q: %v", line, err)
+	if d.Took > sweepPatience || d.Bytes > sweepMemory || strings.HasPrefix(string(d.What), "FAILED") {
+		t.Errorf("harm %d, %s, %s: %v, %d MB: %s", d.Harm, harms[d.Harm].file, harms[d.Harm].what, d.Took, d.Bytes>>20, d.What)
+		d.What = "failed"
 	}
-	what := outcome(line[strings.LastIndexByte(line, '\t')+1:])
-	took := time.Duration(ms) * time.Millisecond
-	if took > sweepPatience || bytes > sweepMemory || strings.HasPrefix(string(what), "FAILED") {
-		t.Errorf("harm %d, %s, %s: %v, %d MB: %s", n, harms[n].file, harms[n].what, took, bytes>>20, what)
-		what = "failed"
-	}
-	r.outcomes[what]++
-	r.slowest, r.largest = max(r.slowest, took), max(r.largest, bytes)
-}
-
-// lockedBuffer is what a process says.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	r.outcomes[d.What]++
+	r.slowest, r.largest = max(r.slowest, d.Took), max(r.largest, d.Bytes)
 }

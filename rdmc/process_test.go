@@ -2,10 +2,8 @@ package rdmc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -17,21 +15,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childEnv makes the test program a child that does what its standard input says.
-const childEnv = "SQUALL_RDMC_CHILD"
+// childCommand is the command of a process that does what its parent says.
+const childCommand = "member"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		if err := child(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	proc.Become(proc.Command(childCommand, child))
 	goleak.VerifyTestMain(m)
 }
 
-// task is the first line that a child reads; it has said where it listens then.
+// task is the first thing that a child is told when it has said where it listens.
 type task struct {
 	Members []Peer
 	Root    int
@@ -40,23 +32,22 @@ type task struct {
 	Keep    bool // never releases a view
 }
 
-// child is one member. Its lines are commands; it answers each with a line.
-func child(in io.Reader, out io.Writer) error {
-	var id int
-	if _, err := fmt.Sscan(os.Getenv(childEnv), &id); err != nil {
+// child is one member, and answers each command.
+func child(ctx context.Context, parent *proc.Parent) error {
+	var id order.NodeID
+	if err := parent.Config(&id); err != nil {
 		return err
 	}
-	n, err := Listen("127.0.0.1:0", order.NodeID(id), nil)
+	n, err := Listen("127.0.0.1:0", id, nil)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	from, to := json.NewDecoder(in), json.NewEncoder(out)
-	if err := to.Encode(n.Peer()); err != nil {
+	if err := parent.Send(n.Peer()); err != nil {
 		return err
 	}
 	var t task
-	if err := from.Decode(&t); err != nil {
+	if err := parent.Receive(ctx, &t); err != nil {
 		return err
 	}
 	buffer, other := make([]byte, t.Size), make([]byte, t.Size)
@@ -78,7 +69,7 @@ func child(in io.Reader, out io.Writer) error {
 	defer g.Discard()
 	for {
 		var command string
-		if err := from.Decode(&command); errors.Is(err, io.EOF) {
+		if err := parent.Receive(ctx, &command); errors.Is(err, proc.ErrParentGone) {
 			return nil
 		} else if err != nil {
 			return err
@@ -98,7 +89,7 @@ func child(in io.Reader, out io.Writer) error {
 				}
 			}
 		}
-		if err := to.Encode("done"); err != nil {
+		if err := parent.Send("done"); err != nil {
 			return err
 		}
 	}
@@ -113,7 +104,7 @@ type process struct {
 
 func spawn(t testing.TB, id int) *process {
 	t.Helper()
-	c, err := proc.Start(context.Background(), "", proc.NoConfig, proc.Options{ID: id, Env: []string{fmt.Sprint(childEnv, "=", id)}, Log: os.Stderr})
+	c, err := proc.Start(context.Background(), childCommand, id, proc.Options{ID: id, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

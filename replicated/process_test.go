@@ -22,8 +22,8 @@ import (
 var kills = flag.Int("kills", 4, "members that are killed in a run of each kind")
 
 func TestMain(m *testing.M) {
-	proc.Become("member", proc.Command("member", runMember))
-	proc.Become("greedy", proc.Command("greedy", runGreedy))
+	proc.Become(proc.Command("member", runMember))
+	proc.Become(proc.Command("greedy", runGreedy))
 	os.Exit(m.Run())
 }
 

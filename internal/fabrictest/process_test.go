@@ -4,10 +4,7 @@ package fabrictest_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -27,17 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleVariable tells this test program that it is to be a member of another one's view, and what to do in it.
-const roleVariable = "SQUALL_FABRICTEST_ROLE"
+// memberCommand is the command of a process that is a member of another one's view.
+const memberCommand = "member"
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVariable); role != "" {
-		if err := member(role); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	proc.Become(proc.Command(memberCommand, member))
 	os.Exit(m.Run())
 }
 
@@ -55,10 +46,13 @@ type invitation struct {
 	Peers []fabric.Peer
 }
 
-// member is the main function of a process that is the last rank of a view. It writes its identity
-// to standard output, reads the invitation, opens the table, and plays its role.
-func member(role string) error {
-	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+// member is the function of a process that is the last rank of a view. It is told its role, sends its
+// identity, gets the invitation, opens the table, and plays the role.
+func member(ctx context.Context, parent *proc.Parent) error {
+	var role string
+	if err := parent.Config(&role); err != nil {
+		return err
+	}
 	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		return err
@@ -69,10 +63,10 @@ func member(role string) error {
 		return err
 	}
 	identity := trust.NewIdentity()
-	if err := out.Encode(fabric.Peer{Addr: p.Addr(), Host: fab.Host(), Shm: fab.Shm(), PublicKey: identity.PublicKey()}); err != nil {
+	if err := parent.Send(fabric.Peer{Addr: p.Addr(), Host: fab.Host(), Shm: fab.Shm(), PublicKey: identity.PublicKey()}); err != nil {
 		return err
 	}
-	if err := in.Decode(&invited); err != nil {
+	if err := parent.Receive(ctx, &invited); err != nil {
 		return err
 	}
 	parker, err := fabric.NewParker()
@@ -84,11 +78,10 @@ func member(role string) error {
 		return err
 	}
 	var stop atomic.Bool
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
+	context.AfterFunc(ctx, func() {
 		stop.Store(true)
 		parker.Wake()
-	}()
+	})
 	if err := roles[role](table, parker, &stop); err != nil {
 		return err
 	}
@@ -122,7 +115,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	t.Helper()
 	c := &child{temporary: t.TempDir()}
 	var err error
-	if c.Child, err = proc.Start(context.Background(), "", proc.NoConfig, proc.Options{Role: role, Env: []string{roleVariable + "=" + role, "TMPDIR=" + c.temporary}}); err != nil {
+	if c.Child, err = proc.Start(context.Background(), memberCommand, role, proc.Options{Role: role, Env: []string{"TMPDIR=" + c.temporary}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

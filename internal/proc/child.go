@@ -45,14 +45,8 @@ type Child struct {
 	closing sync.Once
 }
 
-// NoConfig is the configuration of a child that reads none.
-var NoConfig any = noConfig{}
-
-type noConfig struct{}
-
-// Start runs a hidden command of this executable as a child and hands it its configuration, unless
-// that is NoConfig. A command below others is written with blanks, "demo run-member"; an empty one
-// is none, for programs that tell a child by its environment. The child is killed when ctx ends.
+// Start runs a hidden command of this executable as a child and hands it its configuration. A
+// command below others is written with blanks, "demo run-member". The child is killed when ctx ends.
 func Start(ctx context.Context, command string, config any, opts Options) (*Child, error) {
 	if opts.Role == "" {
 		opts.Role = "member"
@@ -60,9 +54,6 @@ func Start(ctx context.Context, command string, config any, opts Options) (*Chil
 	c := &Child{id: opts.ID, role: opts.Role, tail: newTail(opts.Lines, opts.Log), ended: make(chan struct{})}
 	if err := c.start(ctx, command, opts); err != nil {
 		return nil, fmt.Errorf("start %s %d: %w", opts.Role, opts.ID, err)
-	}
-	if config == NoConfig {
-		return c, nil
 	}
 	if err := c.Send(config); err != nil {
 		c.Kill()

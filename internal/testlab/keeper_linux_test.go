@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,10 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// keeperVariable has this program be a keeper: a process that has one store with one log, and does
+// keeperCommand is the command that is a keeper: a process that has one store with one log, and does
 // with it what it is told. Stores map files into memory, so the process that serves a disk cannot
 // have one on it.
-const keeperVariable = "SQUALL_TESTLAB_KEEPER"
+const keeperCommand = "keep-store"
 
 // keeperTask is what a keeper is told. Numbers are the numbers of records, whose versions are 1:1,
 // 1:2 and so on.
@@ -50,18 +49,14 @@ type keeperAnswer struct {
 	Durable uint64 // records since the log was opened
 }
 
-func init() { roles = append(roles, keeperMain) }
+func init() { roles = append(roles, proc.Command(keeperCommand, runKeeper)) }
 
-func keeperMain() {
-	if os.Getenv(keeperVariable) == "" {
-		return
-	}
+func runKeeper(ctx context.Context, parent *proc.Parent) error {
 	k := &keeper{}
-	tasks, answers := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
 		var task keeperTask
-		if tasks.Decode(&task) != nil {
-			os.Exit(0)
+		if err := parent.Receive(ctx, &task); err != nil {
+			return nil // no test tells this process anything any more
 		}
 		var a keeperAnswer
 		if err := k.do(&task); err != nil {
@@ -70,7 +65,9 @@ func keeperMain() {
 		if k.log != nil {
 			a.Durable, _ = k.log.Durable()
 		}
-		_ = answers.Encode(a)
+		if err := parent.Send(a); err != nil {
+			return err
+		}
 	}
 }
 
@@ -250,7 +247,7 @@ func (k *kept) differs(have *kept) error {
 type keeperProcess struct{ *proc.Child }
 
 func startKeeper() (*keeperProcess, error) {
-	c, err := proc.Start(context.Background(), "", proc.NoConfig, proc.Options{Role: "keeper", Env: []string{keeperVariable + "=1", "GOMAXPROCS=2"}, Log: os.Stderr})
+	c, err := proc.Start(context.Background(), keeperCommand, nil, proc.Options{Role: "keeper", Env: []string{"GOMAXPROCS=2"}, Log: os.Stderr})
 	return &keeperProcess{c}, err
 }
 

@@ -5,17 +5,19 @@ import (
 	"os"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// roles return at once, unless this program was started for something else than tests.
-var roles []func()
+// roles are commands for which this program is started, too.
+var roles []*cobra.Command
 
 func TestMain(m *testing.M) {
-	proc.Become(Command, NewCommand())
+	proc.Become(NewCommand())
 	for _, role := range roles {
-		role()
+		proc.Become(role)
 	}
 	flag.BoolVar(&KeepLogs, "keep", false, "keep the logs of good runs, too")
 	flag.Parse()
