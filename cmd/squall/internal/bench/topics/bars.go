@@ -88,7 +88,8 @@ func (o *options) levelBars(s *bench.Set[run]) {
 	}
 	bar(at(atomic, false), at(unordered, false), bench.Asked{AtLeast: 0.9})
 	bar(at(transient, false), at(atomic, false), bench.Asked{AtLeast: 0.6})
-	bar(at(persistent, false), at(transient, false), bench.Asked{})
+	s.Add(caseOf(at(durable, false)))
+	bar(at(persistent, false), at(durable, false), bench.Asked{AtLeast: 0.8})
 	for _, l := range levels {
 		bar(at(l, false), at(l, true), bench.Asked{AtLeast: 1.3})
 	}

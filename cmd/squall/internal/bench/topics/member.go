@@ -78,11 +78,16 @@ func newMember(j job) *member {
 	switch s.Level {
 	case unordered:
 		cfg.Unordered.Name = "loose"
-	case persistent:
-		cfg.Subgroup.Mode, m.Config.Dir = squall.Persistent, j.Dir
+	case persistent, durable:
+		cfg.Subgroup.Mode, cfg.Subgroup.Log.Engine, m.Config.Dir = squall.Persistent, squall.EngineWAL, j.Dir
 	}
 	if s.Plain {
 		ablation.Set(&m.Config, multicast.Tuning{OneSend: true, OneReceive: true, OneDeliver: true, NoNulls: false})
+	}
+	if s.Level == durable {
+		cfg.Subgroup.DeliverBatch = func(all []squall.Message) { m.heard.Add(uint64(len(all))) }
+		m.Config.Subgroups = []squall.SubgroupConfig{cfg.Subgroup}
+		return m
 	}
 	m.participant = dds.NewParticipant(cfg)
 	m.Opener = func(ctx context.Context, c squall.Config) (*squall.Group, error) {
@@ -139,6 +144,8 @@ func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 	switch r.Op {
 	case opOpen:
 		switch {
+		case m.Spec.Level == durable:
+			m.load = &records{m}
 		case m.Spec.History > 0:
 			m.load = &late{member: m}
 		case m.Spec.Trips:
@@ -257,8 +264,8 @@ func (m *member) Close() (err error) {
 	if m.relay != nil {
 		err = m.relay.Close()
 	}
-	if m.Group.Group == nil && !m.dialed {
-		return err
+	if m.participant == nil || m.Group.Group == nil && !m.dialed {
+		return errors.Join(err, m.Group.Close())
 	}
 	m.dialed = false
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

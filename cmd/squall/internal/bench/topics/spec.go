@@ -21,6 +21,9 @@ const (
 	atomic     level = "atomic"     // RELIABLE, VOLATILE
 	transient  level = "transient"  // the last samples are kept by all members
 	persistent level = "persistent" // every sample is in the log of every member
+
+	// durable is no level of topics: it is a persistent subgroup without them, beside which persistent is held.
+	durable level = "durable"
 )
 
 var levels = []level{unordered, atomic, transient, persistent}
@@ -163,7 +166,7 @@ func (s spec) name() string {
 // measure starts the processes and measures once.
 func (s spec) measure(ctx context.Context) (r run, err error) {
 	dir := ""
-	if s.Level == persistent {
+	if s.Level == persistent || s.Level == durable {
 		if dir, err = os.MkdirTemp(s.Dir, "squall-bench-dds-"); err != nil {
 			return r, err
 		}

@@ -125,6 +125,28 @@ func (s *stream[T]) run(ctx context.Context) error {
 
 func (s *stream[T]) latency() bench.Latency { return bench.Latency{} }
 
+// records is a process of a persistent subgroup without topics: node 1 sends.
+type records struct{ *member }
+
+func (r *records) open(context.Context) error { return nil }
+
+func (r *records) run(ctx context.Context) error {
+	sg := r.Subgroup("space")
+	for index := uint64(0); ctx.Err() == nil; index++ {
+		c, err := sg.Claim(ctx, r.Spec.SizeBytes)
+		if err == nil {
+			bench.Fill(c.Bytes, index)
+			err = c.Commit()
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *records) latency() bench.Latency { return bench.Latency{} }
+
 // trips is a process that writes pings and measures the time until the pong comes, or a process that writes pongs. Both have listeners.
 type trips struct {
 	*member
