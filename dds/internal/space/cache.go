@@ -302,14 +302,14 @@ func (s *Space) Full(r Record) bool {
 		return false
 	}
 	sample := &s.parsed
-	if err := parseSample(r, sample); err != nil || sample.Operation != Write || sample.Set != 0 { // a set comes as a whole, when it ends
+	if err := parseSample(r, sample); err != nil || sample.Set != 0 { // a set comes as a whole, when it ends
 		return false
 	}
 	for _, c := range w.local {
 		switch {
 		case c.filling.behind(c):
 			return true
-		case c.Listener != nil || c.of.QoS.Reliability.Kind != qos.Reliable:
+		case sample.Operation != Write || c.Listener != nil || c.of.QoS.Reliability.Kind != qos.Reliable:
 			continue
 		}
 		v := c.recent

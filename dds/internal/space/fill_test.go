@@ -74,12 +74,13 @@ func TestRecordsWaitForACacheThatIsFarBehind(t *testing.T) {
 	if n < maxLateBytes>>21 {
 		t.Errorf("it is full after %d samples of 1 MiB", n)
 	}
+	disposal := AppendSample(nil, w.now, &Sample{Writer: by, Operation: Dispose, Key: []byte("k")})
 	for s.Fill(c, 1) {
-		if !s.Full(Record{View: 1, Sender: 1, Data: record}) {
+		if !s.Full(Record{View: 1, Sender: 1, Data: record}) || !s.Full(Record{View: 1, Sender: 1, Data: disposal}) {
 			t.Fatal("records go on, and the cache is not filled")
 		}
 	}
-	if s.Full(Record{View: 1, Sender: 1, Data: record}) || c.Held() != n+2 {
+	if s.Full(Record{View: 1, Sender: 1, Data: record}) || s.Full(Record{View: 1, Sender: 1, Data: disposal}) || c.Held() != n+2 {
 		t.Errorf("%d samples, want %d", c.Held(), n+2)
 	}
 	// A reader that may be full gets nothing beyond what it was opened with.
