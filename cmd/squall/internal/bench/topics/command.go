@@ -43,7 +43,7 @@ written and taken. Where CycloneDDS's ddsperf is installed (Debian: cyclonedds-t
 Spindle paper: one writer, one reader and more, four levels of storage, with the optimisations of the protocol and without.`,
 		Example: `  squall bench dds
   squall bench dds --only stream --readers 2 --markdown
-  squall bench dds --figure18 --readers 3 --size 10240 --out docs/plots`,
+  squall bench dds --figure18 --readers 3 --samples 1000000 --out docs/plots`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -72,6 +72,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	path, _ := exec.LookPath("ddsperf") // without it, its rows say so
 	f.StringVar(&o.ddsperf, "ddsperf", path, "CycloneDDS's ddsperf, which is measured in the same run")
 	f.BoolVar(&o.figure, "figure18", false, "measure what Figure 18 of the Spindle paper shows, in place of the rest")
+	f.IntVar(&o.base.Samples, "samples", 0, "with --figure18: samples of each measurement, about; 0: as many as come in --duration")
 	f.StringVar(&o.out, "out", "", "with --figure18: a directory for the plot (dds-figure-18.svg)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
@@ -84,6 +85,9 @@ func (o *options) check() error {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.base.SizeBytes < 16 || o.base.SizeBytes > 128<<10 {
 		fault("--size is %d: 16 bytes to 128 KiB", o.base.SizeBytes)
+	}
+	if o.base.Samples < 0 || o.base.Samples > 0 && !o.figure {
+		fault("--samples is %d: 0 or more, with --figure18", o.base.Samples)
 	}
 	if o.base.Readers < 1 || o.base.Readers > 15 {
 		fault("--readers is %d: 1 to 15", o.base.Readers)

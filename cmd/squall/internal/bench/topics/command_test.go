@@ -43,10 +43,10 @@ func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	cmd := NewCommand()
 	cmd.SetOut(&bytes.Buffer{})
 	cmd.SetErr(&bytes.Buffer{})
-	cmd.SetArgs([]string{"--size", "0", "--readers", "0", "--runs", "0", "--duration", "0s", "--fabric", "pigeons", "--only", "pigeons"})
+	cmd.SetArgs([]string{"--size", "0", "--readers", "0", "--runs", "0", "--duration", "0s", "--fabric", "pigeons", "--only", "pigeons", "--samples", "5"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
-	for _, flag := range []string{"--size", "--readers", "--runs", "--duration", "--fabric", "--only"} {
+	for _, flag := range []string{"--size", "--readers", "--runs", "--duration", "--fabric", "--only", "--samples"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing about %s: %v", flag, err)
 		}
@@ -98,6 +98,7 @@ func TestWhatDdsperfPrintsIsRead(t *testing.T) {
 func TestFigure18IsDrawn(t *testing.T) {
 	dir := t.TempDir()
 	o := options{base: short, runs: 1, out: dir}
+	o.base.Duration, o.base.Samples = 200*time.Millisecond, 2000
 	o.base.Dir = dir
 	var out bytes.Buffer
 	if err := o.figure18(t.Context(), &out, &bytes.Buffer{}); err != nil {

@@ -48,7 +48,7 @@ func (o *options) figure18(ctx context.Context, out, messages io.Writer) error {
 			curves[name].Points = append(curves[name].Points, show.PlotPoint{X: x.Readers, Y: mean * scale, Deviation: deviation * scale})
 		}
 	}
-	p := show.Plot{Title: "One writer, " + bench.Size(o.base.SizeBytes) + ", " + o.base.Fabric, X: "readers", Y: "GB/s at each reader", Size: figureSize}
+	p := show.Plot{Title: "One writer, " + bench.Size(o.base.SizeBytes) + ", " + o.base.Fabric, X: "readers", Y: "GB/s at each reader", LogY: true, Size: figureSize}
 	for _, name := range order {
 		p.Curves = append(p.Curves, *curves[name])
 	}

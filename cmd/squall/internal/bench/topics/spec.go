@@ -55,6 +55,7 @@ type spec struct {
 	Dir       string        `json:"dir,omitempty"`     // for the logs
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
+	Samples   int           `json:"samples,omitempty"` // about, of the window: its time is what they take
 	Profile   string        `json:"profile,omitempty"` // processes write their profiles to files that begin so; empty: none
 }
 
@@ -192,7 +193,19 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	if _, err := bench.Ask[any](f, bench.Request{Op: opOpen}, bench.SettleWithin); err != nil {
 		return r, err
 	}
-	samples, busy, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, s.Duration)
+	window := s.Duration
+	if s.Samples > 0 {
+		first, _, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, s.Duration)
+		if err != nil {
+			return r, err
+		}
+		rate := s.rate(first)
+		if rate == 0 {
+			return r, fmt.Errorf("no sample came within %v", s.Duration)
+		}
+		window = time.Duration(float64(s.Samples) / rate * float64(time.Second))
+	}
+	samples, busy, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)
 	if err != nil {
 		return r, err
 	}
@@ -204,12 +217,9 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		r.GapMs, r.TookMs = milliseconds(samples[1].Gap), milliseconds(samples[2].Took)
 		return r, nil
 	}
-	r.Rate = math.Inf(1)
-	for i, x := range samples {
-		if s.reads(i + 1) {
-			r.Rate = min(r.Rate, x.Done/x.Elapsed.Seconds())
-			r.Lost = max(r.Lost, 100*x.Lost/max(1, x.Lost+x.Done))
-		}
+	r.Rate = s.rate(samples)
+	for _, x := range samples {
+		r.Lost = max(r.Lost, 100*x.Lost/max(1, x.Lost+x.Done))
 	}
 	if r.Rate > 0 {
 		for _, x := range samples {
@@ -217,6 +227,17 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		}
 	}
 	return r, nil
+}
+
+// rate is that of the slowest reader.
+func (s spec) rate(all []sample) float64 {
+	least := math.Inf(1)
+	for i, x := range all {
+		if s.reads(i + 1) {
+			least = min(least, x.Done/x.Elapsed.Seconds())
+		}
+	}
+	return least
 }
 
 // dial has the process that is a client find the relay.

@@ -116,7 +116,10 @@ func (s *stream[T]) run(ctx context.Context) error {
 		} else {
 			err = s.writer.Write(ctx, s.next(s.index))
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil // and the sample was not written
+		case err != nil:
 			return err
 		}
 	}
