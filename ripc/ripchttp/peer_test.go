@@ -108,7 +108,7 @@ func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
 		must(t, ctx.Err())
 		must(t, rest(ctx, time.Millisecond))
 		server.mu.Lock()
-		waits = len(server.waiting["identity CN=flood"])
+		waits = len(server.clients["identity CN=flood"].waiting)
 		server.mu.Unlock()
 	}
 	transport := &Transport{Service: register(t, named(t, authority, "client"), "")}
@@ -121,8 +121,8 @@ func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
 	}
 	must(t, server.Close())
 	serving.Wait()
-	if len(server.ofOne) != 0 || len(server.waiting) != 0 {
-		t.Error(server.ofOne, server.waiting)
+	if server.forgetIdle(); len(server.clients) != 0 {
+		t.Error(server.clients)
 	}
 }
 

@@ -48,9 +48,8 @@ type Server struct {
 	calls    map[callID]*exchange
 	early    map[callID]struct{} // calls that were given up before they were seen
 	tickets  map[uint64]*exchange
-	sessions map[uint64]int            // lifelines
-	ofOne    map[string]int            // calls that are handled, by account
-	waiting  map[string][]ripc.Message // calls beyond the limit of their account, the oldest first
+	sessions map[uint64]int     // lifelines
+	clients  map[string]*client // by account
 }
 
 // peerKey is the key of the Peer in a request's context.
@@ -104,7 +103,7 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	}
 	s.service, s.over = service, make(chan struct{})
 	s.calls, s.early, s.tickets, s.sessions = map[callID]*exchange{}, map[callID]struct{}{}, map[uint64]*exchange{}, map[uint64]int{}
-	s.ofOne, s.waiting = map[string]int{}, map[string][]ripc.Message{}
+	s.clients = map[string]*client{}
 	s.streams = &http.Server{Handler: http.HandlerFunc(s.handleStream), MaxHeaderBytes: s.MaxHeaderBytes, ErrorLog: s.ErrorLog}
 	s.streams.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, peerKey{}, c.(*ripc.Stream).Peer())
@@ -140,38 +139,61 @@ func (s *Server) work() {
 	}
 }
 
+// client is what the server counts for one account.
+type client struct {
+	handled int            // calls
+	waiting []ripc.Message // calls beyond the limit, the oldest first
+}
+
+// maxIdleClients is how many clients are kept that have no call.
+const maxIdleClients = 64
+
 // handleInTurn answers a call and then those that waited for it, or leaves the call to a goroutine that answers another one of its account.
 func (s *Server) handleInTurn(m *ripc.Message) {
-	account := m.Account()
 	s.mu.Lock()
-	if s.ofOne[account] >= s.MaxRequestsOfOne {
-		s.waiting[account] = append(s.waiting[account], *m)
+	c := s.clients[m.Account()]
+	if c == nil {
+		if len(s.clients) >= maxIdleClients {
+			s.forgetIdle()
+		}
+		c = &client{}
+		s.clients[m.Account()] = c
+	}
+	if c.handled >= s.MaxRequestsOfOne {
+		c.waiting = append(c.waiting, *m)
 		s.mu.Unlock()
 		return
 	}
-	s.ofOne[account]++
+	c.handled++
 	s.mu.Unlock()
 	for again := true; again; {
 		s.handle(m)
-		again = s.nextOf(account, m)
+		again = s.nextOf(c, m)
 	}
 }
 
-// nextOf takes the next call of an account that waits, or gives the place of the last one back.
-func (s *Server) nextOf(account string, m *ripc.Message) bool {
+// nextOf takes the next call of a client that waits, or gives the place of the last one back.
+func (s *Server) nextOf(c *client, m *ripc.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if waiting := s.waiting[account]; len(waiting) > 0 {
-		*m, waiting[0] = waiting[0], ripc.Message{}
-		if s.waiting[account] = waiting[1:]; len(waiting) == 1 {
-			delete(s.waiting, account)
+	if len(c.waiting) == 0 {
+		c.handled--
+		return false
+	}
+	*m, c.waiting[0] = c.waiting[0], ripc.Message{}
+	if c.waiting = c.waiting[1:]; len(c.waiting) == 0 {
+		c.waiting = nil
+	}
+	return true
+}
+
+// forgetIdle forgets the clients that have no call.
+func (s *Server) forgetIdle() {
+	for account, c := range s.clients {
+		if c.handled == 0 {
+			delete(s.clients, account)
 		}
-		return true
 	}
-	if s.ofOne[account]--; s.ofOne[account] == 0 {
-		delete(s.ofOne, account)
-	}
-	return false
 }
 
 // handle answers one call.
