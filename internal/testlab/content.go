@@ -125,11 +125,11 @@ func (c content) read(m squall.Message) (told, error) {
 // isLine reports whether a text is the line of message number n, as Pad writes it.
 func (c content) isLine(text []byte, n uint64) bool {
 	line := c.line(n)
-	if len(text) != c.size(n)-HeaderBytes {
-		return false
+	if c.bytes == 0 {
+		return bytes.Equal(text, line)
 	}
 	k := min(len(text), len(line))
-	return bytes.Equal(text[:k], line[:k]) && len(bytes.TrimLeft(text[k:], " ")) == 0
+	return HeaderBytes+len(text) == max(HeaderBytes, c.bytes) && bytes.Equal(text[:k], line[:k]) && len(bytes.TrimLeft(text[k:], " ")) == 0
 }
 
 // hashOf is the hash of a message: of its place, its sender and its bytes.

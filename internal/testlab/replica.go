@@ -64,7 +64,7 @@ func (h *history) take(m squall.Message) {
 	}
 	h.Messages++
 	h.Last = v
-	h.Versions = mix(h.Versions ^ mix(uint64(v.View)<<40^uint64(v.Seq)))
+	h.Versions = mix(h.Versions ^ uint64(v.View)<<40 ^ uint64(v.Seq))
 	h.digest.Add(m)
 }
 
