@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
@@ -127,6 +128,69 @@ func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Heads of long messages that wait for a window are in the memory of their caller, and stay in its rings when there is none. No message is lost, and
+// another caller's are received before.
+func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	const (
+		most     = 1 << 20
+		services = 8
+		each     = 12
+	)
+	there := overTLS(t, authority, "server", Config{MaxBytesOfOne: most})
+	server, other := register(t, there, "server"), register(t, there, "other")
+	must(t, server.Post()) // it takes long messages, which wait for a window
+	head := func(from, k int) []byte {
+		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(make([]byte, 0, 20000), uint32(from)), uint32(k))[:20000]
+	}
+	var sending sync.WaitGroup
+	for range 2 {
+		e := overTLS(t, authority, "flood", Config{RingBytes: 128 << 10})
+		for n := range services {
+			s := register(t, e, "")
+			for k := range each { // all at a time
+				sending.Go(func() {
+					if err := s.SendLong(ctx, s.To("server"), Bytes([]byte{byte(k)}), head(n, k)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+	for starved := false; !starved; pause() {
+		must(t, ctx.Err())
+		there.lock()
+		a := there.accounts["identity CN=flood"]
+		starved = a != nil && len(a.starved) > 0
+		there.unlock()
+	}
+	if of, _ := bytesOf(there, "identity CN=flood"); of > most {
+		t.Errorf("%d bytes are counted, the limit is %d", of, most)
+	}
+	client := register(t, overTLS(t, authority, "client", Config{}), "")
+	must(t, other.TakeLong(inLib))
+	sending.Go(func() {
+		if err := client.SendLong(ctx, client.To("other"), Bytes([]byte("body"))); err != nil {
+			t.Error(err)
+		}
+	})
+	m, err := other.Receive(ctx)
+	must(t, err)
+	m.Release()
+	for k := range 2 * services * each {
+		must(t, server.Post(NewWindow(make([]byte, 1))))
+		m, err := server.Receive(ctx)
+		must(t, err)
+		from, number := int(binary.LittleEndian.Uint32(m.Data)), int(binary.LittleEndian.Uint32(m.Data[4:]))
+		if len(m.Data) != 20000 || from >= services || len(m.Body()) != 1 || int(m.Body()[0]) != number {
+			t.Fatalf("message %d: head of %d bytes, %d of %d, body %v", k, len(m.Data), number, from, m.Body())
+		}
+		m.Release()
+	}
+	sending.Wait()
 }
 
 // The rings of all connections of one caller count: it chooses their size, and over a socket this process has a copy of each.
