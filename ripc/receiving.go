@@ -368,8 +368,8 @@ func (m *receiving) interrupt() {
 }
 
 const (
-	maxFetchers = 4         // goroutines that bring bodies of one peer of this host
-	pieceBytes  = 128 << 10 // copied before others have their turn
+	maxFetchers = 4       // goroutines that bring bodies of one peer of this host
+	pieceBytes  = 1 << 20 // copied before others have their turn. A smaller piece is copied through the caches, which takes longer
 	fetchTime   = 5 * time.Second
 )
 
