@@ -153,6 +153,9 @@ func (p *peer) Take(n int) bool {
 // Give implements pair.Memory.
 func (p *peer) Give(n int) { p.account.refund(int64(n)) }
 
+// Resume implements pair.Memory.
+func (p *peer) Resume() { p.e.heat(p) }
+
 // enter counts a connection.
 func (a *account) enter(p *peer) {
 	a.peers++

@@ -298,3 +298,37 @@ func TestAnAddressThatACallerChoosesIsNoOtherAccount(t *testing.T) {
 		t.Error(all)
 	}
 }
+
+// A receiver that found no memory for a frame goes on when the application gives one of its frames back, also if no byte becomes free and nothing more
+// comes from the peer.
+func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		const count = 400
+		there := open(Config{})
+		server, client := register(t, there, "server"), register(t, open(Config{}), "")
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		there.lock()
+		p := there.peers[0]
+		there.cfg.MaxBytesOfOne = p.charged + 1<<10
+		there.unlock()
+		for k := range count {
+			must(t, client.Send(ctx, to, binary.LittleEndian.AppendUint32(nil, uint32(k))))
+		}
+		for rests := false; !rests; pause() { // it has found no memory, and is looked at no more
+			must(t, ctx.Err())
+			there.lock()
+			rests = p.starved && (!p.hot || p.polled)
+			there.unlock()
+		}
+		for k := range count {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			if got := binary.LittleEndian.Uint32(m.Data); got != uint32(k) {
+				t.Fatalf("message %d where %d is next", got, k)
+			}
+			m.Release()
+		}
+	})
+}

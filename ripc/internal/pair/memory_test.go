@@ -52,7 +52,12 @@ func TestAReceiverAllocatesNoMoreThanItMay(t *testing.T) {
 					t.Fatalf("message %d is there where %d was next", f.ID, received)
 				}
 				rx.Received(f)
+				waits := rx.Pending()
+				memory.resumed = false
 				rx.Free(f)
+				if waits && !memory.resumed {
+					t.Fatal("a receiver that can go on did not say so")
+				}
 				received++
 				take()
 			}

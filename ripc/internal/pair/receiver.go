@@ -56,6 +56,8 @@ type Memory interface {
 	Take(bytes int) bool
 	// Give takes bytes back.
 	Give(bytes int)
+	// Resume says that a receiver for which Take had no bytes can go on with a frame that was given back to it.
+	Resume()
 }
 
 // Allowance is how many bytes a receiver has without asking.
@@ -275,13 +277,16 @@ func (r *Receiver) putAside(f *Frame, data []byte) bool {
 	return true
 }
 
-// recycle keeps a frame for the next one, and its memory if the receiver has not much.
+// recycle keeps a frame for the next one, and its memory if the receiver has not much. A receiver that found no memory may take the next frame with it.
 func (r *Receiver) recycle(f *Frame) {
 	if n := cap(f.aside); n > 0 && uint64(r.used) > r.size+Allowance {
 		f.aside = nil
 		r.give(n)
 	}
 	r.spare = append(r.spare, f)
+	if r.starved && r.memory != nil {
+		r.memory.Resume()
+	}
 }
 
 // Received counts a message as received: the application is about to get it, and the frame stays in place until it is freed.

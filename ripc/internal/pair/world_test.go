@@ -20,7 +20,10 @@ type world struct {
 }
 
 // budget is memory of a receiver.
-type budget struct{ left, least int }
+type budget struct {
+	left, least int
+	resumed     bool
+}
 
 func (b *budget) Take(n int) bool {
 	if n > b.left {
@@ -32,6 +35,8 @@ func (b *budget) Take(n int) bool {
 }
 
 func (b *budget) Give(n int) { b.left += n }
+
+func (b *budget) Resume() { b.resumed = true }
 
 // side is one process: its halves of the pair, and what its application did.
 type side struct {
