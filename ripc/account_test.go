@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -329,6 +330,50 @@ func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
 				t.Fatalf("message %d where %d is next", got, k)
 			}
 			m.Release()
+		}
+	})
+}
+
+// The head of a long reply that found no memory lies in the ring. It stays there while the caller has it, also when there is memory again.
+func TestTheHeadOfAReplyStaysWhereItsCallerHasIt(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		const ring, head = 128 << 10, 20000
+		here := open(Config{RingBytes: ring})
+		server, client := register(t, open(Config{RingBytes: ring}), "server"), register(t, here, "")
+		must(t, server.TakeLong(inLib))
+		go server.Serve(ctx, func(ctx context.Context, m *Message) {
+			if m.Body() == nil {
+				_ = m.Reply(make([]byte, head))
+			} else if err := m.ReplyLong(ctx, Bytes(m.Body()), make([]byte, head)); err != nil {
+				t.Error(err)
+			}
+		})
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		here.lock()
+		p := here.peers[0]
+		here.cfg.MaxBytesOfOne = p.account.bytes
+		here.unlock()
+		replies := make([]Message, 4)
+		var err error
+		replies[0], err = client.CallLong(ctx, to, make([]byte, 1), Bytes([]byte{1}))
+		must(t, err)
+		here.lock()
+		here.cfg.MaxBytesOfOne += ring
+		here.unlock()
+		for k := range replies[1:] { // with the head of the first one, more than half of the ring
+			replies[k+1], err = client.Call(ctx, to, nil)
+			must(t, err)
+		}
+		here.lock()
+		moved := &replies[0].frame.Data[0] != &replies[0].Data[0]
+		here.unlock()
+		if moved {
+			t.Error("the head was moved, and the peer may write over what its caller has")
+		}
+		for k := range replies {
+			replies[k].Release()
 		}
 	})
 }

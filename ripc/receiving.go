@@ -225,6 +225,7 @@ func (m *receiving) arrived() {
 		m.call, w.reply = nil, nil
 		p.calls.End(m.offer.Call)
 		w.frame, w.answered = m.frame, true
+		p.rx.Hold(m.frame) // without memory for it, the head lies in the ring
 		p.e.rouse(w)
 		return
 	}
