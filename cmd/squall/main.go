@@ -30,6 +30,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/objects"
 	"github.com/squall-go/squall/cmd/squall/internal/rdmc"
 	"github.com/squall-go/squall/cmd/squall/internal/services"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/cmd/squall/internal/simulate"
 	"github.com/squall-go/squall/cmd/squall/internal/topics"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
@@ -66,11 +67,15 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	printed := show.NewOutput(out)
+	root.SetOut(printed)
 	root.SetErr(errs)
 	cmd, err := misnamed(root, args)
 	if err == nil {
 		cmd, err = root.ExecuteContextC(ctx)
+	}
+	if err == nil {
+		err = printed.Err()
 	}
 	switch {
 	case err == nil:

@@ -277,6 +277,20 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
+// full is an output without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestACommandWhoseOutputIsLostFails(t *testing.T) {
+	for _, args := range []string{"version", "--version", "--help", "ripc ls", "completion bash", "dds idl --help"} {
+		var errs bytes.Buffer
+		if status := run(strings.Fields(args), strings.NewReader(""), full{}, &errs); status != 1 || !strings.HasSuffix(errs.String(), ": no space left on device\n") {
+			t.Errorf("squall %s: status %d, %q", args, status, errs.String())
+		}
+	}
+}
+
 func TestNoGroupTakesACommandThatItDoesNotHave(t *testing.T) {
 	groups := [][]string{nil, {"completion"}}
 	for _, c := range newRoot().Commands() {

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"text/template"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
@@ -141,8 +139,5 @@ func quoted(data []byte) string {
 		}
 		text, rest = string(data[:n]), fmt.Sprintf(" … %s more bytes", humanize.Comma(int64(len(data)-n)))
 	}
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		text = strconv.Quote(text)
-	}
-	return text + rest
+	return show.Text(text) + rest
 }

@@ -121,7 +121,7 @@ func print(w io.Writer, all []replicated.ObjectInfo) {
 			if !op.Enabled {
 				enabled = "not by all members"
 			}
-			t.AppendRow(table.Row{op.Name, kind(op), named(op.Arguments), named(op.Reply), enabled})
+			t.AppendRow(table.Row{show.Text(op.Name), kind(op), named(op.Arguments), named(op.Reply), enabled})
 		}
 		t.Render()
 	}

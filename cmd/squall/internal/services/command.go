@@ -177,19 +177,19 @@ func print(w io.Writer, all []Listed) {
 	t.SetOutputMirror(w)
 	t.AppendHeader(table.Row{"service", "place", "of"})
 	for _, l := range all {
-		of := l.Process + l.Owner
+		service, of := show.Text(l.Service), show.Text(l.Process+l.Owner)
 		if len(of) > 24 {
 			of = of[:24] + "…"
 		}
 		if len(l.Places) == 0 {
-			t.AppendRow(table.Row{l.Service, "nowhere; the name is held", of})
+			t.AppendRow(table.Row{service, "nowhere; the name is held", of})
 		}
 		for _, p := range l.Places {
-			where := p.Addr
+			where := show.Text(p.Addr)
 			if where == "" {
 				where = "this host"
 			}
-			t.AppendRow(table.Row{l.Service, where, of})
+			t.AppendRow(table.Row{service, where, of})
 		}
 	}
 	t.Render()
@@ -215,6 +215,9 @@ func oneID(most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return fmt.Errorf("ID is missing: the id of a service\nsee %s --help", cmd.CommandPath())
+		}
+		if args[0] == "" {
+			return fmt.Errorf("ID is empty: the id of a service\nsee %s --help", cmd.CommandPath())
 		}
 		if len(args) > most {
 			return fmt.Errorf("%q is one argument too many\nsee %s --help", args[most], cmd.CommandPath())

@@ -17,6 +17,9 @@ const tellEvery = 15 * time.Second
 
 // IsTerminal reports whether a person watches.
 func IsTerminal(w io.Writer) bool {
+	if o, ok := w.(*Output); ok {
+		w = o.to
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

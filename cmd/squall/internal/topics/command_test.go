@@ -140,6 +140,13 @@ func TestTwoCommandsTalk(t *testing.T) {
 	}
 }
 
+func TestAnEndWithoutAWriterNamesNone(t *testing.T) {
+	s := sampleOf(dds.TopicInfo{Name: "notes"}, dds.Sample[dds.Encoded]{Info: dds.Info{Position: 7}})
+	if text := s.line(); s.Writer != "" || text != "7 – the instance ended" {
+		t.Errorf("writer %q, line %q", s.Writer, text)
+	}
+}
+
 func TestWhyEndpointsDoNotMatchIsExplained(t *testing.T) {
 	p, join := program(t)
 	notes, err := dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), dds.QoS{Durability: qos.Transient})
@@ -156,6 +163,9 @@ func TestWhyEndpointsDoNotMatchIsExplained(t *testing.T) {
 	var all []Explained
 	if err != nil || json.Unmarshal([]byte(out), &all) != nil || len(all) != 1 || all[0].Match || len(all[0].Verdicts) == 0 {
 		t.Errorf("%s, %v", out, err)
+	}
+	if _, err := run(t, "", "explain", "note", join); err == nil || !strings.Contains(err.Error(), `the space has no topic "note"`) {
+		t.Errorf("a topic that does not exist: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package topics
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ func newListCommand() *cobra.Command {
 				t.SetOutputMirror(cmd.OutOrStdout())
 				t.AppendHeader(table.Row{"topic", "type", "keys", "durability", "ownership", "writers", "readers"})
 				for _, l := range all {
-					t.AppendRow(table.Row{l.Topic, l.Type, l.Keyed, l.QoS.Durability, l.QoS.Ownership, len(l.Writers), len(l.Readers)})
+					t.AppendRow(table.Row{show.Text(l.Topic), show.Text(l.Type), l.Keyed, l.QoS.Durability, l.QoS.Ownership, len(l.Writers), len(l.Readers)})
 				}
 				t.Render()
 				return nil
@@ -131,6 +132,9 @@ func newExplainCommand() *cobra.Command {
 }
 
 func explained(p *dds.Participant, topic string) ([]Explained, error) {
+	if !slices.ContainsFunc(p.Topics(), func(t dds.TopicInfo) bool { return t.Name == topic }) {
+		return nil, fmt.Errorf("the space has no topic %q", topic)
+	}
 	all := []Explained{}
 	endpoints := p.Endpoints()
 	for _, w := range endpoints {

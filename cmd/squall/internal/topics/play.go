@@ -115,7 +115,7 @@ func (c *Content) print(cmd *cobra.Command, asJSON bool) error {
 	t.SetOutputMirror(cmd.OutOrStdout())
 	t.AppendHeader(table.Row{"topic", "type", "keys", "samples", "bytes"})
 	for _, n := range c.Topics {
-		t.AppendRow(table.Row{n.Topic, n.Type, n.Keyed, humanize.Comma(int64(n.Samples)), humanize.Bytes(uint64(n.Bytes))})
+		t.AppendRow(table.Row{show.Text(n.Topic), show.Text(n.Type), n.Keyed, humanize.Comma(int64(n.Samples)), humanize.Bytes(uint64(n.Bytes))})
 	}
 	t.Render()
 	end := "it is whole"

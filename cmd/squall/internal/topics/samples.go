@@ -2,6 +2,7 @@ package topics
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ import (
 type Sample struct {
 	Topic    string    `json:"topic"`
 	Position uint64    `json:"position"`
-	Writer   string    `json:"writer"`
+	Writer   string    `json:"writer,omitempty"` // none if the instance ended because it has no writers
 	Time     time.Time `json:"time"`
 	Valid    bool      `json:"valid"`           // it has a value; otherwise its instance ended
 	Key      []byte    `json:"key,omitempty"`   // as package cdr encodes it
@@ -43,7 +44,7 @@ var decoding = func() cbor.DecMode {
 
 func sampleOf(info dds.TopicInfo, s dds.Sample[dds.Encoded]) Sample {
 	out := Sample{
-		Topic: info.Name, Position: s.Info.Position, Writer: s.Info.Writer.String(), Time: time.Unix(0, s.Info.Source), Valid: s.Info.Valid, Key: s.Value.Key,
+		Topic: info.Name, Position: s.Info.Position, Writer: writerOf(s.Info), Time: time.Unix(0, s.Info.Source), Valid: s.Info.Valid, Key: s.Value.Key,
 	}
 	switch {
 	case !s.Info.Valid:
@@ -56,8 +57,18 @@ func sampleOf(info dds.TopicInfo, s dds.Sample[dds.Encoded]) Sample {
 	return out
 }
 
+// writerOf names the writer of a sample; it is empty if there is none.
+func writerOf(info dds.Info) string {
+	if info.Writer == (dds.ID{}) {
+		return ""
+	}
+	return info.Writer.String()
+}
+
 // line is a sample as one line.
-func (s Sample) line() string { return fmt.Sprintf("%d %s %s", s.Position, s.Writer, s.text()) }
+func (s Sample) line() string {
+	return fmt.Sprintf("%d %s %s", s.Position, cmp.Or(s.Writer, "–"), show.Text(s.text()))
+}
 
 // text is the value of a sample.
 func (s Sample) text() string {
@@ -87,7 +98,7 @@ func newSubCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sub TOPIC [flags]",
 		Short: "Print the samples of a topic as they come",
-		Long: `Sub prints a line for each sample of a topic: its position in the order, its writer, and its value. Raw bytes are printed as text, CBOR as JSON, everything else in
+		Long: `Sub prints a line for each sample of a topic: its position in the order, its writer, and its value. Raw bytes are printed as text, quoted if it has control characters, CBOR as JSON, everything else in
 base64. A topic that does not exist is declared as one of raw bytes.`,
 		Example: `  squall dds sub greetings --listen 127.0.0.1:7001
   squall dds sub positions --join 127.0.0.1:7001 --history --json | jq .value

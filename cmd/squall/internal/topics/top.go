@@ -115,7 +115,7 @@ func showBusy(out io.Writer, all []Busy, asJSON bool) error {
 	t.AppendHeader(table.Row{"topic", "writers", "readers", "samples/s", "bytes/s", "p50", "p99", "samples"})
 	for _, x := range all {
 		if x.Fault != "" {
-			t.AppendRow(table.Row{x.Topic, x.Writers, x.Readers, x.Fault})
+			t.AppendRow(table.Row{show.Text(x.Topic), x.Writers, x.Readers, x.Fault})
 			continue
 		}
 		latency := func(us float64) string {
@@ -124,7 +124,7 @@ func showBusy(out io.Writer, all []Busy, asJSON bool) error {
 			}
 			return time.Duration(us * 1e3).Round(100 * time.Nanosecond).String()
 		}
-		t.AppendRow(table.Row{x.Topic, x.Writers, x.Readers, humanize.CommafWithDigits(x.Samples, 0), humanize.Bytes(uint64(x.Bytes)), latency(x.P50), latency(x.P99), humanize.Comma(int64(x.Total))})
+		t.AppendRow(table.Row{show.Text(x.Topic), x.Writers, x.Readers, humanize.CommafWithDigits(x.Samples, 0), humanize.Bytes(uint64(x.Bytes)), latency(x.P50), latency(x.P99), humanize.Comma(int64(x.Total))})
 	}
 	text := t.Render() + "\n"
 	if show.IsTerminal(out) {

@@ -145,7 +145,7 @@ func (g *gauge) hear(s *dds.Sample[dds.Encoded], err error) {
 	if len(text) > uiText {
 		text = strings.ToValidUTF8(text[:uiText], "") + "…"
 	}
-	g.last = append(g.last, shown{g.info.Name, s.Info.Position, s.Info.Writer.String(), s.Info.Source / 1e6, hex.EncodeToString(s.Value.Key), text})
+	g.last = append(g.last, shown{g.info.Name, s.Info.Position, writerOf(s.Info), s.Info.Source / 1e6, hex.EncodeToString(s.Value.Key), text})
 }
 
 // rate is a topic in an event of rates.
