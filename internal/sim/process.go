@@ -89,6 +89,7 @@ type process struct {
 	told       bool          // the world knows that it halted
 	afterHalt  int           // steps since
 	restarted  bool          // its first view was made by processes that had come back
+	untold     uint64        // places of the processes to which a letter that told of its first view was lost
 	liar       bool          // it is hostile, and has ended as far as the others' promises go
 	over       bool          // the process ended
 	unpowered  bool          // its host loses power when it ends

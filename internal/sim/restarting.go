@@ -140,8 +140,10 @@ func (w *world) voted(s restart.State) {
 
 func (p *process) restartEvent(ev restart.Event) {
 	w := p.world
-	if _, waits := ev.(restart.Waiting); waits {
-		w.stirred = true // it is no progress: processes whose last holder of a log is gone say it again in every round
+	if _, waits := ev.(restart.Waiting); waits || !w.canRestart() {
+		// It is no progress: processes whose last holder of a log is gone say it again in every round, and of leaders between which a way is
+		// cut each supersedes the other.
+		w.stirred = true
 	} else {
 		w.stir()
 	}
@@ -238,7 +240,13 @@ func (a *announcing) act(now time.Duration) time.Duration {
 func (p *process) post(s restart.Send, pause time.Duration) {
 	w := p.world
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.address() == s.To })
-	if i < 0 || w.letters.oneIn(w.plan.Keep.LostIn) {
+	if i < 0 {
+		return
+	}
+	if w.letters.oneIn(w.plan.Keep.LostIn) {
+		if s.Message.Verb == restart.Decided {
+			p.untold |= 1 << i
+		}
 		return
 	}
 	if w.lax == DeafToLacks {
