@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
-// account is what the endpoint counts for one party, over all of its connections: a party that opens more connections may have no more than before. It is
-// under the endpoint's mu.
+// account is what the endpoint counts for one party, over all of its connections: a party that
+// opens more connections may have no more memory than before. It is under the endpoint's mu.
 type account struct {
 	e       *Endpoint
 	name    string
@@ -41,8 +41,9 @@ func (p Peer) account() string {
 // networkBits is the part of an IPv6 address that one host cannot choose.
 const networkBits = 64
 
-// network is a host's address, without what the host chooses itself: each process of this host may call from any of its loopback addresses, and a host of
-// an IPv6 network from any address of that network.
+// network is a host's address, without what the host chooses itself: each process of this host may
+// call from any of its loopback addresses, and a host of an IPv6 network from any address of that
+// network.
 func network(host string) string {
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
@@ -108,7 +109,7 @@ func (a *account) charge(n int64) bool {
 	return true
 }
 
-// refund takes that back, and has the peers looked at that found no memory.
+// refund gives bytes of the account back, and has the peers looked at that found no memory.
 func (a *account) refund(n int64) {
 	e := a.e
 	a.bytes -= n
@@ -124,6 +125,7 @@ func (a *account) refund(n int64) {
 	a.drop()
 }
 
+// relieve has the peers of the account looked at that found no memory.
 func (a *account) relieve() {
 	for i, p := range a.starved {
 		p.starved = false
@@ -133,7 +135,8 @@ func (a *account) relieve() {
 	a.starved = a.starved[:0]
 }
 
-// Take implements pair.Memory. A peer for which there is none is looked at again when there may be some.
+// Take implements pair.Memory. A peer for which there is no memory is looked at again when there may
+// be some.
 func (p *peer) Take(n int) bool {
 	a := p.account
 	if a.charge(int64(n)) {
@@ -177,7 +180,8 @@ func (a *account) leave(p *peer) {
 	a.drop()
 }
 
-// pairBytes is the memory of a pair in this process: the own row, over a socket a replica of the peer's, and what its receiver has without asking.
+// pairBytes is the memory of a pair in this process: the own row, over a socket a replica of the
+// peer's row, and what the receiver has without asking.
 func pairBytes(own, row int, direct bool) int64 {
 	if direct {
 		row = 0
@@ -185,7 +189,8 @@ func pairBytes(own, row int, direct bool) int64 {
 	return int64(own + row + pair.Allowance)
 }
 
-// chargeStream counts the bytes of a stream that the party opened and that are not read, as many as there may be.
+// chargeStream counts the bytes that may wait to be read on a stream that the party opened.
 func (a *account) chargeStream() bool { return a.charge(stream.Window) }
 
+// refundStream gives them back when the stream is closed.
 func (a *account) refundStream() { a.refund(stream.Window) }

@@ -105,7 +105,8 @@ func checkRing(n int) error {
 	return pair.CheckRing(n)
 }
 
-// full returns why no further peer of an account is taken, or nil. It called, and takes so many bytes.
+// full returns why no further peer of an account is taken, or nil. The peer called, and takes so
+// many bytes.
 func (e *Endpoint) full(account string, bytes int64) error {
 	e.lock()
 	defer e.unlock()

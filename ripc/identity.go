@@ -45,8 +45,9 @@ func (m *Message) Peer() Peer { return m.peer.who }
 // Identity is Peer().Identity: the name that the certificate of the sending process proves, or empty.
 func (m *Message) Identity() string { return m.peer.who.Identity }
 
-// Account names the party for which limits are counted together with those of the sending process: the certificate's identity under TLS, a process within a
-// host, and otherwise an address (Config.MaxPeersOfOne).
+// Account names the party to which the sending process belongs, and for which limits are counted
+// together: the certificate's identity under TLS, a process within a host, and otherwise an address
+// (Config.MaxPeersOfOne).
 func (m *Message) Account() string { return m.peer.account.name }
 
 // Peer is what is known of the process at the other side.

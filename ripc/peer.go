@@ -83,12 +83,12 @@ type later struct {
 	data    []byte
 }
 
-// bytes is what it takes, with its place in the list.
+// bytes is the memory of the frame, with its place in the list.
 func (l *later) bytes() int { return laterCost + len(l.data) }
 
 const laterCost = 64
 
-// countLater counts bytes of frames that wait for room, within the limits, or takes that back.
+// countLater counts bytes of frames that wait for room, or gives them back if n is negative.
 func (p *peer) countLater(n int) {
 	p.laterSum += n
 	if n > 0 {

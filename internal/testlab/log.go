@@ -42,7 +42,7 @@ type LoggedSubgroup struct {
 type End struct {
 	Reason   string   // of the halt; empty: it left, and everything that it sent was delivered
 	Accepted []uint64 // messages that Send took, by subgroup
-	Begun    []uint64 // and those of which that is not known besides
+	Begun    []uint64 // messages besides of which it is not known whether Send took them
 }
 
 // Run is a piece of what a subgroup delivered in a view.

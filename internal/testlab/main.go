@@ -156,7 +156,7 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	return sg
 }
 
-// happened is told of the group's events.
+// happened takes an event of the group.
 func (p *process) happened(e squall.Event) {
 	if p.events != nil {
 		fmt.Fprintf(p.events, "%s %T: %v\n", time.Now().Format("15:04:05.000000"), e, e)
@@ -188,7 +188,7 @@ func (p *process) happened(e squall.Event) {
 	}
 }
 
-// How events are told that tests look into.
+// Beginnings and formats of the events that tests look for.
 const (
 	caughtUpFormat = "caught up: %d records, %d cut"
 	repairedPrefix = "repaired: "

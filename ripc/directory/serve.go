@@ -68,7 +68,8 @@ func (d *Directory) heed(ctx context.Context, m *ripc.Message, r request) {
 	d.reply(m, d.find(answer, r.Find, m.Sender()))
 }
 
-// originOf names those whose names count together: the certificate's identity, an address, or a process of this member's host.
+// originOf is the party whose names count together: the certificate's identity, an address, or a
+// process of this member's host.
 func (d *Directory) originOf(m *ripc.Message) string {
 	switch p := m.Peer(); {
 	case p.Identity != "":

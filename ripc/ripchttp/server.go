@@ -26,8 +26,9 @@ type Server struct {
 	MaxHeaderBytes int
 	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is DefaultMaxRequests. Further ones wait.
 	MaxRequests int
-	// MaxRequestsOfOne is the part of MaxRequests that one client may take: under TLS the processes with one identity, within a host one process, and else
-	// all that call from one address. 0 is half of it. Further ones wait, and hold up the messages of their process.
+	// MaxRequestsOfOne is the part of MaxRequests that one client may take: under TLS the processes
+	// with one identity, within a host one process, and else all that call from one address. 0 is
+	// half of MaxRequests. Further requests wait, and hold up the messages of their process.
 	MaxRequestsOfOne int
 	// ErrorLog is for panics of handlers; nil is the standard logger of package log.
 	ErrorLog *log.Logger
@@ -148,7 +149,8 @@ type client struct {
 // maxIdleClients is how many clients are kept that have no call.
 const maxIdleClients = 64
 
-// handleInTurn answers a call and then those that waited for it, or leaves the call to a goroutine that answers another one of its account.
+// handleInTurn answers a call and then the calls that waited for it, or leaves the call to a
+// goroutine that answers another call of the same client.
 func (s *Server) handleInTurn(m *ripc.Message) {
 	s.mu.Lock()
 	c := s.clients[m.Account()]

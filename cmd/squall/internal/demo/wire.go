@@ -10,7 +10,7 @@ import (
 )
 
 // memberCommand is the hidden command, below "demo", that members of a demo without --chaos and
-// --durable run. Those of the other ones run testlab.Command.
+// --durable run. Members of the other demos run testlab.Command.
 const memberCommand = "run-member"
 
 // memberConfig is what the parent tells a member first.
