@@ -104,22 +104,15 @@ func (l Load) maxMessage() int {
 // send sends the next message.
 func (l *load) send(ctx context.Context) error {
 	n := l.accepted.Load()
-	if len(l.bulk) > 0 {
-		return l.sendBulk(ctx, n)
-	}
-	c, err := l.subgroup.Claim(ctx, l.content.size(n))
-	if err != nil {
-		return err
-	}
-	l.content.fill(c.Bytes, l.process.spec.Life, n)
 	var f *squall.Future
-	if l.acks == nil {
-		err = c.Commit()
+	var err error
+	if len(l.bulk) > 0 { // one that fails was not sent
+		l.content.fill(l.bulk, l.process.spec.Life, n)
+		f, err = l.subgroup.SendFuture(ctx, l.bulk)
 	} else {
-		f, err = c.CommitFuture()
+		f, err = l.sendInPlace(ctx, n)
 	}
 	if err != nil {
-		l.begun.Store(1)
 		return err
 	}
 	l.accepted.Add(1)
@@ -129,14 +122,22 @@ func (l *load) send(ctx context.Context) error {
 	return l.acks.add(ctx, unacked{n, f})
 }
 
-// sendBulk sends a large message. One that fails was not sent.
-func (l *load) sendBulk(ctx context.Context, n uint64) error {
-	l.content.fill(l.bulk, l.process.spec.Life, n)
-	err := l.subgroup.Send(ctx, l.bulk)
-	if err == nil {
-		l.accepted.Add(1)
+// sendInPlace sends a message that a ring takes. The future is nil if the load is not durable.
+func (l *load) sendInPlace(ctx context.Context, n uint64) (f *squall.Future, err error) {
+	c, err := l.subgroup.Claim(ctx, l.content.size(n))
+	if err != nil {
+		return nil, err
 	}
-	return err
+	l.content.fill(c.Bytes, l.process.spec.Life, n)
+	if l.acks == nil {
+		err = c.Commit()
+	} else {
+		f, err = c.CommitFuture()
+	}
+	if err != nil {
+		l.begun.Store(1)
+	}
+	return f, err
 }
 
 // settle stops sending, and waits until a last message is delivered here: then so are all before
