@@ -86,7 +86,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimRight(line, "\n"); line != "" {
-			fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), line)
+			fmt.Fprintf(errs, "%s: %s\n", cmd.CommandPath(), show.Line(line))
 		}
 	}
 	return 1

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // What JSON has no notation for is an object with these keys alone.
@@ -43,10 +45,10 @@ func fromJSON(text string) ([]byte, error) {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("%q is not JSON, in which a text is in double quotes: %w", text, err)
+		return nil, fmt.Errorf("%s is not JSON, in which a text is in double quotes: %w", show.Argument(text), err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%q is more than one JSON value", text)
+		return nil, fmt.Errorf("%s is more than one JSON value", show.Argument(text))
 	}
 	v, err := plain(v)
 	if err != nil {

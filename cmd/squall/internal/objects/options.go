@@ -47,6 +47,9 @@ func (o *options) dial(cluster string) (*replicated.Client, error) {
 	if o.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
 	}
+	if err := show.Addresses("--connect", o.connect); err != nil {
+		return nil, err
+	}
 	security, err := o.secure.Load()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package show
 
 import (
+	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,4 +17,40 @@ func Text[T ~string](s T) string {
 		return strconv.Quote(text)
 	}
 	return text
+}
+
+// Line is text of which a part may come from another process, without its control characters: each is
+// written as in a Go string.
+func Line(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\t' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRune(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}
+
+// mostShown is the number of bytes of an argument that an error repeats.
+const mostShown = 100
+
+// Argument quotes an argument for an error. What is long is cut.
+func Argument(text string) string {
+	if len(text) > mostShown {
+		return strconv.Quote(strings.ToValidUTF8(text[:mostShown], "")) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// Addresses checks the addresses that a flag names, as text.
+func Addresses(flag string, all []string) error {
+	for _, a := range all {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("%s %q: must be HOST:PORT: %w", flag, a, err)
+		}
+	}
+	return nil
 }

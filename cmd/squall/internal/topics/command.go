@@ -85,6 +85,9 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 	if len(o.connect) > 0 && (len(o.join) > 0 || o.serve != "" || o.dir != "") {
 		return errors.New("--connect is for a process outside of the group: give it without --join, --serve and --dir")
 	}
+	if err := show.Addresses("--connect", o.connect); err != nil {
+		return err
+	}
 	certificates, err := o.secure.Load()
 	if err != nil {
 		return err

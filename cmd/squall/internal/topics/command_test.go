@@ -170,7 +170,7 @@ func TestWhyEndpointsDoNotMatchIsExplained(t *testing.T) {
 }
 
 func TestFaultsOfTheFlagsAreTold(t *testing.T) {
-	for _, args := range [][]string{{"ls", "--timeout=0s"}, {"ls", "--tls-cert=x"}, {"sub"}, {"pub"}, {"explain"}} {
+	for _, args := range [][]string{{"ls", "--timeout=0s"}, {"ls", "--connect=foo"}, {"ls", "--tls-cert=x"}, {"sub"}, {"pub"}, {"explain"}} {
 		if _, err := run(t, "", args...); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
