@@ -3,6 +3,7 @@ package ripc
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,4 +175,31 @@ func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 			inTime(t, "the end of the memory", func() bool { return released.Load() == 1 })
 		}
 	})
+}
+
+// A process that takes connections and says nothing holds up no service that is closed, as it would hold up one that goes on until the time
+// of a handshake is over.
+func TestACallEndsWithItsServiceWhileItConnects(t *testing.T) {
+	ctx := testutil.Within(t)
+	hung, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer hung.Close()
+	e := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", Resolver: Static{"server": {Addr: hung.Addr().String()}}})
+	client := register(t, e, "")
+	called := make(chan error, 1)
+	go func() {
+		_, err := client.Call(ctx, client.To("server"), []byte("request"))
+		called <- err
+	}()
+	conn, err := hung.Accept()
+	must(t, err)
+	defer conn.Close()
+	began := time.Now()
+	must(t, client.Close())
+	if err := <-called; !errors.Is(err, ErrClosed) {
+		t.Errorf("the call ended with: %v", err)
+	}
+	if took := time.Since(began); took > handshakeTime/2 {
+		t.Errorf("it took %v", took)
+	}
 }

@@ -49,8 +49,10 @@ func (p *peer) shut(channel int, received uint64, to *Remote) error {
 
 // connect finds the service and opens a channel to it. Of several goroutines one does so. A service that was reached before, or that the
 // resolver still expects at a place, may be moving: it is looked for until Config.MoveTime has passed since it was missed, by all that
-// send to it together.
+// send to it together. It ends as this service is closed, too.
 func (r *Remote) connect(ctx context.Context) error {
+	ctx, stop := r.service.whileOpen(ctx)
+	defer stop()
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -69,6 +71,9 @@ func (r *Remote) connect(ctx context.Context) error {
 			return err
 		}
 		err := r.find(ctx)
+		if err != nil && r.service.open.Err() != nil {
+			return context.Cause(r.service.open)
+		}
 		if err == nil || !r.mayCome(err) {
 			return err
 		}

@@ -13,7 +13,9 @@ import (
 type Service struct {
 	e      *Endpoint
 	id     ID
-	number uint32 // in this endpoint
+	number uint32          // in this endpoint
+	open   context.Context // until Close
+	shut   context.CancelCauseFunc
 
 	// Under the endpoint's mu.
 	queue    queue
@@ -177,6 +179,7 @@ func (s *Service) close() {
 		return
 	}
 	s.ended = true
+	s.shut(errServiceClosed)
 	if s.streams != nil {
 		s.streams.close()
 	}
@@ -186,6 +189,16 @@ func (s *Service) close() {
 	s.sayClosed(true)
 	if s.busy == 0 {
 		s.e.forgetService(s)
+	}
+}
+
+// whileOpen is ctx until the service is closed. Stop releases what the context holds.
+func (s *Service) whileOpen(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := context.AfterFunc(s.open, func() { cancel(context.Cause(s.open)) })
+	return ctx, func() {
+		release()
+		cancel(nil)
 	}
 }
 
