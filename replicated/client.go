@@ -258,6 +258,7 @@ const maxAnswers = 256 << 20
 // ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns errAway if
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
+	var before error // why another member is asked
 	for attempt := 1; ; attempt++ {
 		if err := c.locate(ctx, o); err != nil {
 			return err
@@ -285,11 +286,14 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		switch {
 		case c.ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
+		case !away && ctx.Err() != nil && before != nil:
+			return fmt.Errorf("%w; the attempt before: %w", err, before)
 		case !away:
 			return err
 		case ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
 		}
+		before = err
 		if pause := c.pause(o, attempt); pause > 0 {
 			select {
 			case <-time.After(pause):

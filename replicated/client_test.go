@@ -1,11 +1,13 @@
 package replicated_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/ripc"
 )
@@ -156,4 +158,16 @@ func serverOf(t *testing.T, m *member) string {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s.Addr()
+}
+
+// A call that ends with its context says why no member was reached before.
+func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
+	t.Parallel()
+	c := dial(t, replicated.ClientConfig{Addresses: []string{testutil.FreeAddress(t)}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+	ctx, cancel := context.WithTimeout(testutil.Within(t), 300*time.Millisecond)
+	defer cancel()
+	_, err := balance.Call(ctx, c.Object("accounts"), "ann")
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) {
+		t.Errorf("the call ends with: %v", err)
+	}
 }
