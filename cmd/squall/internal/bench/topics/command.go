@@ -72,7 +72,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	path, _ := exec.LookPath("ddsperf") // without it, its rows say so
 	f.StringVar(&o.ddsperf, "ddsperf", path, "CycloneDDS's ddsperf, which is measured in the same run")
 	f.BoolVar(&o.figure, "figure18", false, "measure what Figure 18 of the Spindle paper shows, in place of the rest")
-	f.IntVar(&o.base.Samples, "samples", 0, "with --figure18: samples of each measurement, about; 0: as many as come in --duration")
+	f.IntVar(&o.base.Samples, "samples", 0, "with --figure18: samples of each measurement, about, if they take longer than --duration")
 	f.StringVar(&o.out, "out", "", "with --figure18: a directory for the plot (dds-figure-18.svg)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")

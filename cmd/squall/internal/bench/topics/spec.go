@@ -55,7 +55,7 @@ type spec struct {
 	Dir       string        `json:"dir,omitempty"`     // for the logs
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
-	Samples   int           `json:"samples,omitempty"` // about, of the window: its time is what they take
+	Samples   int           `json:"samples,omitempty"` // about, of the window: its time is what they take, if that is longer than Duration
 	Profile   string        `json:"profile,omitempty"` // processes write their profiles to files that begin so; empty: none
 }
 
@@ -203,7 +203,7 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		if rate == 0 {
 			return r, fmt.Errorf("no sample came within %v", s.Duration)
 		}
-		window = time.Duration(float64(s.Samples) / rate * float64(time.Second))
+		window = max(window, time.Duration(float64(s.Samples)/rate*float64(time.Second)))
 	}
 	samples, busy, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)
 	if err != nil {
