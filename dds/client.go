@@ -70,7 +70,8 @@ type client struct {
 	link    *link         // nil: there is no relay
 	since   time.Time     // … from then on
 	welcome remote.Welcome
-	met     bool // welcome is that of a relay
+	met     bool  // welcome is that of a relay
+	failed  error // of the last attempt to reach a relay
 	calls   map[uint64]*call
 	called  uint64
 	topics  []space.TopicInfo
@@ -192,6 +193,11 @@ func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
 	c.done.Go(c.run)
 	err = c.until(ctx, func() (bool, error) { return c.met, nil })
 	if err != nil {
+		c.mu.Lock()
+		if c.failed != nil {
+			err = fmt.Errorf("%w; %w", err, c.failed)
+		}
+		c.mu.Unlock()
 		return errors.Join(fmt.Errorf("dds: space %q: no relay was reached: %w", p.cfg.Subgroup.Name, err), c.close(ctx))
 	}
 	return nil

@@ -33,6 +33,9 @@ func (c *client) run() {
 			pause, failures = leastPause, 0
 			continue
 		}
+		c.mu.Lock()
+		c.failed = fmt.Errorf("the last attempt, at %s: %w", c.name(i%relays), err)
+		c.mu.Unlock()
 		if failures++; failures%relays == 0 {
 			select {
 			case <-time.After(pause):

@@ -371,3 +371,16 @@ func TestAClientSurvivesKilledRelays(t *testing.T) {
 	}
 	t.Logf("%d samples", n)
 }
+
+// A client that reaches no relay says what became of its last attempt.
+func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
+	t.Parallel()
+	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
+	address := testutil.FreeAddress(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := p.Dial(ctx, dds.ClientConfig{Cluster: "test", Addresses: []string{address}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) || !strings.Contains(err.Error(), address) {
+		t.Errorf("the client says: %v", err)
+	}
+}
