@@ -41,7 +41,9 @@ func (l *link) hear(c *relay.Control) error {
 		l.enqueue(&relay.Control{Kind: relay.Pong})
 		return nil
 	case c.Kind == relay.Pong:
-		l.answered.Add(1)
+		if l.questions.Load() > 0 { // a Pong without a Ping answers no later one
+			l.questions.Add(-1)
+		}
 		return nil
 	case c.Kind == relay.Attach:
 		return l.node.attach(l, c)
@@ -139,7 +141,7 @@ func (w *watch) tick(now time.Time) {
 
 // load reports whether anything waits for the peer, and whether any group needs the link.
 func (l *link) load() (busy, needed bool) {
-	busy = l.moving.Load() > 0 || l.answered.Load() < l.asked.Load()
+	busy = l.moving.Load() > 0 || l.questions.Load() > 0
 	all := l.enlisted()
 	for _, m := range all {
 		busy = busy || m.group.awaits(m)

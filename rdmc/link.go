@@ -51,11 +51,10 @@ type link struct {
 	over   chan struct{} // closed when control frames are not read any more
 	stop   sync.Once
 
-	heard  atomic.Int64 // when the peer was last heard of, in ns since epoch
-	moving atomic.Int32 // blocks that are being read or written
-	silent atomic.Bool  // why it ended
-	// Pings that were sent, and their answers. While one is not answered, the link waits for its peer.
-	asked, answered atomic.Uint64
+	heard     atomic.Int64 // when the peer was last heard of, in ns since epoch
+	moving    atomic.Int32 // blocks that are being read or written
+	silent    atomic.Bool  // why it ended
+	questions atomic.Int32 // Pings that are not answered: the link waits for its peer
 
 	writing sync.Mutex // one block at a time
 	scratch []byte     // TLS: a header and its block, so that they travel in one record
@@ -258,7 +257,7 @@ func (l *link) meet(g *Group, place int, c *relay.Control) {
 
 // ask asks the peer whether it is still there.
 func (l *link) ask() {
-	l.asked.Add(1)
+	l.questions.Add(1)
 	l.enqueue(&relay.Control{Kind: relay.Ping})
 }
 

@@ -77,8 +77,9 @@ func TestBlocksOfSeveralGroupsDoNotMix(t *testing.T) {
 // their acceptor finds them closed; their dialer is not told.
 type detour struct {
 	net.Listener
-	broken  atomic.Bool
-	running sync.WaitGroup
+	broken    atomic.Bool
+	accepting sync.WaitGroup
+	running   sync.WaitGroup
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -93,10 +94,11 @@ func newDetour(t *testing.T, to string) *detour {
 	d := &detour{Listener: listener}
 	t.Cleanup(func() {
 		d.Close()
+		d.accepting.Wait()
 		d.closeAll()
 		d.running.Wait()
 	})
-	d.running.Go(func() {
+	d.accepting.Go(func() {
 		for near, err := d.Accept(); err == nil; near, err = d.Accept() {
 			far, err := net.Dial("tcp", to)
 			if err != nil {
@@ -176,5 +178,23 @@ func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
 	var failure *Failure
 	if err := receive(t, failed, "failure"); !errors.As(err, &failure) || failure.Node != 1 {
 		t.Error(err)
+	}
+}
+
+// K4: a peer that answers what it was not asked is watched all the same.
+func TestK4APongWithoutAPingAnswersNothing(t *testing.T) {
+	l := newLink(&Node{}, 2, true, "session")
+	if err := l.hear(&relay.Control{Kind: relay.Pong}); err != nil {
+		t.Fatal(err)
+	}
+	l.ask()
+	if busy, _ := l.load(); !busy {
+		t.Error("the link waits for nothing after a Ping")
+	}
+	if err := l.hear(&relay.Control{Kind: relay.Pong}); err != nil {
+		t.Fatal(err)
+	}
+	if busy, _ := l.load(); busy {
+		t.Error("the link waits for its peer after the answer")
 	}
 }
