@@ -3,6 +3,7 @@ package replicated_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -169,5 +170,31 @@ func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
 	_, err := balance.Call(ctx, c.Object("accounts"), "ann")
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) {
 		t.Errorf("the call ends with: %v", err)
+	}
+}
+
+// A client goes on with another member when the one that it asks first takes connections and says nothing, as a stopped process does, although a
+// handshake may take longer.
+func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	all := open(t, 1, ordered, nil)
+	_, servers := serve(t, all, ripc.TCP)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	const handshake = 5 * time.Second // of package ripc
+	for range 4 {                     // one of them begins with the silent one
+		c := dial(t, replicated.ClientConfig{
+			Addresses: []string{silent.Addr().String(), servers[0].Addr()}, MemberTimeout: 400 * time.Millisecond, Endpoint: ripc.Config{Transport: ripc.TCP},
+		})
+		began := time.Now()
+		if _, err := deposit.Call(testutil.Within(t), c.Object("accounts"), depositArgs{"ann", 1}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took >= handshake {
+			t.Errorf("the call took %v", took)
+		}
 	}
 }
