@@ -88,10 +88,14 @@ type used struct {
 	guid   [16]byte
 
 	// Under the client's lock.
-	there  space.ID // at the relay
-	open   bool     // … in which it is
-	outbox remote.Outbox
-	failed error // why a writer writes no more
+	there   space.ID // at the relay
+	open    bool     // … in which it is
+	persist bool     // a sample is acknowledged once it is on all disks, because its topic is PERSISTENT
+	outbox  remote.Outbox
+	futures []*future // of samples that are not known to be in the order, by their numbers
+	future  uint64    // number of the last sample with a future
+	stored  uint64    // number of the last sample that is known to be on all disks
+	failed  error     // why a writer writes no more
 
 	// Under the participant's lock.
 	reached *space.Resume // of a reader
@@ -149,8 +153,8 @@ func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, er
 // When the relay fails, the client goes on with another one. Each sample that was written takes effect once, in the order of its writer. Readers go on where they
 // were: with what the tail of the new relay has, or else with the history of the topic; if neither has all samples, SampleLost tells how many are missing.
 //
-// A client's reader never holds up writers. What a client cannot have is refused: writing coherent sets, futures of samples, changes of a reader's partitions,
-// and writers that stand for others.
+// A client's reader never holds up writers. What a client cannot have is refused: writing coherent sets, changes of a reader's partitions, and writers that stand
+// for others.
 func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
 	c := &client{
 		p: p, cfg: cfg, room: make(chan struct{}, 1), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{}, byNumber: map[uint32]*used{},
@@ -259,6 +263,11 @@ func (c *client) close(ctx context.Context) error {
 		cancel()
 	}
 	c.cancel()
+	c.mu.Lock()
+	for _, u := range c.all {
+		u.fail(cmp.Or(u.failed, ErrNotOpen))
+	}
+	c.mu.Unlock()
 	p := c.p
 	p.mu.Lock()
 	if !p.closing {

@@ -68,8 +68,10 @@ func (c *client) open(ctx context.Context, topic string, info space.EndpointInfo
 	p.number++
 	u := &used{id: space.ID{Process: p.self, Number: p.number}, info: info}
 	u.info.ID, u.info.Topic = u.id, topic
+	known, _ := p.space.Topic(topic)
 	u.filter = prepare(u.id)
 	p.mu.Unlock()
+	u.persist = !info.Reader && known.QoS.Durability == qos.Persistent
 	copy(u.guid[:], c.token[:])
 	binary.BigEndian.PutUint32(u.guid[12:], u.id.Number)
 	k := &call{request: u.request()}
@@ -132,8 +134,8 @@ func (c *client) matches(id space.ID) (n int, ok bool) {
 	return u.matched, true
 }
 
-// put gives a writer's sample to the relays, as soon as it has room.
-func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, data []byte) error {
+// put gives a writer's sample to the relays, as soon as it has room. F is its future, or nil.
+func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, data []byte, f *future) error {
 	s := space.Sample{Sequence: 1, Key: key}
 	n := space.SampleBytes(&s) + len(data)
 	return c.until(ctx, func() (bool, error) {
@@ -151,6 +153,10 @@ func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, 
 			return false, nil
 		}
 		u.outbox.Put(remote.Entry{Operation: uint8(op), Source: c.p.sampleTime(), Key: key, Data: data})
+		if f != nil {
+			f.of, f.sequence, u.future = u, u.outbox.Last(), u.outbox.Last()
+			u.futures = append(u.futures, f)
+		}
 		if c.link != nil && u.open {
 			c.link.rouse()
 		}
@@ -216,7 +222,9 @@ func (c *client) shut(ctx context.Context, id space.ID) error {
 	}
 	var err error
 	if !u.info.Reader {
-		err = c.flush(ctx, id)
+		if err = c.flush(ctx, id); err == nil && c.persistent() { // nothing is told of a writer that was closed
+			err = c.stored(ctx, u, func() uint64 { return u.future })
+		}
 	}
 	c.forgetEndpoint(u)
 	return errors.Join(err, c.ask(ctx, &call{request: remote.Request{Op: remote.OpClose, Number: id.Number}}))

@@ -100,8 +100,8 @@ func TestTheOriginOfAClientsWriterDoesNotAllowToWriteAsIt(t *testing.T) {
 	if err := remote.ParseValue(ask(t, conn, remote.KindRequest, open, remote.KindAnswer), &a); err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
-	if a.Last != 0 {
-		t.Errorf("the other writer's last number is told: %d", a.Last)
+	if a.Come.Ordered != 0 {
+		t.Errorf("the other writer's last number is told: %d", a.Come.Ordered)
 	}
 	key := []byte{0, 0, 0, 0}
 	if _, err := conn.Write(remote.AppendSample(nil, 1, &remote.Entry{Sequence: 1 << 40, Operation: 1, Key: key})); err != nil {

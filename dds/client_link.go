@@ -172,9 +172,14 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	err := a.Err()
 	c.mu.Lock()
 	if err == nil && !u.info.Reader {
-		err = u.outbox.Resume(a.Last, a.Acknowledged, time.Since(c.since), space.OriginMemory)
+		err = u.outbox.Resume(a.Come.Ordered, u.acknowledged(a.Come), time.Since(c.since), space.OriginMemory)
 	}
 	u.there, u.open, u.failed = a.ID, err == nil, err
+	if err != nil {
+		u.fail(err)
+	} else {
+		u.come(a.Come)
+	}
 	c.news()
 	if c.link != nil {
 		c.link.rouse()
@@ -302,9 +307,9 @@ func (c *client) receive(in *frames) error {
 			}
 		case remote.KindAck:
 			var number uint32
-			var last uint64
-			if number, last, err = remote.ParseAck(body); err == nil {
-				c.acknowledged(number, last)
+			var come remote.Come
+			if number, come, err = remote.ParseAck(body); err == nil {
+				c.acknowledged(number, come)
 			}
 		case remote.KindAnswer:
 			var a remote.Answer
@@ -325,11 +330,11 @@ func (c *client) receive(in *frames) error {
 	}
 }
 
-func (c *client) acknowledged(number uint32, last uint64) {
+func (c *client) acknowledged(number uint32, come remote.Come) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if u := c.writer(number); u != nil {
-		u.outbox.Acknowledge(last)
+		u.come(come)
 		c.news()
 	}
 }

@@ -30,8 +30,8 @@ func (w *Writer[T]) Flush(ctx context.Context) error {
 	return log.WaitPersisted(ctx, squall.OnEveryDisk, version)
 }
 
-// writeRemote writes a sample of a client.
-func (w *Writer[T]) writeRemote(ctx context.Context, s space.Sample, v T) error {
+// writeRemote writes a sample of a client. F is its future, or nil.
+func (w *Writer[T]) writeRemote(ctx context.Context, s space.Sample, v T, f *future) error {
 	switch {
 	case s.Operation == space.Dispose && w.topic.key == nil:
 		return fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
@@ -54,11 +54,11 @@ func (w *Writer[T]) writeRemote(ctx context.Context, s space.Sample, v T) error 
 	if err != nil {
 		return fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
 	}
-	return w.putRemote(ctx, s.Operation, key, data)
+	return w.putRemote(ctx, s.Operation, key, data, f)
 }
 
 // putRemote gives a sample of a client to its relay, as soon as there is one. The memory belongs to the client from now on.
-func (w *Writer[T]) putRemote(ctx context.Context, op space.Operation, key, data []byte) error {
+func (w *Writer[T]) putRemote(ctx context.Context, op space.Operation, key, data []byte, f *future) error {
 	if w.closed.Load() {
 		return fmt.Errorf("%w: the writer was closed", ErrUnknown)
 	}
@@ -70,7 +70,7 @@ func (w *Writer[T]) putRemote(ctx context.Context, op space.Operation, key, data
 		ctx, cancel = context.WithTimeout(ctx, longest)
 		defer cancel()
 	}
-	if err := w.p.client.put(ctx, w.id, op, key, data); err != nil {
+	if err := w.p.client.put(ctx, w.id, op, key, data, f); err != nil {
 		return fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
 	}
 	return nil

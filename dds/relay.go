@@ -13,7 +13,6 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
-	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -185,22 +184,21 @@ type attendance struct {
 	out       []byte               // frames to be sent
 	endpoints map[uint32]*attended // by the numbers of the client
 	writers   []*attended
-	persists  bool // a goroutine waits for disks
+	watches   bool // a goroutine waits for disks
 }
 
 // attended is a writer or a reader that the relay has for a client.
 type attended struct {
-	of      *attendance
-	number  uint32 // of the client
-	id      space.ID
-	reader  *space.Followed
-	writer  *Writer[Encoded]
-	origin  space.Origin
-	persist bool          // acknowledged once it is on the disks
-	durable uint64        // number of the last sample that is
-	acked   uint64        // number that the client was told
-	known   bool          // the client was told that it is open
-	early   []space.Event // … before that
+	of     *attendance
+	number uint32 // of the client
+	id     space.ID
+	reader *space.Followed
+	writer *Writer[Encoded]
+	origin space.Origin
+	stored uint64        // number of the last sample that is known to be on all disks
+	acked  remote.Come   // what the client was told
+	known  bool          // the client was told that it is open
+	early  []space.Event // … before that
 }
 
 // clientSide is the side of the origins that writers of clients are.
@@ -379,12 +377,10 @@ func (a *attendance) serve(q *remote.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if opened != nil {
-		answer.Last = p.space.Last(opened.origin)
-		if !opened.persist { // otherwise it is not known which samples are on the disks
-			answer.Acknowledged = answer.Last
-		}
-		opened.acked = answer.Acknowledged
-		if opened.reader != nil {
+		if opened.writer != nil {
+			opened.acked = opened.come()
+			answer.Come = opened.acked
+		} else {
 			opened.reader.Held = false
 			answer.Resume = space.Resume{Born: p.space.Born(), Reached: opened.reader.At()}
 		}
@@ -439,7 +435,6 @@ func (a *attendance) open(q *remote.Request) (*attended, error) {
 		x.reader = &space.Followed{Number: q.Number, Held: true, Filter: p.bound(info.Name, info.Type, q.Filter)}
 	} else {
 		x.origin = space.Origin{Side: clientSide, GUID: public(q.GUID)}
-		x.persist = info.QoS.Durability == qos.Persistent && p.persistent()
 		what.Origin = &x.origin
 	}
 	e, err := t.open(a.ctx, what, func(id space.ID) *remote.Filter {
@@ -461,8 +456,8 @@ func (a *attendance) open(q *remote.Request) (*attended, error) {
 		set.Reliability.MaxBlocking = 0 // it is for the calls at the client
 		x.writer = newWriter(t, e, set)
 		a.writers = append(a.writers, x)
-		if x.persist && !a.persists {
-			a.persists = true
+		if p.persistent() && !a.watches {
+			a.watches = true
 			a.r.done.Go(a.watchDisks)
 		}
 	}
@@ -550,22 +545,24 @@ func (a *attendance) pump() error {
 // heartbeat is how often a relay and a client tell each other that they are there.
 const heartbeat = 250 * time.Millisecond
 
-// acks appends which samples of the client are where they are to be. The lock is held.
+// acks appends how far samples of the client have come since it was told last. The lock is held.
 func (a *attendance) acks(out []byte) []byte {
 	for _, x := range a.writers {
-		last := x.durable
-		if !x.persist {
-			last = a.r.p.space.Last(x.origin)
-		}
-		if last > x.acked {
-			x.acked = last
-			out = remote.AppendAck(out, x.number, last)
+		if c := x.come(); c.Ordered > x.acked.Ordered || c.Stored > x.acked.Stored {
+			x.acked = c
+			out = remote.AppendAck(out, x.number, c)
 		}
 	}
 	return out
 }
 
-// watchDisks notes which samples of writers of PERSISTENT topics are on all disks.
+// come returns how far the samples of a writer have come. The lock is held.
+func (x *attended) come() remote.Come {
+	p := x.of.r.p
+	return remote.Come{Ordered: p.space.Last(x.origin), Stored: x.stored, At: p.version}
+}
+
+// watchDisks notes which samples of the client's writers are on all disks.
 func (a *attendance) watchDisks() {
 	p := a.r.p
 	log, err := p.sub.Log()
@@ -582,7 +579,7 @@ func (a *attendance) watchDisks() {
 		p.mu.Lock()
 		for all = all[:0]; ; {
 			for _, x := range a.writers {
-				if last := p.space.Last(x.origin); x.persist && last > x.durable {
+				if last := p.space.Last(x.origin); last > x.stored {
 					all = append(all, upTo{x, last})
 				}
 			}
@@ -602,7 +599,7 @@ func (a *attendance) watchDisks() {
 		}
 		p.mu.Lock()
 		for _, u := range all {
-			u.x.durable = u.last
+			u.x.stored = u.last
 		}
 		p.wake()
 		p.mu.Unlock()

@@ -55,8 +55,19 @@ func (w *Writer[T]) Write(ctx context.Context, v T) error {
 }
 
 // WriteFuture writes a sample, and returns the future of its delivery and, in a space that is Persistent, of its way to the disks.
-func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (*squall.Future, error) {
-	return w.write(ctx, space.Sample{}, v, true)
+func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (Future, error) {
+	if c := w.p.client; c != nil {
+		f := &future{c: c, done: make(chan struct{})}
+		if err := w.writeRemote(ctx, space.Sample{}, v, f); err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	f, err := w.write(ctx, space.Sample{}, v, true)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // WriteIn writes a sample of a coherent set.
@@ -86,10 +97,7 @@ func (w *Writer[T]) Unregister(ctx context.Context, v T) error {
 // write sends the record of a sample. The writer's lock is not held while the call waits for room: the group's loop may write, too.
 func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool) (*squall.Future, error) {
 	if w.p.client != nil {
-		if future {
-			return nil, fmt.Errorf("dds: topic %q: %w: a client has no futures; Flush waits until samples are where they are to be", w.topic.name, qos.ErrRefused)
-		}
-		return nil, w.writeRemote(ctx, s, v)
+		return nil, w.writeRemote(ctx, s, v, nil)
 	}
 	if w.p.loose != nil && s.Operation != space.Register && s.Sequence == 0 {
 		if err := w.introduce(ctx, &s, v); err != nil {
@@ -263,7 +271,7 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 		return Claim{}, fmt.Errorf("%w: the writer was closed", ErrUnknown)
 	}
 	if w.p.client != nil {
-		return Claim{Bytes: make([]byte, n), commit: func(b []byte) error { return w.putRemote(ctx, space.Write, nil, b) }}, nil
+		return Claim{Bytes: make([]byte, n), commit: func(b []byte) error { return w.putRemote(ctx, space.Write, nil, b, nil) }}, nil
 	}
 	t := w.p.sampleTime()
 	s := space.Sample{Writer: w.id, Operation: space.Write, Source: t}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/order"
 )
 
 // Version is that of the frames. A relay turns away a client of another one.
-const Version = 1
+const Version = 2
 
 // Kind is what a frame says.
 type Kind uint8
@@ -110,15 +111,14 @@ type Request struct {
 
 // Answer is the result of a call.
 type Answer struct {
-	Call         uint64               `cbor:"1,keyasint"`
-	Code         Code                 `cbor:"2,keyasint"`
-	Text         string               `cbor:"3,keyasint,omitempty"` // of an error
-	ID           space.ID             `cbor:"4,keyasint"`           // of the endpoint that was opened
-	Last         uint64               `cbor:"5,keyasint"`           // number of the last sample of a writer that the order has
-	Acknowledged uint64               `cbor:"10,keyasint"`          // number of the last one that is where it is to be
-	Resume       space.Resume         `cbor:"8,keyasint"`           // how far a reader has come that was opened
-	Topics       []space.TopicInfo    `cbor:"6,keyasint,omitempty"`
-	Endpoints    []space.EndpointInfo `cbor:"7,keyasint,omitempty"`
+	Call      uint64               `cbor:"1,keyasint"`
+	Code      Code                 `cbor:"2,keyasint"`
+	Text      string               `cbor:"3,keyasint,omitempty"` // of an error
+	ID        space.ID             `cbor:"4,keyasint"`           // of the endpoint that was opened
+	Come      Come                 `cbor:"5,keyasint"`           // how far the samples of a writer have come that was opened
+	Resume    space.Resume         `cbor:"8,keyasint"`           // how far a reader has come that was opened
+	Topics    []space.TopicInfo    `cbor:"6,keyasint,omitempty"`
+	Endpoints []space.EndpointInfo `cbor:"7,keyasint,omitempty"`
 }
 
 // Code says which error an answer has.
@@ -236,19 +236,35 @@ func ParseSample(b []byte) (writer uint32, e Entry, err error) {
 	return writer, e, nil
 }
 
-// AppendAck appends the frame that tells which samples of a writer are in the order.
-func AppendAck(dst []byte, writer uint32, last uint64) []byte {
+// Come is how far the samples of a writer have come.
+type Come struct {
+	Ordered uint64        `cbor:"1,keyasint"` // number of the last sample that is in the order
+	Stored  uint64        `cbor:"2,keyasint"` // number of the last sample that is known to be on all disks
+	At      order.Version `cbor:"3,keyasint"` // a position at which the order has the last sample: its own, or a later one
+}
+
+// ackBytes is the size of an acknowledgement: number of the writer, and what Come has.
+const ackBytes = 4 + 4*8
+
+// AppendAck appends the frame that tells how far the samples of a writer have come.
+func AppendAck(dst []byte, writer uint32, c Come) []byte {
 	return AppendFrame(dst, KindAck, func(b []byte) []byte {
-		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(b, writer), last)
+		b = binary.LittleEndian.AppendUint32(b, writer)
+		for _, n := range [...]uint64{c.Ordered, c.Stored, uint64(c.At.View), uint64(c.At.Seq)} {
+			b = binary.LittleEndian.AppendUint64(b, n)
+		}
+		return b
 	})
 }
 
 // ParseAck is the inverse for the body.
-func ParseAck(b []byte) (writer uint32, last uint64, err error) {
-	if len(b) != 12 {
-		return 0, 0, fmt.Errorf("%w: an acknowledgement of %d bytes", ErrMalformed, len(b))
+func ParseAck(b []byte) (writer uint32, c Come, err error) {
+	if len(b) != ackBytes {
+		return 0, c, fmt.Errorf("%w: an acknowledgement of %d bytes", ErrMalformed, len(b))
 	}
-	return binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:]), nil
+	number := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	c = Come{Ordered: number(4), Stored: number(12), At: order.Version{View: order.ViewID(number(20)), Seq: order.Seq(number(28))}}
+	return binary.LittleEndian.Uint32(b), c, nil
 }
 
 // Reached is how far a reader of the client has come with a batch.

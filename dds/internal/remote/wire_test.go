@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/order"
 )
 
 func body(t *testing.T, frame []byte, want Kind) []byte {
@@ -36,9 +37,10 @@ func TestFramesComeBack(t *testing.T) {
 	if err != nil || writer != 5 || !reflect.DeepEqual(back, e) {
 		t.Errorf("%v: %d %+v", err, writer, back)
 	}
-	number, last, err := ParseAck(body(t, AppendAck(nil, 5, 6), KindAck))
-	if err != nil || number != 5 || last != 6 {
-		t.Errorf("%v: %d %d", err, number, last)
+	come := Come{Ordered: 6, Stored: 5, At: order.Version{View: 2, Seq: 7}}
+	number, acked, err := ParseAck(body(t, AppendAck(nil, 5, come), KindAck))
+	if err != nil || number != 5 || acked != come {
+		t.Errorf("%v: %d %+v", err, number, acked)
 	}
 	var a Answer
 	a.Fail(space.ErrImmutable)
