@@ -63,7 +63,7 @@ type client struct {
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 	room     chan struct{} // a reader that was full has room
-	token    [12]byte      // the first part of the GUIDs of its writers
+	token    [12]byte      // the first part of its own GUID, and of those of its writers
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change, and made anew
@@ -109,6 +109,13 @@ type call struct {
 	result  chan error
 	answer  remote.Answer
 	then    func(*remote.Answer) // called with the answer, in the order of what the relay sends
+}
+
+// guid is the secret of a writer towards relays, or with the number 0 that of the client.
+func (c *client) guid(number uint32) (guid [16]byte) {
+	copy(guid[:], c.token[:])
+	binary.BigEndian.PutUint32(guid[12:], number)
+	return guid
 }
 
 // link is one connection to a relay.

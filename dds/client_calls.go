@@ -3,7 +3,6 @@ package dds
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,9 +59,6 @@ func (c *client) open(ctx context.Context, topic string, info space.EndpointInfo
 	if !info.Reader && info.QoS.Presentation.Coherent {
 		return endpoint{}, fmt.Errorf("dds: a writer of topic %q: %w: %v: %s", topic, qos.ErrRefused, qos.PresentationPolicy, noSets)
 	}
-	if !info.Reader && info.QoS.Liveliness.Kind == qos.ManualByParticipant {
-		return endpoint{}, fmt.Errorf("dds: a writer of topic %q: %w: %v: %s", topic, qos.ErrRefused, qos.LivelinessPolicy, noParticipant)
-	}
 	p := c.p
 	p.mu.Lock()
 	p.number++
@@ -72,8 +68,7 @@ func (c *client) open(ctx context.Context, topic string, info space.EndpointInfo
 	u.filter = prepare(u.id)
 	p.mu.Unlock()
 	u.persist = !info.Reader && known.QoS.Durability == qos.Persistent
-	copy(u.guid[:], c.token[:])
-	binary.BigEndian.PutUint32(u.guid[12:], u.id.Number)
+	u.guid = c.guid(u.id.Number)
 	k := &call{request: u.request()}
 	var failed error
 	k.then = func(a *remote.Answer) { failed = c.opened(u, a) }

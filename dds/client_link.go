@@ -85,7 +85,7 @@ func (c *client) use(i int) (met bool, err error) {
 	defer stop()
 	defer conn.Close()
 	in := &frames{conn: conn, timeout: c.cfg.RelayTimeout}
-	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.cfg.Subgroup.Name})
+	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.cfg.Subgroup.Name, Client: c.guid(0)})
 	if err == nil {
 		_, err = conn.Write(hello)
 	}

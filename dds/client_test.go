@@ -234,7 +234,6 @@ func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 	tp := topic(t, c, dds.QoS{})
 	w, r := writer(t, tp, dds.QoS{}), reader(t, tp, dds.QoS{})
 	_, coherent := tp.Writer(t.Context(), dds.QoS{Presentation: qos.Presentation{Coherent: true}})
-	_, participant := tp.Writer(t.Context(), dds.QoS{Liveliness: qos.Liveliness{Kind: qos.ManualByParticipant}})
 	_, carrier := tp.WriterFor(t.Context(), dds.QoS{}, dds.Origin{})
 	_, persistent := dds.NewTopic(t.Context(), c, "p", dds.CBOR[position](), dds.QoS{Durability: qos.Persistent})
 	_, served := dds.ServeClients(t.Context(), dds.RelayConfig{}, c)
@@ -244,8 +243,6 @@ func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 	}{
 		{coherent, qos.ErrRefused, "torn between two relays"},
 		{c.Coherent(t.Context(), func(*dds.Set) error { return nil }), qos.ErrRefused, "torn between two relays"},
-		{participant, qos.ErrRefused, "MANUAL_BY_TOPIC"},
-		{c.AssertLiveliness(t.Context()), qos.ErrRefused, "MANUAL_BY_TOPIC"},
 		{carrier, qos.ErrRefused, "of a member"},
 		{persistent, qos.ErrRefused, "mode Persistent"},
 		{r.Change(t.Context(), dds.QoS{Partitions: []string{"a"}}), dds.ErrImmutable, "open another reader"},

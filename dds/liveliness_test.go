@@ -2,6 +2,7 @@ package dds_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,5 +78,84 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 	}
 	if _, err := tp.Writer(ctx, dds.QoS{Liveliness: qos.Liveliness{Lease: time.Second}}); !errors.Is(err, qos.ErrRefused) {
 		t.Errorf("a lease of AUTOMATIC: %v", err)
+	}
+}
+
+// The writers of a client that are MANUAL_BY_PARTICIPANT are asserted together, also at another relay, and those of another client of the relay are not.
+func TestAClientAssertsItsWriters(t *testing.T) {
+	changed := make(chan dds.LivelinessChanged, 100)
+	all := open(t, 2, func(i int, p *dds.Config, _ *squall.Config) {
+		p.Events = func(e dds.Event) {
+			if e, ok := e.(dds.LivelinessChanged); ok && i == 1 {
+				changed <- e
+			}
+		}
+	})
+	relays := []*dds.Relay{serve(t, all[0], dds.RelayConfig{}), serve(t, all[1], dds.RelayConfig{})}
+	reader(t, topic(t, all[1], dds.QoS{}), dds.QoS{})
+	set := dds.QoS{Liveliness: qos.Liveliness{Kind: qos.ManualByParticipant, Lease: 50 * time.Millisecond}}
+	used := make(chan string, 10)
+	one := dial(t, func(e dds.Event) {
+		if e, ok := e.(dds.Relayed); ok && e.Err == nil {
+			used <- e.Relay
+		}
+	}, relays[0].Addr(), relays[1].Addr())
+	other := dial(t, nil, relays[0].Addr())
+	ctx := testutil.Within(t)
+	if err := one.AssertLiveliness(ctx); !errors.Is(err, dds.ErrUnknown) {
+		t.Errorf("a client without writers: %v", err)
+	}
+	writer(t, topic(t, one, dds.QoS{}), set)
+	writer(t, topic(t, one, dds.QoS{}), set)
+	writer(t, topic(t, other, dds.QoS{}), set)
+	take := func(alive bool, n int) (of []dds.ID) {
+		t.Helper()
+		for range n {
+			select {
+			case e := <-changed:
+				if e.Alive != alive {
+					t.Fatalf("changed: %+v", e)
+				}
+				of = append(of, e.Peer)
+			case <-ctx.Done():
+				t.Fatalf("the reader was told of %v", of)
+			}
+		}
+		return of
+	}
+	take(false, 3)
+	assert := func() {
+		t.Helper()
+		if err := one.AssertLiveliness(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assert()
+	of := take(true, 2)
+	if again := take(false, 2); !slices.Equal(of, again) {
+		t.Errorf("%v are alive, and %v are not", of, again)
+	}
+	if len(changed) > 0 {
+		t.Errorf("changed, too: %+v", <-changed)
+	}
+	if at := <-used; at == relays[0].Addr() {
+		if err := relays[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-used
+	}
+	// The writers at the other relay are silent, or fall silent: the first relay has ended its own before these were opened, perhaps.
+	alive := map[dds.ID]bool{}
+	for len(alive) < 2 {
+		assert()
+		select {
+		case e := <-changed:
+			if e.Alive && !slices.Contains(of, e.Peer) {
+				alive[e.Peer] = true
+			}
+		case <-time.After(set.Liveliness.Lease):
+		case <-ctx.Done():
+			t.Fatalf("the reader was told of %v", alive)
+		}
 	}
 }

@@ -179,6 +179,7 @@ type attendance struct {
 	ctx      context.Context
 	end      context.CancelCauseFunc
 	follower *space.Follower
+	client   [16]byte // name of the client in the space
 
 	// Under the participant's lock.
 	out       []byte               // frames to be sent
@@ -204,7 +205,7 @@ type attended struct {
 // clientSide is the side of the origins that writers of clients are.
 const clientSide = "client"
 
-// public is the name in the space of a client's writer. The GUID that the client has for it is a secret between the client and its relays: all readers see the
+// public is the name in the space of a client or its writer. The GUID that the client has for it is a secret between the client and its relays: all readers see the
 // origin of a sample, and a client that has seen it must not be able to write as the other one.
 func public(guid [16]byte) (name [16]byte) {
 	h := sha256.Sum256(guid[:])
@@ -263,6 +264,7 @@ func (a *attendance) welcome(in *frames) error {
 		return err
 	}
 	p := a.r.p
+	a.client = public(hello.Client)
 	answer := remote.Welcome{Version: remote.Version, Persistent: p.persistent(), MaxBytes: p.sub.MaxMessageBytes()}
 	switch {
 	case hello.Version != remote.Version:
@@ -350,7 +352,9 @@ func (a *attendance) serve(q *remote.Request) error {
 			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendChange(nil, now, x.id, *q.QoS) })
 		}
 	case q.Op == remote.OpAssert:
-		if x := a.endpoint(q.Number); x == nil {
+		if x := a.endpoint(q.Number); q.Number == 0 {
+			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendClient(nil, now, a.client[:]) })
+		} else if x == nil {
 			err = fmt.Errorf("%w: endpoint %d of the client", ErrUnknown, q.Number)
 		} else {
 			err = p.assert(a.ctx, x.id)
@@ -435,7 +439,7 @@ func (a *attendance) open(q *remote.Request) (*attended, error) {
 		x.reader = &space.Followed{Number: q.Number, Held: true, Filter: p.bound(info.Name, info.Type, q.Filter)}
 	} else {
 		x.origin = space.Origin{Side: clientSide, GUID: public(q.GUID)}
-		what.Origin = &x.origin
+		what.Origin, what.Client = &x.origin, a.client[:]
 	}
 	e, err := t.open(a.ctx, what, func(id space.ID) *remote.Filter {
 		x.id = id

@@ -62,9 +62,10 @@ func ParseHead(b []byte) (k Kind, body int, err error) {
 
 // Hello is what a client says first.
 type Hello struct {
-	Version int    `cbor:"1,keyasint"`
-	Cluster string `cbor:"2,keyasint"`
-	Space   string `cbor:"3,keyasint"`
+	Version int      `cbor:"1,keyasint"`
+	Cluster string   `cbor:"2,keyasint"`
+	Space   string   `cbor:"3,keyasint"`
+	Client  [16]byte `cbor:"4,keyasint"` // a secret, the same at all relays
 }
 
 // Welcome is the answer.

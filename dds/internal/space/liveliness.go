@@ -10,9 +10,22 @@ import (
 )
 
 // Manual liveliness. A writer that is MANUAL_BY_TOPIC is alive while it is asserted, by the application or by its samples, at least once in each lease; one that is
-// MANUAL_BY_PARTICIPANT while any writer of its process is. That a lease has ended is a record, as a missed deadline is: all members lose the writer at one position.
+// MANUAL_BY_PARTICIPANT while any writer of its process is, or of its client. That a lease has ended is a record, as a missed deadline is: all members lose the writer at one position.
 
-// life is when something of a process was asserted last.
+// party is what writers that are MANUAL_BY_PARTICIPANT have in common: their process or, if a relay has them, their client.
+type party struct {
+	Process
+	client string
+}
+
+func (e *endpoint) party() party {
+	if len(e.Client) > 0 {
+		return party{client: string(e.Client)}
+	}
+	return party{Process: e.ID.Process}
+}
+
+// life is when something of a party was asserted last.
 type life struct{ asserted int64 }
 
 // leased reports whether the writer has to be asserted.
@@ -34,16 +47,25 @@ func (s *Space) live(e *endpoint) {
 		return
 	}
 	if s.lives == nil {
-		s.lives = map[Process]*life{}
+		s.lives = map[party]*life{}
 	}
-	if e.life = s.lives[e.ID.Process]; e.life == nil {
-		e.life = &life{}
-		s.lives[e.ID.Process] = e.life
+	was := s.predecessor(e)
+	if e.life = s.lives[e.party()]; e.life == nil {
+		e.life = &life{asserted: s.now}
+		s.lives[e.party()] = e.life
 	}
-	e.life.asserted = max(e.life.asserted, s.now)
-	e.asserted = s.now
-	if e.leased() {
-		s.leased++
+	if was == nil {
+		e.life.asserted, e.asserted = max(e.life.asserted, s.now), s.now
+	} else { // that it goes on at another relay asserts nothing
+		e.asserted = was.asserted
+	}
+	if !e.leased() {
+		return
+	}
+	s.leased++
+	if was != nil && was.silent {
+		e.silent = true
+		s.silences++
 	}
 }
 
@@ -59,21 +81,21 @@ func (s *Space) unlive(e *endpoint) {
 		s.silences--
 	}
 	if !slices.ContainsFunc(s.endpoints, func(o *endpoint) bool { return o.life == e.life }) {
-		delete(s.lives, e.ID.Process)
+		delete(s.lives, e.party())
 	}
 }
 
-// assert notes that a writer was asserted, and by it its process.
+// assert notes that a writer was asserted, and by it its party.
 func (s *Space) assert(w *endpoint) {
 	w.asserted = s.now
-	s.assertProcess(w.life)
+	s.assertLife(w.life)
 	if w.silent {
 		s.revive(w)
 	}
 }
 
-// assertProcess notes that something of a process was asserted.
-func (s *Space) assertProcess(l *life) {
+// assertLife notes that something of a party was asserted.
+func (s *Space) assertLife(l *life) {
 	l.asserted = s.now
 	if s.silences == 0 {
 		return
@@ -107,18 +129,23 @@ func (s *Space) tellLiveliness(w *endpoint) {
 // asserted applies an assertion: of a writer, or without a number of a process.
 func (s *Space) asserted(id ID) error {
 	if id.Number == 0 {
-		l := s.lives[id.Process]
-		if l == nil {
-			return fmt.Errorf("%w: a process without writers: %v", ErrUnknown, id)
-		}
-		s.assertProcess(l)
-		return nil
+		return s.assertedParty(party{Process: id.Process})
 	}
 	w := s.byID[id]
 	if w == nil || w.Reader {
 		return fmt.Errorf("%w: writer %v", ErrUnknown, id)
 	}
 	s.assert(w)
+	return nil
+}
+
+// assertedParty applies an assertion of a process or a client.
+func (s *Space) assertedParty(p party) error {
+	l := s.lives[p]
+	if l == nil {
+		return fmt.Errorf("%w: the process has no writers", ErrUnknown)
+	}
+	s.assertLife(l)
 	return nil
 }
 
@@ -149,12 +176,15 @@ func (s *Space) Silences(now int64) (all []Silence) {
 		return nil
 	}
 	for _, e := range s.endpoints {
-		if e.leased() && !e.silent && now-e.last() > int64(e.QoS.Liveliness.Lease) {
+		if e.leased() && !e.silent && !s.replaced(e) && now-e.last() > int64(e.QoS.Liveliness.Lease) {
 			all = append(all, Silence{e.ID, e.last()})
 		}
 	}
 	return all
 }
+
+// replaced reports whether another writer stands for the origin of a writer.
+func (s *Space) replaced(w *endpoint) bool { return w.Origin != nil && s.standing(w) != w }
 
 // LeastPatience is the shortest deadline or lease of a writer, and 0 if there is none.
 func (s *Space) LeastPatience() (least time.Duration) {

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -154,4 +155,62 @@ func TestAnAssertionBeatsTheEndOfALease(t *testing.T) {
 	if got := w.liveliness(); got != nil || w.members[0].LeastPatience() != 0 {
 		t.Fatalf("told of a closed writer: %q", got)
 	}
+}
+
+// Writers of one client are asserted together, at whichever relays they are, and those of another client at the same relay are not. That a client goes on at another relay
+// asserts nothing.
+func TestAnAssertedClientKeepsItsWriters(t *testing.T) {
+	w := newWorld(t, 2)
+	w.topic("t", qos.Set{})
+	w.reader(3, 1, "t", qos.Set{})
+	set := manual(qos.ManualByParticipant, 0)
+	set.Ownership, set.Strength = qos.Shared, 0
+	open := func(node uint64, number uint32, client string, writer byte) ID {
+		t.Helper()
+		info := EndpointInfo{ID: id(node, number), Topic: "t", QoS: set, Origin: &Origin{Side: "client", GUID: [16]byte{writer}}, Client: []byte(client)}
+		data, err := AppendOpen(nil, w.now, info)
+		w.must(w.apply(node, data, err))
+		return info.ID
+	}
+	assert := func(node uint64, client string) {
+		t.Helper()
+		data, err := AppendClient(nil, w.now, []byte(client))
+		w.must(w.apply(node, data, err))
+	}
+	first := open(1, 1, "a", 1)
+	open(1, 2, "a", 2)
+	open(1, 3, "b", 3) // it is silent
+	w.pass(700 * time.Millisecond)
+	assert(1, "a")
+	w.pass(700 * time.Millisecond)
+	if got, want := w.liveliness(), []string{"lost 1.65.3", "changed 3.67.1 by 1.65.3 silent=true alive=2"}; !slices.Equal(got, want) {
+		t.Fatalf("told: %q", got)
+	}
+	open(2, 1, "a", 1) // at another relay
+	w.joins()
+	w.pass(200 * time.Millisecond)
+	if got := w.liveliness(); got != nil {
+		t.Fatalf("told: %q", got)
+	}
+	w.pass(200 * time.Millisecond) // 1.1 s after the assertion. The first relay still has the first writer, too, which stands for nothing any more
+	want := []string{"lost 1.65.2", "changed 3.67.1 by 1.65.2 silent=true alive=2", "lost 2.66.1", "changed 3.67.1 by 2.66.1 silent=true alive=1"}
+	if got := w.liveliness(); !slices.Equal(got, want) {
+		t.Fatalf("told: %q", got)
+	}
+	data, err := AppendGone(nil, w.now, first)
+	w.must(w.apply(1, data, err))
+	open(1, 9, "a", 1) // back at the first relay: it is still silent
+	w.pass(time.Millisecond)
+	if got := w.liveliness(); got != nil {
+		t.Fatalf("told: %q", got)
+	}
+	assert(2, "a")
+	if got := w.liveliness(); len(got) != 3 || !slices.Contains(got, "changed 3.67.1 by 1.65.9 silent=false alive=3") {
+		t.Fatalf("told: %q", got)
+	}
+	data, err = AppendClient(nil, w.now, []byte("c"))
+	if err := w.apply(1, data, err); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a client without writers is asserted: %v", err)
+	}
+	w.agree()
 }

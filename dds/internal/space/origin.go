@@ -80,6 +80,17 @@ func (s *Space) standing(w *endpoint) *endpoint {
 	return w
 }
 
+// predecessor is the writer that stands for the origin of one that is being opened; nil: there is none.
+func (s *Space) predecessor(e *endpoint) *endpoint {
+	if e.Origin == nil {
+		return nil
+	}
+	if at := s.originOf(*e.Origin); at != nil && at.current != nil && at.current.topic == e.topic {
+		return at.current
+	}
+	return nil
+}
+
 // restand finds the writer that stands for an origin.
 func (s *Space) restand(at *origin) {
 	at.current = nil

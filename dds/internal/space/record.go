@@ -55,6 +55,7 @@ const (
 	recordGone   byte = 10 // of a client that is not there any more
 	recordAssert byte = 11
 	recordSilent byte = 12
+	recordClient byte = 13 // asserts that a client is alive
 )
 
 // A record begins with its kind and the time of its sender. Samples have a fixed layout behind it. Everything else has the number of the
@@ -83,6 +84,7 @@ type EndpointInfo struct {
 	Reader bool    `cbor:"3,keyasint"`
 	QoS    qos.Set `cbor:"4,keyasint"`
 	Origin *Origin `cbor:"5,keyasint,omitempty"` // of a writer whose samples a gateway carries
+	Client []byte  `cbor:"6,keyasint,omitempty"` // name of the client that a writer belongs to, at whichever relay; none: it belongs to its process
 }
 
 type rosterInfo struct {
@@ -172,6 +174,11 @@ func AppendGone(dst []byte, now int64, id ID) ([]byte, error) {
 // AppendAssert appends a record that asserts that a writer is alive or, with the number 0, all of its process that are MANUAL_BY_PARTICIPANT.
 func AppendAssert(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordAssert, now, id)
+}
+
+// AppendClient appends a record that asserts that all writers of a client that are MANUAL_BY_PARTICIPANT are alive.
+func AppendClient(dst []byte, now int64, client []byte) ([]byte, error) {
+	return described(dst, recordClient, now, client)
 }
 
 // AppendSilence appends a record of a lease that has ended. It has no effect if the writer was asserted since.

@@ -32,7 +32,7 @@ type Space struct {
 	passing   instance  // has the key of the last sample without an order
 	tail      *tail     // of a process with clients; nil: none
 	followed  map[ID]*Followed
-	lives     map[Process]*life
+	lives     map[party]*life
 	leased    int // writers that have to be asserted
 	silences  int // … whose leases have ended
 	piece     int // in place of fillPiece, in tests
@@ -171,6 +171,8 @@ func (s *Space) control(r Record) error {
 			}
 			return s.asserted(id)
 		})
+	case recordClient:
+		return apply(body, func(client []byte) error { return s.assertedParty(party{client: string(client)}) })
 	case recordSilent:
 		return apply(body, s.silence)
 	case recordEnd:
