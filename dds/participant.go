@@ -220,16 +220,20 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	for taken < len(batch) {
 		m := &batch[taken]
 		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data}
-		if p.space.Full(r) && !p.closing {
-			p.stalled = true
-			break
+		applied, err := p.space.TryApply(r)
+		if !applied {
+			if !p.closing {
+				p.stalled = true
+				break
+			}
+			err = p.space.Apply(r)
 		}
-		err := p.space.Apply(r)
 		taken++
 		p.version = m.Version()
-		if !space.IsSample(m.Data) {
-			p.changes++
+		if space.IsSample(m.Data) {
+			continue
 		}
+		p.changes++
 		if call := space.Call(m.Data); call != 0 && r.Sender == p.self.Node && p.self.Node != 0 && !m.Replayed() {
 			if result := p.calls[call]; result != nil {
 				result <- err

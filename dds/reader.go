@@ -228,12 +228,12 @@ func (r *Reader[T]) unlock() {
 
 // decode fills a sample; value, which is zero, is memory for it, or nil.
 func (r *Reader[T]) decode(h *space.Held, s *Sample[T], value *T) (err error) {
-	s.Info = Info{
-		Position: h.Position, Writer: idOf(h.Writer), Origin: (*Origin)(h.Origin), Source: h.Source, Valid: h.Valid,
-		Sample: SampleState(h.State), View: ViewState(h.View), Instance: InstanceState(h.Instance),
-		DisposedGeneration: h.DisposedGeneration, NoWritersGeneration: h.NoWritersGeneration,
-		SampleRank: h.SampleRank, GenerationRank: h.GenerationRank, AbsoluteGenerationRank: h.AbsoluteGenerationRank,
-	}
+	// Field by field, and all of them: of a literal the compiler makes a copy.
+	i := &s.Info
+	i.Position, i.Writer, i.Origin, i.Source, i.Valid = h.Position, idOf(h.Writer), (*Origin)(h.Origin), h.Source, h.Valid
+	i.Sample, i.View, i.Instance = SampleState(h.State), ViewState(h.View), InstanceState(h.Instance)
+	i.DisposedGeneration, i.NoWritersGeneration = h.DisposedGeneration, h.NoWritersGeneration
+	i.SampleRank, i.GenerationRank, i.AbsoluteGenerationRank = h.SampleRank, h.GenerationRank, h.AbsoluteGenerationRank
 	if h.Valid && r.view != nil {
 		s.Value = r.view.view(h.Data)
 		return nil

@@ -19,6 +19,7 @@ type Writer[T any] struct {
 	endpoint
 	topic *Topic[T]
 	sizer Sizer[T] // nil: the codec is none
+	raw   bool     // samples may be written in place
 
 	mu     sync.Mutex
 	value  T // of the call that encodes it
@@ -44,6 +45,7 @@ func unfiltered(space.ID) *remote.Filter { return nil }
 func newWriter[T any](t *Topic[T], e endpoint, set QoS) *Writer[T] {
 	w := &Writer[T]{endpoint: e, topic: t, set: set}
 	w.sizer, _ = t.codec.(Sizer[T])
+	_, w.raw = t.codec.(viewer[T])
 	return w
 }
 
@@ -253,18 +255,19 @@ func finish(claim squall.Claim, future bool) (*squall.Future, error) {
 	return nil, claim.Commit()
 }
 
-// Claim is room for a sample of bytes.
+// Claim is room for a sample of bytes. The claim of the group comes first: where both are copied one after the other, a processor forwards what was stored
+// in pieces that lie alike.
 type Claim struct {
-	Bytes []byte // to be filled by the caller; it has what an earlier message left there
-
 	claim  squall.Claim
 	commit func([]byte) error // of a client
+
+	Bytes []byte // to be filled by the caller; it has what an earlier message left there
 }
 
 // Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for room until ctx ends. The sample keeps its place before
 // later ones of this process: the caller should commit or abort soon. The topic must have the codec Raw.
 func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
-	if _, raw := w.topic.codec.(viewer[T]); !raw {
+	if !w.raw {
 		return Claim{}, fmt.Errorf("dds: topic %q: %w: samples in place need the codec Raw", w.topic.name, qos.ErrRefused)
 	}
 	if w.closed.Load() {

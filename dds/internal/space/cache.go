@@ -291,18 +291,9 @@ func (c *Cache) makeRoom(v *view) bool {
 	return !c.full(v)
 }
 
-// Full reports whether the record cannot be applied without going beyond the limits of a RELIABLE reader of this process. Its
-// caller waits until samples were taken.
-func (s *Space) Full(r Record) bool {
-	if len(r.Data) < sampleBytes || r.Data[0] != recordSample {
-		return false
-	}
-	w := s.writer(writerOf(r))
-	if w == nil || !w.bounded {
-		return false
-	}
-	sample := &s.parsed
-	if err := parseSample(r, sample); err != nil || sample.Set != 0 { // a set comes as a whole, when it ends
+// full reports whether a sample goes beyond the limits of a RELIABLE reader of this process. A set comes as a whole, when it ends.
+func (w *endpoint) full(sample *Sample) bool {
+	if sample.Set != 0 {
 		return false
 	}
 	for _, c := range w.local {

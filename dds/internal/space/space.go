@@ -117,6 +117,41 @@ func (s *Space) Roster() uint64 { return s.roster }
 
 // Apply applies one record. An error says why it has no effect, at all members alike; it is for the caller that sent it.
 func (s *Space) Apply(r Record) error {
+	_, err := s.apply(r, false)
+	return err
+}
+
+// TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
+// until samples were taken.
+func (s *Space) TryApply(r Record) (bool, error) { return s.apply(r, true) }
+
+func (s *Space) apply(r Record, limited bool) (bool, error) {
+	if !IsSample(r.Data) {
+		if err := s.advance(r); err != nil {
+			return true, err
+		}
+		return true, s.control(r)
+	}
+	sample := &s.parsed
+	wrong := parseSample(r, sample)
+	var w *endpoint
+	if wrong == nil {
+		w = s.writer(sample.Writer)
+	}
+	if limited && w != nil && w.bounded && w.full(sample) {
+		return false, nil
+	}
+	if err := s.advance(r); err != nil {
+		return true, err
+	}
+	if wrong != nil {
+		return true, wrong
+	}
+	return true, s.sample(w, sample)
+}
+
+// advance goes on to the position and the time of a record.
+func (s *Space) advance(r Record) error {
 	s.position++
 	if len(r.Data) < headBytes {
 		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(r.Data))
@@ -126,10 +161,7 @@ func (s *Space) Apply(r Record) error {
 		s.born = s.now
 	}
 	s.expire()
-	if r.Data[0] == recordSample {
-		return s.sample(r)
-	}
-	return s.control(r)
+	return nil
 }
 
 func (s *Space) control(r Record) error {
@@ -462,13 +494,8 @@ func (s *Space) Lapses(now int64) (missed []Lapse) {
 	return missed
 }
 
-// sample takes a sample into its set, or applies it.
-func (s *Space) sample(r Record) error {
-	sample := &s.parsed
-	if err := parseSample(r, sample); err != nil {
-		return err
-	}
-	w := s.writer(sample.Writer)
+// sample takes a sample of a writer, which is nil if it is not known, into its set, or applies it.
+func (s *Space) sample(w *endpoint, sample *Sample) error {
 	if w != nil && w.Origin != nil {
 		w = s.standing(w)
 	}

@@ -478,17 +478,17 @@ func TestHistoriesAndLimitsOfAReader(t *testing.T) {
 	bounded := w.reader(1, 3, "t", qos.Set{History: qos.KeepAll(), Limits: qos.Limits{SamplesPerInstance: 3}})[0]
 	few := w.reader(1, 4, "t", qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}, Limits: qos.Limits{Instances: 1}})[0]
 	a := w.writer(2, 1, "t", qos.Set{})
-	full := func(key string) bool {
+	isFull := func(key string) bool {
 		s := Sample{Writer: a, Key: []byte(key)}
-		return w.members[0].Full(Record{Sender: 2, Data: AppendSample(nil, w.now, &s)})
+		return full(w.members[0], Record{Sender: 2, Data: AppendSample(nil, w.now, &s)})
 	}
 	for i := range 3 {
-		if full("k") {
+		if isFull("k") {
 			t.Errorf("full after %d samples", i)
 		}
 		w.write(a, "k", fmt.Sprint(i))
 	}
-	if !full("k") || full("l") {
+	if !isFull("k") || isFull("l") {
 		t.Error("a full reader is not told, or the wrong instance is")
 	}
 	w.write(a, "l", "x")
@@ -498,7 +498,7 @@ func TestHistoriesAndLimitsOfAReader(t *testing.T) {
 		t.Errorf("%d and %d samples were lost", lossy.Lost(), few.Lost())
 	}
 	w.takes(bounded, Query{Max: 1}, "k=0")
-	if full("k") {
+	if isFull("k") {
 		t.Error("full after a sample was taken")
 	}
 }

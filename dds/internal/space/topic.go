@@ -125,7 +125,8 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	if sample.Operation == Register || t.QoS.Ownership == qos.Exclusive && in.owner(domainOf(&w.QoS)) != w {
 		return
 	}
-	k := kept{position: s.position, writer: w, source: sample.Source, expires: expiry(t, w, sample.Source), dispose: sample.Operation == Dispose}
+	var k kept // filled field by field: of a literal the compiler makes a copy
+	k.position, k.writer, k.source, k.expires, k.dispose = s.position, w, sample.Source, expiry(t, w, sample.Source), sample.Operation == Dispose
 	if k.dispose {
 		k.expires = math.MaxInt64
 	}
