@@ -50,9 +50,6 @@ var (
 	ErrTooLarge = errors.New("dds: the sample is too large")
 )
 
-// noSets is why a client writes no coherent sets.
-const noSets = "a client writes no coherent sets: a set could be torn between two relays"
-
 // client is a participant's way to the members.
 type client struct {
 	p        *Participant
@@ -74,6 +71,8 @@ type client struct {
 	failed  error // of the last attempt to reach a relay
 	calls   map[uint64]*call
 	called  uint64
+	sets    []*sending // in the order of their numbers
+	lastSet uint64
 	topics  []space.TopicInfo
 	all     []*used // writers and readers, in the order in which they were opened
 
@@ -90,12 +89,15 @@ type used struct {
 	// Under the client's lock.
 	there   space.ID // at the relay
 	open    bool     // … in which it is
-	persist bool     // a sample is acknowledged once it is on all disks, because its topic is PERSISTENT
+	closing bool
+	persist bool // a sample is acknowledged once it is on all disks, because its topic is PERSISTENT
 	outbox  remote.Outbox
 	futures []*future // of samples that are not known to be in the order, by their numbers
 	future  uint64    // number of the last sample with a future
+	ordered uint64    // number of the last sample that is known to be in the order
 	stored  uint64    // number of the last sample that is known to be on all disks
 	failed  error     // why a writer writes no more
+	torn    error     // … at no relay, because a set of it cannot come into the order as a whole
 
 	// Under the participant's lock.
 	reached *space.Resume // of a reader
@@ -160,8 +162,7 @@ func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, er
 // When the relay fails, the client goes on with another one. Each sample that was written takes effect once, in the order of its writer. Readers go on where they
 // were: with what the tail of the new relay has, or else with the history of the topic; if neither has all samples, SampleLost tells how many are missing.
 //
-// A client's reader never holds up writers. What a client cannot have is refused: writing coherent sets, changes of a reader's partitions, and writers that stand
-// for others.
+// A client's reader never holds up writers. What a client cannot have is refused: changes of a reader's partitions, and writers that stand for others.
 func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
 	c := &client{
 		p: p, cfg: cfg, room: make(chan struct{}, 1), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{}, byNumber: map[uint32]*used{},

@@ -56,9 +56,6 @@ func (c *client) forget(ctx context.Context, name string) error {
 
 // open opens a writer or a reader.
 func (c *client) open(ctx context.Context, topic string, info space.EndpointInfo, prepare func(space.ID) *remote.Filter) (endpoint, error) {
-	if !info.Reader && info.QoS.Presentation.Coherent {
-		return endpoint{}, fmt.Errorf("dds: a writer of topic %q: %w: %v: %s", topic, qos.ErrRefused, qos.PresentationPolicy, noSets)
-	}
 	p := c.p
 	p.mu.Lock()
 	p.number++
@@ -131,23 +128,16 @@ func (c *client) matches(id space.ID) (n int, ok bool) {
 
 // put gives a writer's sample to the relays, as soon as it has room. F is its future, or nil.
 func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, data []byte, f *future) error {
-	s := space.Sample{Sequence: 1, Key: key}
-	n := space.SampleBytes(&s) + len(data)
+	e := remote.Entry{Operation: uint8(op), Source: c.p.sampleTime(), Key: key, Data: data}
 	return c.until(ctx, func() (bool, error) {
-		u := c.find(id)
-		switch {
-		case c.ctx.Err() != nil:
-			return false, ErrNotOpen
-		case u == nil:
-			return false, fmt.Errorf("%w: the writer was closed", ErrUnknown)
-		case u.failed != nil:
-			return false, u.failed
-		case n > c.welcome.MaxBytes:
-			return false, fmt.Errorf("%w: a record of %d bytes; the space takes %d", ErrTooLarge, n, c.welcome.MaxBytes)
-		case u.outbox.Bytes() > 0 && u.outbox.Bytes()+n > c.cfg.OutboxBytes:
-			return false, nil
+		u, err := c.usable(id)
+		if err == nil {
+			err = c.fits(key, data)
 		}
-		u.outbox.Put(remote.Entry{Operation: uint8(op), Source: c.p.sampleTime(), Key: key, Data: data})
+		if err != nil || u.outbox.Bytes() > 0 && u.outbox.Bytes()+e.Bytes() > c.cfg.OutboxBytes {
+			return false, err
+		}
+		u.outbox.Put(e)
 		if f != nil {
 			f.of, f.sequence, u.future = u, u.outbox.Last(), u.outbox.Last()
 			u.futures = append(u.futures, f)
@@ -157,6 +147,27 @@ func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, 
 		}
 		return true, nil
 	})
+}
+
+// usable finds a writer that can write. The lock is held.
+func (c *client) usable(id space.ID) (*used, error) {
+	u := c.find(id)
+	switch {
+	case c.ctx.Err() != nil:
+		return nil, ErrNotOpen
+	case u == nil || u.closing:
+		return nil, fmt.Errorf("%w: the writer was closed", ErrUnknown)
+	}
+	return u, u.failed
+}
+
+// fits reports that the record of a sample is too large for the space. The lock is held.
+func (c *client) fits(key, data []byte) error {
+	n := space.SampleBytes(&space.Sample{Sequence: 1, Key: key}) + len(data)
+	if n > c.welcome.MaxBytes {
+		return fmt.Errorf("%w: a record of %d bytes; the space takes %d", ErrTooLarge, n, c.welcome.MaxBytes)
+	}
+	return nil
 }
 
 // flush waits until everything that was written is acknowledged.
@@ -211,6 +222,9 @@ func (c *client) change(ctx context.Context, id space.ID, set QoS) error {
 func (c *client) shut(ctx context.Context, id space.ID) error {
 	c.mu.Lock()
 	u := c.find(id)
+	if u != nil {
+		u.closing = true
+	}
 	c.mu.Unlock()
 	if u == nil {
 		return fmt.Errorf("%w: it was closed before", ErrUnknown)
@@ -229,6 +243,8 @@ func (c *client) shut(ctx context.Context, id space.ID) error {
 func (c *client) forgetEndpoint(u *used) {
 	c.mu.Lock()
 	c.all = slices.DeleteFunc(c.all, func(o *used) bool { return o == u })
+	c.tear(u, errSetClosed)
+	c.news()
 	c.mu.Unlock()
 	p := c.p
 	p.mu.Lock()

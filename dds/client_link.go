@@ -174,11 +174,15 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	if err == nil && !u.info.Reader {
 		err = u.outbox.Resume(a.Come.Ordered, u.acknowledged(a.Come), time.Since(c.since), space.OriginMemory)
 	}
+	err = cmp.Or(u.torn, err)
 	u.there, u.open, u.failed = a.ID, err == nil, err
-	if err != nil {
-		u.fail(err)
-	} else {
+	if err == nil {
+		u.ordered = 0 // the group may have lost the end of its log
 		u.come(a.Come)
+		c.settleSets()
+	} else {
+		u.fail(err)
+		c.tear(u, err)
 	}
 	c.news()
 	if c.link != nil {
@@ -210,6 +214,9 @@ func (c *client) end(l *link) {
 	})
 	for _, u := range c.all {
 		u.open = false
+	}
+	for _, s := range c.sets {
+		s.sent = false
 	}
 	for n, k := range c.calls {
 		if k.again {
@@ -275,6 +282,7 @@ func (c *client) send(ctx context.Context, l *link) error {
 				out = remote.AppendSample(out, u.id.Number, &entries[i])
 			}
 		}
+		out = c.appendSets(out)
 		c.mu.Unlock()
 		if len(out) == 0 {
 			select {
@@ -335,6 +343,7 @@ func (c *client) acknowledged(number uint32, come remote.Come) {
 	defer c.mu.Unlock()
 	if u := c.writer(number); u != nil {
 		u.come(come)
+		c.settleSets()
 		c.news()
 	}
 }

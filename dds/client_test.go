@@ -233,7 +233,6 @@ func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 	c := dial(t, nil, serve(t, all[0], dds.RelayConfig{}).Addr())
 	tp := topic(t, c, dds.QoS{})
 	w, r := writer(t, tp, dds.QoS{}), reader(t, tp, dds.QoS{})
-	_, coherent := tp.Writer(t.Context(), dds.QoS{Presentation: qos.Presentation{Coherent: true}})
 	_, carrier := tp.WriterFor(t.Context(), dds.QoS{}, dds.Origin{})
 	_, persistent := dds.NewTopic(t.Context(), c, "p", dds.CBOR[position](), dds.QoS{Durability: qos.Persistent})
 	_, served := dds.ServeClients(t.Context(), dds.RelayConfig{}, c)
@@ -241,8 +240,6 @@ func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 		err, is error
 		why     string
 	}{
-		{coherent, qos.ErrRefused, "torn between two relays"},
-		{c.Coherent(t.Context(), func(*dds.Set) error { return nil }), qos.ErrRefused, "torn between two relays"},
 		{carrier, qos.ErrRefused, "of a member"},
 		{persistent, qos.ErrRefused, "mode Persistent"},
 		{r.Change(t.Context(), dds.QoS{Partitions: []string{"a"}}), dds.ErrImmutable, "open another reader"},

@@ -32,29 +32,45 @@ func (w *Writer[T]) Flush(ctx context.Context) error {
 
 // writeRemote writes a sample of a client. F is its future, or nil.
 func (w *Writer[T]) writeRemote(ctx context.Context, s space.Sample, v T, f *future) error {
-	switch {
-	case s.Operation == space.Dispose && w.topic.key == nil:
+	if s.Operation == space.Dispose && w.topic.key == nil {
 		return fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
-	case s.Set != 0:
-		return fmt.Errorf("dds: topic %q: %w: %s", w.topic.name, qos.ErrRefused, noSets)
 	}
-	var (
-		key, data []byte
-		err       error
-	)
-	if w.topic.key != nil {
-		key, err = w.topic.key.Append(nil, &v)
-	}
-	if s.Operation == space.Write && err == nil {
-		if w.sizer != nil {
-			data = make([]byte, 0, w.sizer.Size(&v))
-		}
-		data, err = w.topic.codec.Append(data, &v)
-	}
+	key, data, err := w.encodedRemote(s.Operation, &v)
 	if err != nil {
-		return fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+		return err
 	}
 	return w.putRemote(ctx, s.Operation, key, data, f)
+}
+
+// encodedRemote encodes a sample of a client.
+func (w *Writer[T]) encodedRemote(op space.Operation, v *T) (key, data []byte, err error) {
+	if w.topic.key != nil {
+		key, err = w.topic.key.Append(nil, v)
+	}
+	if op == space.Write && err == nil {
+		if w.sizer != nil {
+			data = make([]byte, 0, w.sizer.Size(v))
+		}
+		data, err = w.topic.codec.Append(data, v)
+	}
+	if err != nil {
+		err = fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+	}
+	return key, data, err
+}
+
+// addRemote adds a sample to a coherent set of a client.
+func (w *Writer[T]) addRemote(s *clientSet, v T) error {
+	if w.closed.Load() {
+		return fmt.Errorf("%w: the writer was closed", ErrUnknown)
+	}
+	key, data, err := w.encodedRemote(space.Write, &v)
+	if err == nil {
+		if err = w.p.client.add(s, w.id, key, data); err != nil {
+			err = fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+		}
+	}
+	return err
 }
 
 // putRemote gives a sample of a client to its relay, as soon as there is one. The memory belongs to the client from now on.

@@ -77,7 +77,7 @@ func (u *used) acknowledged(c remote.Come) uint64 {
 
 // come notes how far the samples of a writer have come. The client's lock is held.
 func (u *used) come(c remote.Come) {
-	u.stored = max(u.stored, c.Stored)
+	u.ordered, u.stored = max(u.ordered, c.Ordered), max(u.stored, c.Stored)
 	u.outbox.Acknowledge(u.acknowledged(c))
 	n := 0
 	for ; n < len(u.futures) && u.futures[n].sequence <= c.Ordered; n++ {

@@ -181,6 +181,10 @@ type attendance struct {
 	follower *space.Follower
 	client   [16]byte // name of the client in the space
 
+	// Of the goroutine that receives.
+	set      uint64 // number of the coherent set of this process that has the client's; 0: there is none
+	setBytes int
+
 	// Under the participant's lock.
 	out       []byte               // frames to be sent
 	endpoints map[uint32]*attended // by the numbers of the client
@@ -303,6 +307,8 @@ func (a *attendance) receive(in *frames) (bye bool, err error) {
 			}
 		case remote.KindSample:
 			err = a.carry(body)
+		case remote.KindSetEnd:
+			err = a.endSet(a.ctx, false)
 		default:
 			err = fmt.Errorf("%w: kind %d", remote.ErrMalformed, kind)
 		}
@@ -325,7 +331,44 @@ func (a *attendance) carry(body []byte) error {
 	if x == nil || x.writer == nil { // it was closed meanwhile
 		return nil
 	}
-	return x.writer.Carry(a.ctx, Carried{Operation: Operation(e.Operation), Sequence: e.Sequence, Source: e.Source}, Encoded{Key: e.Key, Data: e.Data})
+	s := space.Sample{Operation: space.Operation(e.Operation), Sequence: e.Sequence, Source: e.Source}
+	if e.Set != 0 {
+		if s.Set, err = a.inSet(&e); err != nil {
+			return err
+		}
+	}
+	_, err = x.writer.write(a.ctx, s, Encoded{Key: e.Key, Data: e.Data}, false)
+	return err
+}
+
+// inSet returns the number of the coherent set that a sample of the client is in, and begins it.
+func (a *attendance) inSet(e *remote.Entry) (uint64, error) {
+	if a.setBytes += e.Bytes(); a.setBytes > remote.MaxSetBytes {
+		return 0, fmt.Errorf("%w: a coherent set of more than %d bytes", remote.ErrMalformed, remote.MaxSetBytes)
+	}
+	if a.set == 0 {
+		p := a.r.p
+		p.mu.Lock()
+		p.set++
+		a.set = p.set
+		p.mu.Unlock()
+	}
+	return a.set, nil
+}
+
+// endSet ends the coherent set that the client has begun, if there is one. It does not wait until that has its position.
+func (a *attendance) endSet(ctx context.Context, drop bool) error {
+	if a.set == 0 {
+		return nil
+	}
+	data, err := space.AppendEnd(nil, now(), a.r.p.self, a.set, drop)
+	if err == nil {
+		err = a.r.p.sub.Send(ctx, data)
+	}
+	if err == nil {
+		a.set, a.setBytes = 0, 0
+	}
+	return err
 }
 
 // serve serves a request.
@@ -628,23 +671,30 @@ func (a *attendance) leave(bye bool) {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), a.r.cfg.ClientTimeout)
 	defer cancel()
+	if a.set != 0 { // its end did not come
+		a.settle(ctx, func(ctx context.Context) error { return a.endSet(ctx, true) })
+	}
 	for _, x := range all {
-		gone := func(ctx context.Context) error {
+		a.settle(ctx, func(ctx context.Context) error {
 			return p.control(ctx, func(now int64) ([]byte, error) { return space.AppendGone(nil, now, x.id) })
-		}
-		err := gone(ctx)
+		})
 		a.drop(x)
-		if err == nil || ctx.Err() == nil {
-			continue // it was closed before, or the member has left, and its end is that of its endpoints
-		}
-		p.mu.Lock()
-		if !p.closing { // the order is held up
-			p.ended.Go(func() {
-				ctx, cancel := p.lifetime()
-				defer cancel()
-				_ = gone(ctx)
-			})
-		}
-		p.mu.Unlock()
+	}
+}
+
+// settle brings a record about a client that is gone into the order. If the order is held up for too long, it does so beside everything else.
+func (a *attendance) settle(ctx context.Context, record func(context.Context) error) {
+	if err := record(ctx); err == nil || ctx.Err() == nil {
+		return // there is nothing to settle any more, or the member has left, and its end is that of its endpoints and sets
+	}
+	p := a.r.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closing {
+		p.ended.Go(func() {
+			ctx, cancel := p.lifetime()
+			defer cancel()
+			_ = record(ctx)
+		})
 	}
 }

@@ -74,6 +74,20 @@ func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (Future, error) {
 
 // WriteIn writes a sample of a coherent set.
 func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
+	w.mu.Lock()
+	coherent := w.set.Presentation.Coherent
+	w.mu.Unlock()
+	switch {
+	case s.ended.Load():
+		return fmt.Errorf("%w: the coherent set has ended", ErrUnknown)
+	case !coherent:
+		return fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
+	case (w.p.client == nil) != (s.remote == nil):
+		return fmt.Errorf("dds: topic %q: %w: the coherent set is of another participant", w.topic.name, ErrUnknown)
+	case w.p.client != nil:
+		return w.addRemote(s.remote, v)
+	}
+	s.begun.Store(true)
 	_, err := w.write(ctx, space.Sample{Set: s.number}, v, false)
 	return err
 }
@@ -178,8 +192,6 @@ func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future,
 		return nil, fmt.Errorf("%w: the writer was closed", ErrUnknown)
 	case s.Operation == space.Dispose && w.topic.key == nil:
 		return nil, fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
-	case s.Set != 0 && !w.set.Presentation.Coherent:
-		return nil, fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
 	}
 	w.value = v
 	defer w.forget()
@@ -331,19 +343,33 @@ func (w *Writer[T]) Change(ctx context.Context, set QoS) error {
 }
 
 // Set is a coherent set that is being written.
-type Set struct{ number uint64 }
+type Set struct {
+	number       uint64
+	remote       *clientSet // of a client
+	begun, ended atomic.Bool
+}
 
 // Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer coherent access. They take effect at
-// one position, at all readers, if f returns nil. If it returns an error, or this process fails before, none of them does.
+// one position, at all readers, if f returns nil. If it returns an error, or this process fails before, none of them does. Coherent returns when the set is in the order.
 func (p *Participant) Coherent(ctx context.Context, f func(*Set) error) error {
 	if p.client != nil {
-		return fmt.Errorf("dds: %w: %s", qos.ErrRefused, noSets)
+		s := &Set{remote: &clientSet{}}
+		err := f(s)
+		s.ended.Store(true)
+		if err != nil {
+			return err
+		}
+		return p.client.commit(ctx, s.remote)
 	}
 	p.mu.Lock()
 	p.set++
-	s := &Set{p.set}
+	s := &Set{number: p.set}
 	p.mu.Unlock()
 	failed := f(s)
+	s.ended.Store(true)
+	if !s.begun.Load() {
+		return failed
+	}
 	err := p.control(ctx, func(now int64) ([]byte, error) { return space.AppendEnd(nil, now, p.self, s.number, failed != nil) })
 	if failed != nil {
 		return failed

@@ -10,11 +10,13 @@ import (
 type Entry struct {
 	Sequence  uint64 // from 1
 	Operation uint8
+	Set       uint64 // number of the coherent set; 0: none
 	Source    int64
 	Key, Data []byte
 }
 
-func (e *Entry) bytes() int { return sampleBytes + len(e.Key) + len(e.Data) }
+// Bytes is the size of the sample in an outbox.
+func (e *Entry) Bytes() int { return sampleBytes + len(e.Key) + len(e.Data) }
 
 // Outbox has the samples of one writer that are not known to be in the order. The zero value is that of a writer that begins.
 type Outbox struct {
@@ -33,7 +35,7 @@ func (o *Outbox) Put(e Entry) {
 	o.last++
 	e.Sequence = o.last
 	o.waiting = append(o.waiting, e)
-	o.bytes += e.bytes()
+	o.bytes += e.Bytes()
 }
 
 // Bytes is the size of the samples that are not known to be in the order.
@@ -45,11 +47,28 @@ func (o *Outbox) Last() uint64 { return o.last }
 // Acknowledged is the number of the last sample that is in the order.
 func (o *Outbox) Acknowledged() uint64 { return o.acked }
 
-// Next returns samples to be sent, of about so many bytes at most, and takes them for sent.
+// Next returns samples to be sent, of about so many bytes at most, and takes them for sent. They end before a coherent set.
 func (o *Outbox) Next(bytes int) []Entry {
 	from := o.unsent
-	for o.unsent < len(o.waiting) && (o.unsent == from || bytes > 0) {
-		bytes -= o.waiting[o.unsent].bytes()
+	for o.NextSet() == 0 && o.unsent < len(o.waiting) && (o.unsent == from || bytes > 0) {
+		bytes -= o.waiting[o.unsent].Bytes()
+		o.unsent++
+	}
+	return o.waiting[from:o.unsent:o.unsent]
+}
+
+// NextSet is the number of the coherent set of the next sample to be sent; 0: it is of none, or there is none.
+func (o *Outbox) NextSet() uint64 {
+	if o.unsent == len(o.waiting) {
+		return 0
+	}
+	return o.waiting[o.unsent].Set
+}
+
+// NextOf returns the samples of a coherent set that are to be sent next, and takes them for sent.
+func (o *Outbox) NextOf(set uint64) []Entry {
+	from := o.unsent
+	for o.NextSet() == set {
 		o.unsent++
 	}
 	return o.waiting[from:o.unsent:o.unsent]
@@ -59,7 +78,7 @@ func (o *Outbox) Next(bytes int) []Entry {
 func (o *Outbox) Acknowledge(n uint64) {
 	k := 0
 	for k < len(o.waiting) && o.waiting[k].Sequence <= n {
-		o.bytes -= o.waiting[k].bytes()
+		o.bytes -= o.waiting[k].Bytes()
 		k++
 	}
 	clear(o.waiting[:k])

@@ -26,6 +26,7 @@ const (
 	KindSample  Kind = 3 // of a writer of the client
 	KindPing    Kind = 4 // the client is there
 	KindBye     Kind = 5 // the client ends
+	KindSetEnd  Kind = 6 // the samples of a coherent set that came since the last one are the whole set
 
 	KindWelcome Kind = 16 // of the relay, first
 	KindAnswer  Kind = 17
@@ -207,26 +208,38 @@ func ParseValue(body []byte, v any) error {
 // sampleBytes is the fixed part of a sample's body: number of the writer, number of the sample, operation, source time, length of the key.
 const sampleBytes = 4 + 8 + 1 + 8 + 4
 
+// inSet is added to the operation of a sample of a coherent set.
+const inSet = 0x80
+
+// MaxSetBytes bounds the samples of a coherent set, as Entry.Bytes measures them: until it ends, all members have them.
+const MaxSetBytes = 8 << 20
+
 // AppendSample appends the frame of a sample of a writer.
 func AppendSample(dst []byte, writer uint32, e *Entry) []byte {
 	return AppendFrame(dst, KindSample, func(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint32(b, writer)
 		b = binary.LittleEndian.AppendUint64(b, e.Sequence)
-		b = append(b, e.Operation)
+		operation := e.Operation
+		if e.Set != 0 {
+			operation |= inSet
+		}
+		b = append(b, operation)
 		b = binary.LittleEndian.AppendUint64(b, uint64(e.Source))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(e.Key)))
 		return append(append(b, e.Key...), e.Data...)
 	})
 }
 
-// ParseSample is the inverse for the body; key and data lie in it.
+// ParseSample is the inverse for the body; key and data lie in it. A sample of a coherent set is of the set 1.
 func ParseSample(b []byte) (writer uint32, e Entry, err error) {
 	if len(b) < sampleBytes {
 		return 0, e, fmt.Errorf("%w: a sample of %d bytes", ErrMalformed, len(b))
 	}
 	writer = binary.LittleEndian.Uint32(b)
 	e.Sequence = binary.LittleEndian.Uint64(b[4:])
-	e.Operation = b[12]
+	if e.Operation = b[12]; e.Operation >= inSet {
+		e.Operation, e.Set = e.Operation-inSet, 1
+	}
 	e.Source = int64(binary.LittleEndian.Uint64(b[13:]))
 	n := binary.LittleEndian.Uint32(b[21:])
 	b = b[sampleBytes:]

@@ -32,7 +32,7 @@ func TestFramesComeBack(t *testing.T) {
 	if err := ParseBatch(body(t, AppendBatch(nil, &b), KindBatch), &got); err != nil || !reflect.DeepEqual(got, b) {
 		t.Errorf("%v:\n%+v\n%+v", err, got, b)
 	}
-	e := Entry{Sequence: 3, Operation: 2, Source: -1, Key: []byte("k"), Data: []byte("d")}
+	e := Entry{Sequence: 3, Operation: 2, Set: 1, Source: -1, Key: []byte("k"), Data: []byte("d")}
 	writer, back, err := ParseSample(body(t, AppendSample(nil, 5, &e), KindSample))
 	if err != nil || writer != 5 || !reflect.DeepEqual(back, e) {
 		t.Errorf("%v: %d %+v", err, writer, back)

@@ -100,7 +100,7 @@ type set struct {
 	pending []pending
 }
 
-// pending is a sample of a set. The key and the data are copies.
+// pending is a sample of a set. The key and the data are copies. The writer is that of the process that sent the sample, also if another one stands for its origin.
 type pending struct {
 	writer *endpoint
 	sample Sample
@@ -495,7 +495,8 @@ func (s *Space) Lapses(now int64) (missed []Lapse) {
 }
 
 // sample takes a sample of a writer, which is nil if it is not known, into its set, or applies it.
-func (s *Space) sample(w *endpoint, sample *Sample) error {
+func (s *Space) sample(by *endpoint, sample *Sample) error {
+	w := by
 	if w != nil && w.Origin != nil {
 		w = s.standing(w)
 	}
@@ -507,7 +508,7 @@ func (s *Space) sample(w *endpoint, sample *Sample) error {
 		return fmt.Errorf("%w: writer %v", ErrUnknown, sample.Writer)
 	case !w.topic.Keyed && (len(sample.Key) > 0 || sample.Operation == Dispose):
 		return fmt.Errorf("%w: topic %q has no keys", ErrMalformed, w.Topic)
-	case (sample.Sequence == 0) != (w.Origin == nil) || sample.Sequence != 0 && sample.Set != 0:
+	case (sample.Sequence == 0) != (w.Origin == nil):
 		return fmt.Errorf("%w: a sample of writer %v with the number %d of an origin", ErrMalformed, w.ID, sample.Sequence)
 	case sample.Set == 0:
 		if w.Origin != nil {
@@ -526,7 +527,7 @@ func (s *Space) sample(w *endpoint, sample *Sample) error {
 		s.sets = append(s.sets, &set{of: sample.Writer.Process, number: sample.Set})
 	}
 	sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
-	s.sets[i].pending = append(s.sets[i].pending, pending{w, *sample})
+	s.sets[i].pending = append(s.sets[i].pending, pending{by, *sample})
 	return nil
 }
 
@@ -566,7 +567,8 @@ func Loose(set *qos.Set) bool {
 		set.Order == qos.ByReception && set.Deadline == 0 && set.Liveliness.Kind == qos.Automatic
 }
 
-// endSet applies a whole set at one position.
+// endSet applies a whole set at one position. Samples of an origin that another process has brought into the order, with that set or another one, have no effect: all of the
+// set have been, because each process sends what it sends of an origin in the order of its numbers, and a set at its place in it.
 func (s *Space) endSet(e endInfo) error {
 	i := slices.IndexFunc(s.sets, func(o *set) bool { return o.of == e.Process && o.number == e.Set })
 	if i < 0 {
@@ -582,7 +584,13 @@ func (s *Space) endSet(e endInfo) error {
 	}
 	for j := range o.pending {
 		p := &o.pending[j]
-		p.writer.topic.apply(s, p.writer, &p.sample)
+		w := p.writer
+		if w.Origin != nil {
+			if w = s.standing(w); s.once(w, p.sample.Sequence) != nil {
+				continue
+			}
+		}
+		w.topic.apply(s, w, &p.sample)
 	}
 	return nil
 }

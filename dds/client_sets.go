@@ -1,0 +1,188 @@
+package dds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/dds/internal/remote"
+	"github.com/squall-go/squall/dds/internal/space"
+)
+
+// Coherent sets of a client. The samples of a set stay here until the set is whole. Then they get their numbers, all at once, and go to the relay one after the other, at the
+// place that the set has in the order of each of its writers. So whatever relays carry of them, a sample that was written after a set never comes into the order before it,
+// and none of a set without the others.
+
+// clientSet is a coherent set that is being written.
+type clientSet struct {
+	entries []setEntry // under the client's lock
+	bytes   int
+}
+
+type setEntry struct {
+	writer space.ID
+	entry  remote.Entry
+}
+
+// sending is a coherent set that is not known to be where it is to be.
+type sending struct {
+	number uint64
+	of     []setPart
+	sent   bool // on this connection
+}
+
+// setPart is what a writer has in a set.
+type setPart struct {
+	*used
+	last uint64 // number of the writer's last sample in it
+}
+
+// ordered reports whether the part is in the order, and so the set is.
+func (p *setPart) ordered() bool { return p.used.ordered >= p.last }
+
+// ordered reports whether all writers know that the set is in the order.
+func (s *sending) ordered() bool {
+	return !slices.ContainsFunc(s.of, func(p setPart) bool { return !p.ordered() })
+}
+
+// needs reports whether the set may have to be sent again, and have samples of a writer then.
+func (s *sending) needs(u *used) bool {
+	return slices.ContainsFunc(s.of, func(p setPart) bool { return p.used == u && p.outbox.Acknowledged() < p.last })
+}
+
+// add adds a sample to a set that is being written.
+func (c *client) add(s *clientSet, writer space.ID, key, data []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := setEntry{writer, remote.Entry{Operation: uint8(space.Write), Source: c.p.sampleTime(), Key: key, Data: data}}
+	if err := c.fits(key, data); err != nil {
+		return err
+	}
+	if most := min(c.cfg.OutboxBytes, remote.MaxSetBytes); s.bytes+e.entry.Bytes() > most {
+		return fmt.Errorf("%w: a coherent set of a client has %d bytes at most (OutboxBytes)", ErrTooLarge, most)
+	}
+	s.bytes += e.entry.Bytes()
+	s.entries = append(s.entries, e)
+	return nil
+}
+
+// commit gives a set that is whole to the relays, as soon as its writers have room, and waits until it is in the order.
+func (c *client) commit(ctx context.Context, s *clientSet) error {
+	if len(s.entries) == 0 {
+		return nil
+	}
+	var set *sending
+	err := c.until(ctx, func() (bool, error) {
+		bytes := map[*used]int{}
+		for i := range s.entries {
+			u, err := c.usable(s.entries[i].writer)
+			if err != nil {
+				return false, err
+			}
+			bytes[u] += s.entries[i].entry.Bytes()
+		}
+		for u, n := range bytes {
+			if u.outbox.Bytes() > 0 && u.outbox.Bytes()+n > c.cfg.OutboxBytes {
+				return false, nil
+			}
+		}
+		c.lastSet++
+		set = &sending{number: c.lastSet}
+		for i := range s.entries {
+			e := s.entries[i].entry
+			e.Set = set.number
+			c.find(s.entries[i].writer).outbox.Put(e)
+		}
+		for u := range bytes {
+			set.of = append(set.of, setPart{u, u.outbox.Last()})
+		}
+		c.sets = append(c.sets, set)
+		if c.link != nil {
+			c.link.rouse()
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.until(ctx, func() (bool, error) {
+		if set.ordered() {
+			return true, nil
+		}
+		return false, set.failed()
+	})
+}
+
+// failed is why the set may be in the order, or not.
+func (s *sending) failed() error {
+	for _, p := range s.of {
+		if p.used.failed != nil && !p.ordered() {
+			return p.used.failed
+		}
+	}
+	return nil
+}
+
+// appendSets appends the sets that can be sent now. The client's lock is held.
+func (c *client) appendSets(out []byte) []byte {
+	for _, s := range c.sets {
+		switch {
+		case s.sent || s.ordered():
+			continue
+		case !s.due():
+			return out // later ones come behind it
+		}
+		s.sent = true
+		for i := range s.of {
+			u := s.of[i].used
+			entries := u.outbox.NextOf(s.number)
+			for i := range entries {
+				out = remote.AppendSample(out, u.id.Number, &entries[i])
+			}
+		}
+		out = remote.AppendFrame(out, remote.KindSetEnd, func(b []byte) []byte { return b })
+	}
+	return out
+}
+
+// due reports whether the samples of a set are the next ones of all its writers.
+func (s *sending) due() bool {
+	for i := range s.of {
+		p := &s.of[i]
+		if !p.ordered() && (!p.open || p.outbox.NextSet() != s.number) {
+			return false
+		}
+	}
+	return true
+}
+
+// settleSets forgets the sets that are not sent again. The client's lock is held.
+func (c *client) settleSets() {
+	c.sets = slices.DeleteFunc(c.sets, func(s *sending) bool {
+		return !slices.ContainsFunc(s.of, func(p setPart) bool { return s.needs(p.used) })
+	})
+}
+
+// tear ends the sets of a writer that fails or was closed before they are known to be where they are to be. Their other writers must not go on without it. The client's lock is held.
+func (c *client) tear(u *used, why error) {
+	for {
+		i := slices.IndexFunc(c.sets, func(s *sending) bool { return s.needs(u) })
+		if i < 0 {
+			return
+		}
+		s := c.sets[i]
+		c.sets = slices.Delete(c.sets, i, i+1)
+		u.torn = why
+		for _, p := range s.of {
+			if p.used != u && p.torn == nil {
+				p.open, p.torn = false, why
+				p.fail(why)
+				c.tear(p.used, why)
+			}
+		}
+	}
+}
+
+// errSetClosed is the error of the other writers of a set when one is closed before the set is known to be where it is to be.
+var errSetClosed = errors.New("dds: another writer was closed before a coherent set with samples of both was known to be in the order, or on the disks")

@@ -1,0 +1,432 @@
+package dds_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/internal/remote"
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc"
+)
+
+var inSets = dds.QoS{Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}, KeepUnregistered: true}
+
+// two declares two topics, for sets that span them.
+func two(t *testing.T, p *dds.Participant) (both [2]*dds.Topic[position]) {
+	t.Helper()
+	for i := range both {
+		tp, err := dds.NewTopic(t.Context(), p, fmt.Sprint("topic ", i), dds.CBOR[position](), dds.QoS{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i] = tp
+	}
+	return both
+}
+
+// A client's set takes effect at one position, over two topics, at a reader of a member and at one of a client; or not at all.
+func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
+	all := open(t, 2, nil)
+	relay := serve(t, all[0], dds.RelayConfig{})
+	c := dial(t, nil, relay.Addr())
+	var readers []*dds.Reader[position]
+	set := inSets
+	set.KeepUnregistered, set.History = false, qos.KeepAll()
+	for _, p := range []*dds.Participant{all[1], dial(t, nil, relay.Addr())} {
+		for _, tp := range two(t, p) {
+			readers = append(readers, reader(t, tp, set))
+		}
+	}
+	var writers [2]*dds.Writer[position]
+	var plain *dds.Writer[position]
+	for i, tp := range two(t, c) {
+		writers[i], plain = writer(t, tp, inSets), writer(t, tp, dds.QoS{})
+	}
+	failed := errors.New("the application gives up")
+	var kept *dds.Set
+	if err := c.Coherent(t.Context(), func(s *dds.Set) error {
+		kept = s
+		return errors.Join(failed, writers[0].WriteIn(t.Context(), s, position{N: 1}))
+	}); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
+	}
+	if err := writers[0].WriteIn(t.Context(), kept, position{}); !errors.Is(err, dds.ErrUnknown) {
+		t.Errorf("a set that has ended: %v", err)
+	}
+	if err := c.Coherent(t.Context(), func(*dds.Set) error { return nil }); err != nil {
+		t.Errorf("a set of nothing: %v", err)
+	}
+	err := c.Coherent(testutil.Within(t), func(s *dds.Set) error {
+		for i := range int32(10) {
+			if err := writers[i%2].WriteIn(t.Context(), s, position{Vehicle: i, N: 2}); err != nil {
+				return err
+			}
+		}
+		write(t, writers[0], position{Vehicle: 10, N: 1}) // it is no part of the set, and comes before it
+		if err := plain.WriteIn(t.Context(), s, position{}); !errors.Is(err, qos.ErrInconsistent) {
+			t.Errorf("a writer that offers no coherent access: %v", err)
+		}
+		if err := writers[0].WriteIn(t.Context(), &dds.Set{}, position{}); !errors.Is(err, dds.ErrUnknown) {
+			t.Errorf("a set of no participant: %v", err)
+		}
+		large := position{From: strings.Repeat("x", 4<<10)}
+		return c.Coherent(testutil.Within(t), func(s *dds.Set) error { // sets may be written at the same time
+			for range 2000 {
+				if err := writers[0].WriteIn(t.Context(), s, large); errors.Is(err, dds.ErrTooLarge) {
+					return nil
+				} else if err != nil {
+					return err
+				}
+			}
+			return errors.New("a set of 8 MB is taken")
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var positions []uint64
+	for i, r := range readers {
+		for {
+			s := next(t, r, 1)[0]
+			if s.Value.N == 2 {
+				positions = append(positions, s.Info.Position)
+				if len(positions)%5 == 0 {
+					break
+				}
+			} else if s.Value.N == 1 && len(positions)%5 > 0 {
+				t.Errorf("reader %d has %+v in the set", i, s)
+			}
+		}
+	}
+	for _, p := range positions {
+		if p != positions[0] {
+			t.Fatalf("the set is at the positions %v", positions)
+		}
+	}
+	if err := writers[0].Close(testutil.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Coherent(testutil.Within(t), func(s *dds.Set) error { return writers[0].WriteIn(t.Context(), s, position{}) }); !errors.Is(err, dds.ErrUnknown) {
+		t.Errorf("a writer that was closed: %v", err)
+	}
+}
+
+// A client that ends in the middle of what it sends of a set has written nothing of it, and leaves nothing behind.
+func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
+	all := open(t, 1, nil)
+	relay := serve(t, all[0], dds.RelayConfig{Grace: time.Millisecond})
+	r := reader(t, topic(t, all[0], dds.QoS{}), dds.QoS{History: qos.KeepAll()})
+	conn := dialRaw(t, relay.Addr())
+	ask(t, conn, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"}, remote.KindWelcome)
+	open := remote.Request{Call: 1, Op: remote.OpOpen, Number: 1, Topic: &space.TopicInfo{Name: "positions"}, QoS: &inSets}
+	var a remote.Answer
+	if err := remote.ParseValue(ask(t, conn, remote.KindRequest, open, remote.KindAnswer), &a); err != nil || a.Err() != nil {
+		t.Fatal(err, a.Err())
+	}
+	if n, err := r.Matched(testutil.Within(t), 1); err != nil {
+		t.Fatal(n, err)
+	}
+	key := []byte{0, 0, 0, 1}
+	frames := remote.AppendSample(nil, 1, &remote.Entry{Sequence: 1, Key: key, Data: []byte{0xa0}})
+	for n := uint64(2); n < 5; n++ {
+		frames = remote.AppendSample(frames, 1, &remote.Entry{Sequence: n, Set: 1, Key: key, Data: []byte{0xa0}})
+	}
+	if _, err := conn.Write(frames); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, r, 1); !got[0].Info.Valid {
+		t.Fatalf("got %+v", got)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, r, 1); got[0].Info.Instance != dds.NoWriters {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// cutter is a network in front of a relay: each connection is cut after some bytes of the client, until it is told to cut no more.
+type cutter struct {
+	to   string
+	most int64
+	done *atomic.Bool
+	cuts *atomic.Int64
+}
+
+func (c *cutter) listen(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go c.carry(in)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func (c *cutter) carry(in net.Conn) {
+	defer in.Close()
+	out, err := net.Dial("tcp", c.to)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	go func() {
+		_, _ = io.Copy(in, out)
+		_ = in.Close()
+	}()
+	if c.done.Load() {
+		_, _ = io.Copy(out, in)
+		return
+	}
+	_, _ = io.CopyN(out, in, 2048+rand.Int64N(c.most))
+	c.cuts.Add(1)
+}
+
+// writeSets writes sets over two topics, with single samples between them, until it is told to end. It returns how many.
+func writeSets(ctx context.Context, c *dds.Participant, writers [2]*dds.Writer[position], samples int, end func(n int32) bool) (int32, error) {
+	n := int32(0)
+	for ; !end(n); n++ {
+		for _, w := range writers {
+			if err := w.Write(ctx, position{Vehicle: -1, N: n}); err != nil {
+				return n, err
+			}
+		}
+		err := c.Coherent(ctx, func(s *dds.Set) error {
+			for i := range samples {
+				if err := writers[i%2].WriteIn(ctx, s, position{Vehicle: int32(i), N: n}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// readSets checks that sets of writeSets are at two readers, each once, in order and at one position.
+func readSets(ctx context.Context, t *testing.T, readers [2]*dds.Reader[position], samples int, from, to int32) {
+	t.Helper()
+	take := func(r *dds.Reader[position]) dds.Sample[position] {
+		t.Helper()
+		for {
+			s, err := r.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Info.Valid {
+				return s
+			}
+		}
+	}
+	for n := from; n < to; n++ {
+		for i, r := range readers {
+			if s := take(r); s.Value.Vehicle != -1 || s.Value.N != n {
+				t.Fatalf("topic %d: %+v comes in place of sample %d before a set", i, s.Value, n)
+			}
+		}
+		at := uint64(0)
+		for i := range samples {
+			s := take(readers[i%2])
+			if s.Value.Vehicle != int32(i) || s.Value.N != n || at != 0 && s.Info.Position != at {
+				t.Fatalf("topic %d: %+v comes in place of sample %d of set %d, at position %d", i%2, s, i, n, at)
+			}
+			at = s.Info.Position
+		}
+	}
+}
+
+// The connections of a client break anywhere, also within its sets, and it goes on with the same relay or another one, which may still have samples of it on their way. Each
+// set takes effect once, as a whole, in the order of its writers.
+func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
+	const sets, samples = 40, 60
+	all := open(t, 2, nil)
+	var addresses []string
+	var done atomic.Bool
+	var cuts atomic.Int64
+	for _, p := range all {
+		relay := serve(t, p, dds.RelayConfig{Grace: 50 * time.Millisecond})
+		addresses = append(addresses, (&cutter{to: relay.Addr(), most: 16 << 10, done: &done, cuts: &cuts}).listen(t))
+	}
+	c := dial(t, nil, addresses...)
+	var readers [2]*dds.Reader[position]
+	for i, tp := range two(t, all[1]) {
+		readers[i] = reader(t, tp, dds.QoS{History: qos.KeepAll()})
+	}
+	var writers [2]*dds.Writer[position]
+	for i, tp := range two(t, c) {
+		writers[i] = writer(t, tp, inSets)
+	}
+	n, err := writeSets(testutil.Within(t), c, writers, samples, func(n int32) bool { return n == sets })
+	if err != nil {
+		t.Fatal(err)
+	}
+	done.Store(true)
+	readSets(testutil.Within(t), t, readers, samples, 0, n)
+	t.Logf("%d connections were cut", cuts.Load())
+}
+
+// The processes of relays are killed while a client writes sets. Each set takes effect once, as a whole.
+func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
+	const samples = 100
+	members := 2 * *relayKills
+	addr := testutil.FreeAddress(t)
+	children := map[string]*proc.Child{}
+	var addresses []string
+	var all []*proc.Child
+	for i := range members {
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: members + 1, Relay: true}
+		if i == 0 {
+			spec.Listen = addr
+		}
+		child, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			child.Kill()
+			_ = child.Wait() // it was killed
+		})
+		all = append(all, child)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	inside := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
+	err := inside.Open(ctx, squall.Config{Cluster: "test", ID: squall.NodeID(members + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: members + 1, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(t, inside) })
+	for _, child := range all {
+		var at string
+		if err := child.Receive(ctx, &at); err != nil {
+			t.Fatal(err)
+		}
+		children[at], addresses = child, append(addresses, at)
+	}
+	found := make(chan string, 100)
+	client := dial(t, func(e dds.Event) {
+		if e, ok := e.(dds.Relayed); ok && e.Err == nil {
+			found <- e.Relay
+		}
+	}, addresses...)
+	var readers [2]*dds.Reader[position]
+	for i, tp := range two(t, inside) {
+		readers[i] = reader(t, tp, dds.QoS{History: qos.KeepAll()})
+	}
+	var writers [2]*dds.Writer[position]
+	for i, tp := range two(t, client) {
+		writers[i] = writer(t, tp, inSets)
+	}
+	var stop atomic.Bool
+	type result struct {
+		n   int32
+		err error
+	}
+	wrote := make(chan result, 1)
+	go func() {
+		n, err := writeSets(ctx, client, writers, samples, func(int32) bool { return stop.Load() })
+		wrote <- result{n, err}
+	}()
+	read := int32(0)
+	for range *relayKills {
+		at := <-found
+		for len(found) > 0 { // the client has gone on
+			at = <-found
+		}
+		readSets(ctx, t, readers, samples, read, read+20)
+		children[at].Kill()
+		readSets(ctx, t, readers, samples, read+20, read+40) // the last of them are ordered after the kill, because the client waits for each set
+		read += 40
+	}
+	<-found
+	stop.Store(true)
+	w := <-wrote
+	if w.err != nil {
+		t.Fatal(w.err)
+	}
+	readSets(ctx, t, readers, samples, read, w.n)
+	t.Logf("%d sets", w.n)
+}
+
+// A writer that is closed before a set of it is known to be in the order leaves the others of the set without a way to go on: they say so, and write nothing.
+func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
+	all := open(t, 1, nil)
+	relay := serve(t, all[0], dds.RelayConfig{})
+	used := make(chan dds.Relayed, 10)
+	c := dial(t, func(e dds.Event) {
+		if e, ok := e.(dds.Relayed); ok {
+			used <- e
+		}
+	}, relay.Addr())
+	<-used
+	r := reader(t, two(t, all[0])[1], dds.QoS{History: qos.KeepAll()})
+	var writers [2]*dds.Writer[position]
+	for i, tp := range two(t, c) {
+		writers[i] = writer(t, tp, inSets)
+	}
+	if err := relay.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-used // it is lost
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err := c.Coherent(soon, func(s *dds.Set) error {
+		return errors.Join(writers[0].WriteIn(soon, s, position{}), writers[1].WriteIn(soon, s, position{}))
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a set without a relay: %v", err)
+	}
+	if err := writers[0].Close(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("closing a writer without a relay: %v", err)
+	}
+	if err := writers[1].Write(t.Context(), position{}); err == nil || !strings.Contains(err.Error(), "another writer was closed") {
+		t.Errorf("the other writer of the set: %v", err)
+	}
+	again, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: relay.Addr()}}, all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close() })
+	<-used
+	next := writer(t, two(t, c)[1], inSets)
+	if err := c.Coherent(testutil.Within(t), func(s *dds.Set) error { return next.WriteIn(t.Context(), s, position{N: 7}) }); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		s, err := r.Next(testutil.Within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Info.Valid {
+			if s.Value.N != 7 {
+				t.Errorf("got %+v", s)
+			}
+			return
+		}
+	}
+}
