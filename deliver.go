@@ -28,17 +28,25 @@ type application interface {
 // application makes a subgroup's upcalls out of its configuration.
 func (sg SubgroupConfig) application(u *upcalls, wake func()) application {
 	if sg.DeliverSome != nil {
-		return &some{upcall: sg.DeliverSome, upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
+		return &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
 	}
-	r := single(sg.Deliver)
+	r := direct{upcall: single(sg.Deliver), maxRun: sg.maxRun(128), upcalls: u} // short runs stay in the processor's first cache
 	if sg.DeliverBatch != nil {
-		r = batch(sg.DeliverBatch)
+		r.upcall, r.maxRun = batch(sg.DeliverBatch), 0
 	}
-	r.upcalls = u
 	if sg.AsyncQueueBytes > 0 {
-		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), r.upcall, u, wake)
+		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), sg.maxRun(1024), r.upcall, u, wake)
 	}
 	return r
+}
+
+// maxRun is how many messages are delivered at once: n, or in a Persistent subgroup all. What is delivered at once goes to the disk at once, and a disk takes
+// one long write in less time than several short ones.
+func (sg SubgroupConfig) maxRun(n int) int {
+	if sg.Mode == Persistent {
+		return 0
+	}
+	return n
 }
 
 // direct calls the application on the loop.
@@ -48,20 +56,19 @@ type direct struct {
 	upcalls *upcalls
 }
 
-// single calls the application for each message, out of runs that stay in the processor's first
-// cache.
-func single(upcall func(Message)) direct {
-	return direct{maxRun: 128, upcall: func(run []multicast.Message) {
+// single calls the application for each message.
+func single(upcall func(Message)) func([]multicast.Message) {
+	return func(run []multicast.Message) {
 		all := messages(run)
 		for i := range all {
 			upcall(all[i])
 		}
-	}}
+	}
 }
 
 // batch calls the application for each run.
-func batch(upcall func([]Message)) direct {
-	return direct{upcall: func(run []multicast.Message) { upcall(messages(run)) }}
+func batch(upcall func([]Message)) func([]multicast.Message) {
+	return func(run []multicast.Message) { upcall(messages(run)) }
 }
 
 // Deliver implements multicast.Receiver.
@@ -91,6 +98,7 @@ func (d direct) close() {}
 // some calls an application on the loop that may have no room.
 type some struct {
 	upcall  func([]Message) int
+	maxRun  int
 	upcalls *upcalls
 	wake    func()        // tells the loop that there is room
 	resumed chan struct{} // tells call that there is room
@@ -105,7 +113,7 @@ func (s *some) Deliver(run []multicast.Message) int {
 }
 
 // MaxRun implements multicast.Receiver.
-func (s *some) MaxRun() int { return 1024 }
+func (s *some) MaxRun() int { return s.maxRun }
 
 // resume implements application.
 func (s *some) resume() {
@@ -146,6 +154,7 @@ func (s *some) close() {}
 // when the application is done with its own.
 type queue struct {
 	wake    func() // tells the loop that there is room again
+	maxRun  int
 	upcall  func([]multicast.Message)
 	upcalls *upcalls
 	done    chan struct{}
@@ -222,8 +231,8 @@ func (b *buffer) deliver(upcall func([]multicast.Message)) {
 // maxQueued bounds the messages of a buffer, which also take room when they are empty.
 const maxQueued = 64 << 10
 
-func newQueue(bytes int, upcall func([]multicast.Message), u *upcalls, wake func()) *queue {
-	q := &queue{wake: wake, upcall: upcall, upcalls: u, done: make(chan struct{}), filling: buffer{data: make([]byte, 0, bytes)}}
+func newQueue(bytes, maxRun int, upcall func([]multicast.Message), u *upcalls, wake func()) *queue {
+	q := &queue{wake: wake, maxRun: maxRun, upcall: upcall, upcalls: u, done: make(chan struct{}), filling: buffer{data: make([]byte, 0, bytes)}}
 	q.changed.L = &q.mu
 	go q.serve(buffer{data: make([]byte, 0, bytes)})
 	return q
@@ -247,7 +256,7 @@ func (q *queue) Deliver(run []multicast.Message) (taken int) {
 }
 
 // MaxRun implements multicast.Receiver.
-func (q *queue) MaxRun() int { return 1024 }
+func (q *queue) MaxRun() int { return q.maxRun }
 
 // serve calls the application until the queue is closed and empty.
 func (q *queue) serve(reading buffer) {
