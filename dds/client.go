@@ -76,7 +76,9 @@ type client struct {
 	topics  []space.TopicInfo
 	all     []*used // writers and readers, in the order in which they were opened
 
-	byNumber map[uint32]*used // of readers and writers; under the participant's lock
+	// Under the participant's lock.
+	byNumber map[uint32]*used  // readers and writers
+	lineage  []space.ViewStart // of the space at the relay
 }
 
 // used is a writer or a reader of a client.

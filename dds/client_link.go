@@ -197,7 +197,7 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	switch {
 	case err != nil:
 		c.p.space.Detach(u.id)
-	case u.reached.Born != a.Resume.Born: // the reader begins anew
+	case u.reached.Born != a.Resume.Born || u.reached.Position > a.Resume.Position: // the reader begins anew, or goes back to where the space has lost records
 		u.reached = &a.Resume
 	}
 }
@@ -420,9 +420,12 @@ func (c *client) feed(b *remote.Batch) error {
 		}
 		p.space.Feed(t, u.id, f)
 	}
+	if b.Lineage != nil {
+		c.lineage = b.Lineage
+	}
 	for _, r := range b.Reached {
 		if u := c.byNumber[r.Number]; u != nil && u.reached != nil {
-			u.reached.Reached = r.Reached
+			u.reached.Reached, u.reached.Lineage = r.Reached, c.lineage
 		}
 	}
 	p.space.Advance(b.Position)

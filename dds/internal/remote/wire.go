@@ -289,7 +289,8 @@ type Reached struct {
 
 // Batch is what the readers of a client are told.
 type Batch struct {
-	Position uint64 // of the relay
+	Position uint64            // of the relay
+	Lineage  []space.ViewStart // of the space, if it has changed; at most space.MaxLineage of them
 	Reached  []Reached
 	Fed      []space.Fed
 }
@@ -299,12 +300,18 @@ const (
 	reachedBytes = 4 + 8 + 8 + 1
 	fedBytes     = 4 + 1 + 1 + 8 + 8 + 8 + 4 + 8 + 8 + 8 + 4 + 4
 	originBytes  = 16 + 1
+	viewBytes    = 8 + 8 + 8
 )
 
 // AppendBatch appends the frame of a batch.
 func AppendBatch(dst []byte, t *Batch) []byte {
 	return AppendFrame(dst, KindBatch, func(b []byte) []byte {
-		b = binary.LittleEndian.AppendUint64(b, t.Position)
+		b = append(binary.LittleEndian.AppendUint64(b, t.Position), byte(len(t.Lineage)))
+		for _, v := range t.Lineage {
+			for _, n := range [...]uint64{v.View, v.After, uint64(v.At)} {
+				b = binary.LittleEndian.AppendUint64(b, n)
+			}
+		}
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(t.Reached)))
 		for _, r := range t.Reached {
 			b = binary.LittleEndian.AppendUint32(b, r.Number)
@@ -349,12 +356,17 @@ func appendFed(b []byte, f *space.Fed) []byte {
 // ParseBatch is the inverse for the body; data lie in it. The memory of t is used again.
 func ParseBatch(b []byte, t *Batch) error {
 	bad := fmt.Errorf("%w: a batch of %d bytes", ErrMalformed, len(b))
-	if len(b) < 12 {
+	if len(b) < 9 || len(b) < 9+int(b[8])*viewBytes+4 {
 		return bad
 	}
-	t.Position = binary.LittleEndian.Uint64(b)
-	n := binary.LittleEndian.Uint32(b[8:])
-	b = b[12:]
+	t.Position, t.Lineage = binary.LittleEndian.Uint64(b), nil
+	views := int(b[8])
+	for b = b[9:]; views > 0; views-- {
+		t.Lineage = append(t.Lineage, space.ViewStart{View: binary.LittleEndian.Uint64(b), After: binary.LittleEndian.Uint64(b[8:]), At: int64(binary.LittleEndian.Uint64(b[16:]))})
+		b = b[viewBytes:]
+	}
+	n := binary.LittleEndian.Uint32(b)
+	b = b[4:]
 	if uint64(n)*reachedBytes > uint64(len(b)) {
 		return bad
 	}

@@ -21,7 +21,7 @@ func body(t *testing.T, frame []byte, want Kind) []byte {
 
 func TestFramesComeBack(t *testing.T) {
 	b := Batch{
-		Position: 9, Reached: []Reached{{1, space.Reached{Position: 2, Count: 3}}, {4, space.Reached{Position: 5, Count: 6, Unlisted: true}}},
+		Position: 9, Lineage: []space.ViewStart{{View: 1, At: 5}, {View: 3, After: 7, At: 6}}, Reached: []Reached{{1, space.Reached{Position: 2, Count: 3}}, {4, space.Reached{Position: 5, Count: 6, Unlisted: true}}},
 		Fed: []space.Fed{
 			{Reader: 1, Position: 8, Writer: space.ID{Process: space.Process{Node: 2, Incarnation: 3}, Number: 4}, Source: -5, Expires: 6, Key: "k", Data: []byte("data")},
 			{Reader: 4, Kind: space.FedDispose, Position: 9, Origin: &space.Origin{Side: "client", GUID: [16]byte{1, 2}}, Key: "", Data: []byte{}},
@@ -53,7 +53,7 @@ func TestFramesComeBack(t *testing.T) {
 
 // Nothing that a process sends has the other one fail.
 func FuzzFrames(f *testing.F) {
-	f.Add(AppendBatch(nil, &Batch{Reached: []Reached{{1, space.Reached{Position: 2, Count: 3}}}, Fed: []space.Fed{{Key: "k", Origin: &space.Origin{Side: "s"}}}})[HeadBytes:])
+	f.Add(AppendBatch(nil, &Batch{Lineage: []space.ViewStart{{View: 1}}, Reached: []Reached{{1, space.Reached{Position: 2, Count: 3}}}, Fed: []space.Fed{{Key: "k", Origin: &space.Origin{Side: "s"}}}})[HeadBytes:])
 	f.Add(AppendSample(nil, 5, &Entry{Sequence: 3, Key: []byte("k"), Data: []byte("d")})[HeadBytes:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var batch Batch

@@ -40,7 +40,10 @@ func (w *world) follow(number uint32, from *Resume, set qos.Set) (*Follower, []F
 	f.Expect(id(1, number), &Followed{Number: number}, from)
 	data, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(1, number), Topic: "t", Reader: true, QoS: set})
 	w.must(w.apply(1, data, err))
-	all, _ := f.Collect(nil, 1<<20)
+	all, more := f.Collect(nil, 1<<20)
+	for more {
+		all, more = f.Collect(all, 1<<20)
+	}
 	return f, all
 }
 

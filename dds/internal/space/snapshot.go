@@ -19,6 +19,7 @@ type state struct {
 	Sets      []setState      `cbor:"6,keyasint"`
 	Origins   []originState   `cbor:"7,keyasint,omitempty"`
 	Born      int64           `cbor:"8,keyasint"`
+	Views     []ViewStart     `cbor:"9,keyasint"`
 }
 
 type originState struct {
@@ -76,7 +77,7 @@ type pendingState struct {
 // Snapshot captures the state, without the caches of this process, and returns a function that writes it, on any goroutines. Two members at
 // one position write the same bytes. Histories are not copied: what it costs at once does not depend on how long they are, but on how many instances there are.
 func (s *Space) Snapshot() func(io.Writer) error {
-	st := state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born}
+	st := state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born, Views: s.views}
 	numbers := map[*endpoint]int{}
 	for _, e := range s.endpoints {
 		numberOf(e, &st, numbers)
@@ -182,7 +183,7 @@ func ReadState(r io.Reader) (*Space, error) {
 	if err := decodingState.Unmarshal(b, &st); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
-	s := &Space{position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, byName: map[string]*topic{}, byID: map[ID]*endpoint{}}
+	s := &Space{position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, views: st.Views, byName: map[string]*topic{}, byID: map[ID]*endpoint{}}
 	for _, ts := range st.Topics {
 		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, declared: ts.Declared, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
 		s.topics, s.byName[t.Name] = append(s.topics, t), t

@@ -13,10 +13,11 @@ type Space struct {
 	// Told is called with what happens, in order, within Apply. It must not call the space.
 	Told func(Event)
 
-	position  uint64 // records applied
-	now       int64  // the largest time of a record
-	roster    uint64 // view of the last roster
-	born      int64  // time of the first record: spaces that began at different times have different ones
+	position  uint64      // records applied
+	now       int64       // the largest time of a record
+	roster    uint64      // view of the last roster
+	born      int64       // time of the first record: spaces that began at different times have different ones
+	views     []ViewStart // the last ones; only appended to, or replaced
 	topics    []*topic
 	byName    map[string]*topic
 	endpoints []*endpoint // in the order in which they were opened
@@ -160,6 +161,7 @@ func (s *Space) advance(r Record) error {
 	if s.born == 0 {
 		s.born = s.now
 	}
+	s.enter(r.View)
 	s.expire()
 	return nil
 }

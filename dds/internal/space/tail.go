@@ -168,7 +168,8 @@ type Reached struct {
 
 // Resume is where a reader goes on.
 type Resume struct {
-	Born int64 // of the space
+	Born    int64       // of the space
+	Lineage []ViewStart // of the space, where the reader got there
 	Reached
 }
 
@@ -229,11 +230,13 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	r.e = e
 	r.since = s.tail.end()
 	at := r.resume
-	if at != nil && at.Born == s.born && at.Position > s.position { // the space has lost the end of its log
-		r.next, r.position, r.count = r.since, s.position, e.topic.count
-		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: s.position})
-		r.instances(s)
-		return
+	if at != nil && at.Born == s.born {
+		if common := s.common(at.Lineage, at.Position); common < at.Position && common >= e.topic.declared {
+			r.depart(s, common)
+			return
+		} else if common < at.Position { // nothing of the topic is known to be there
+			at = nil
+		}
 	}
 	if at != nil && at.Born == s.born && at.Position >= e.topic.declared {
 		r.position, r.count, r.unlisted, r.next = at.Position, at.Count, at.Unlisted, s.tail.after(at.Position)
@@ -258,6 +261,22 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	if r.resume != nil {
 		r.instances(s)
 	}
+}
+
+// depart goes on behind the last position that the space has in common with the one that the reader was told of: the space has lost records from there on, and others have
+// their positions.
+func (r *Followed) depart(s *Space, common uint64) {
+	t := r.e.topic
+	r.position, r.told = common, common
+	r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: common})
+	if common >= t.floor.position {
+		r.next = s.tail.after(common)
+		r.count, r.unlisted = s.tail.countAt(r.next, t), true // the list comes when the reader has come to the end of the tail
+		return
+	}
+	_ = r.history(s, common)
+	r.next, r.position, r.count = r.since, s.position, t.count
+	r.instances(s)
 }
 
 // history appends to the reader's backlog the samples and disposals in the history of the topic whose
