@@ -493,6 +493,11 @@ func (g *Group) Leave(ctx context.Context) error {
 		return err
 	}
 	for _, s := range g.subs {
+		if f := s.leaving.Load(); f != nil {
+			(*f)(ctx)
+		}
+	}
+	for _, s := range g.subs {
 		s.outbox.Close()
 	}
 	err := errors.Join(g.drain(ctx), g.handOver(ctx))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
@@ -23,6 +24,13 @@ type Subgroup struct {
 	state  atomic.Pointer[receiver] // the last receiver that had to get the state; nil: none had to
 	// snapshots holds the call of TakeSnapshot that is under way; nil: there can be none.
 	snapshots chan struct{}
+	// leaving is what package replicated does before the subgroup refuses messages, or nil.
+	leaving atomic.Pointer[func(context.Context)]
+}
+
+func init() {
+	hooks.BeforeLeave = func(s any, f func(context.Context)) { s.(*Subgroup).leaving.Store(&f) }
+	hooks.Bound = func(ctx context.Context, s any) context.Context { return s.(*Subgroup).group.upcalls.bound(ctx) }
 }
 
 // Name returns the subgroup's name.

@@ -15,12 +15,19 @@ type calls struct {
 
 // put returns the number of a call. It fails once the calls were given up.
 func (c *calls) put(p pending) (uint64, error) {
+	number, _, err := c.add(p)
+	return number, err
+}
+
+// add is like put, and returns how many calls are under way.
+func (c *calls) add(p pending) (number uint64, under int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.table.Lap == nil {
 		c.table.Lap = rand.Uint32
 	}
-	return c.table.Put(p)
+	number, err = c.table.Put(p)
+	return number, c.table.Len(), err
 }
 
 // take returns the call with a number and forgets it, or nil.

@@ -9,12 +9,14 @@ import (
 	"reflect"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // Context is what a handler may use besides the state and its arguments. It is valid until the handler returns.
 type Context struct {
-	Version squall.Version // the position of the command in the order; of a query: of the last command before it
+	Version squall.Version // the position of the command's message in the order; of a query: of the last command before it
+	Index   uint64         // of the command among those of its message, from 0: with the Version it is of this command alone
 	Time    squall.Time    // the time of the object: the same at every member. It never goes back
 	Caller  Caller
 
@@ -35,16 +37,19 @@ type Caller struct {
 	Shard    int           // of that object, from 0
 }
 
-// Rand returns random numbers that are the same at every member that executes the command.
+// Rand returns random numbers that are the same at every member that executes the command, and others for each command.
 func (c *Context) Rand() *rand.Rand {
 	if c.rand == nil {
 		c.rand = rand.New(&c.source)
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.object))
-	var at [16]byte
+	var at [24]byte
 	binary.LittleEndian.PutUint64(at[:], uint64(c.Version.View))
 	binary.LittleEndian.PutUint64(at[8:], uint64(c.Version.Seq))
+	if !mutant.Enabled || !mutant.On(mutant.SameSeed) {
+		binary.LittleEndian.PutUint64(at[16:], c.Index)
+	}
 	_, _ = h.Write(at[:])
 	c.source.Seed(uint64(c.Version.View)<<32^h.Sum64(), uint64(c.Version.Seq))
 	return c.rand

@@ -1,8 +1,8 @@
 package replicated
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -103,8 +104,11 @@ func (o *object) begin(ctx context.Context, g *squall.Group) (err error) {
 	if err != nil { // while the log was replayed
 		return err
 	}
+	o.sending.limit(cmp.Or(o.sg.RingBytes, squall.DefaultRingBytes))
+	hooks.BeforeLeave(sub, o.sendAll)
 	o.self.Store(uint64(g.ID()))
 	go o.steward()
+	go o.sendBatches()
 	o.viewed(g.View())
 	go o.handOver()
 	go o.sendAnswers()
@@ -135,11 +139,7 @@ func (o *object) steward() {
 		case <-ctx.Done():
 		}
 	}
-	err := o.group.Err()
-	if err == nil {
-		err = squall.ErrClosed
-	}
-	o.calls.giveUp(fmt.Errorf("replicated: object %q: %w", o.sg.Name, err))
+	o.calls.giveUp(o.ended())
 }
 
 // after returns a channel that is ready after d, or never.
@@ -310,11 +310,18 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 		return o.elsewhere()
 	}
 	defer s.end()
-	number, err := o.calls.put(p)
+	number, under, err := o.calls.add(p)
 	if err != nil {
 		return err
 	}
-	err = o.sendCommand(ctx, machine.Header{Operation: n, Call: number, Time: now(), Shard: s.number()}, args)
+	codecFails := true
+	defer func() {
+		if codecFails { // it panics
+			o.calls.take(number)
+		}
+	}()
+	err = o.sendCommand(ctx, machine.Header{Operation: n, Call: number, Shard: s.number()}, args, s, under <= few)
+	codecFails = false
 	if err != nil && o.calls.take(number) == nil { // it was given up meanwhile: the outcome says why
 		return nil
 	}
@@ -324,25 +331,36 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 	return err
 }
 
-// sendCommand sends a command, which is encoded in the ring if its size is known before.
-func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder) error {
-	if size, ok := args.size(); ok {
-		c, err := o.sub.Claim(ctx, machine.CommandBytes+size)
+// sendCommand sends a command of a stay. One that is alone is encoded in the ring if its size is known before.
+func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder, s *stay, alone bool) error {
+	size, known := args.size()
+	if alone && known {
+		c, err := o.claimAlone(machine.CommandBytes + size)
 		if err == nil {
+			h.Time = now()
 			return fill(c, h, args)
 		}
-		if !errors.Is(err, squall.ErrTooLarge) { // of the ring; there may be large messages
+		if !waits(err) {
 			return err
 		}
+		alone = false
+	}
+	var head [machine.CommandBytes]byte
+	machine.AppendCommand(head[:0], h)
+	if data, ok := args.raw(); ok {
+		return o.post(ctx, head[:], data, posted{h.Call, s}, alone)
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	record, err := args.appendTo(machine.AppendCommand((*buf)[:0], h))
+	data, err := args.appendTo((*buf)[:0])
 	if err != nil {
 		return err
 	}
-	*buf = record[:0]
-	return o.sub.Send(ctx, record)
+	*buf = data[:0]
+	if known && len(data) != size {
+		return sizeError(len(data), size)
+	}
+	return o.post(ctx, head[:], data, posted{h.Call, s}, alone)
 }
 
 // fill writes a command into its room in the ring, and sends it.
@@ -358,10 +376,14 @@ func fill(c squall.Claim, h machine.Header, args encoder) error {
 		return err
 	}
 	if len(record) != len(c.Bytes) || &record[0] != &c.Bytes[0] {
-		return fmt.Errorf("replicated: the codec appended %d bytes, and said %d", len(record)-machine.CommandBytes, len(c.Bytes)-machine.CommandBytes)
+		return sizeError(len(record)-machine.CommandBytes, len(c.Bytes)-machine.CommandBytes)
 	}
 	filled = true
 	return c.Commit()
+}
+
+func sizeError(appended, said int) error {
+	return fmt.Errorf("replicated: the codec appended %d bytes, and said %d", appended, said)
 }
 
 // buffers are for records that are being made.

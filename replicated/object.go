@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -63,15 +64,18 @@ type object struct {
 	enabling atomic.Pointer[numbering]
 	record   machine.Record // that is applied
 	result   machine.Result // of it
-	current  squall.Version // its position
-	reply    []byte         // of the member's command that is applied
-	waiting  pending        // the call of it, if this process made it
-	typed    bool           // its value was set by the handler
-	failed   error          // the copy is not to be used any more
-	enabled  chan struct{}  // closed when operations are enabled, and made anew
+	current  squall.Version // the position of its message
+	index    uint64         // the record's among those of its message, from 0
+	applied  func(data []byte, number uint64)
+	reply    []byte        // of the member's command that is applied
+	waiting  pending       // the call of it, if this process made it
+	typed    bool          // its value was set by the handler
+	failed   error         // the copy is not to be used any more
+	enabled  chan struct{} // closed when operations are enabled, and made anew
 
 	calls    calls
-	taken    []pending     // the calls of the batch, by its messages
+	sending  sending
+	taken    []pending     // the calls of the batch, by the records that this process sent
 	finished []pending     // of the batch
 	place    place         // of the batch before: the goroutine that delivers changes with it at most
 	loop     atomic.Uint64 // the goroutine that delivers
@@ -118,6 +122,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	o.history.building = make(chan struct{}, 1)
 	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)
 	o.answers.wake, o.answers.gathered = make(chan struct{}, 1), map[uint64]*gathering{}
+	o.sending.wake = make(chan struct{}, 1)
 	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}
 	for _, op := range operations {
 		b := op.make()
@@ -247,10 +252,25 @@ func (o *object) deliver(batch []squall.Message) {
 	o.mu.Lock()
 	o.running.Store(true)
 	o.takeCalls(batch, self)
+	taken := o.taken
 	for i := range batch {
-		o.apply(&batch[i], self, o.taken[i])
-		o.taken[i] = nil
+		m := &batch[i]
+		own := isOwn(m, self)
+		rs := machine.Split(m.Data)
+		o.current, o.index = m.Version(), 0
+		for data, ok := rs.Next(); ok; data, ok = rs.Next() {
+			var waiting pending
+			if own {
+				waiting, taken = taken[0], taken[1:]
+			}
+			o.apply(m, data, rs.Time, own, waiting)
+			if o.applied != nil {
+				o.applied(data, o.index)
+			}
+			o.index++
+		}
 	}
+	clear(o.taken)
 	o.running.Store(false)
 	o.letGo()
 	if o.news {
@@ -282,17 +302,21 @@ func (o *object) tellWatchers() {
 
 // takeCalls finds the calls that wait for the messages of a batch. The lock is held.
 func (o *object) takeCalls(batch []squall.Message, self squall.NodeID) {
-	o.taken = slices.Grow(o.taken[:0], len(batch))[:len(batch)]
+	o.taken = o.taken[:0]
 	locked := false
 	for i := range batch {
-		if !isOwn(&batch[i], self) || len(batch[i].Data) < machine.CommandBytes {
+		if !isOwn(&batch[i], self) {
 			continue
 		}
 		if !locked {
 			o.calls.mu.Lock()
 			locked = true
 		}
-		o.taken[i], _ = o.calls.table.Take(machine.Call(batch[i].Data))
+		rs := machine.Split(batch[i].Data)
+		for data, ok := rs.Next(); ok; data, ok = rs.Next() {
+			p, _ := o.calls.table.Take(machine.Call(data))
+			o.taken = append(o.taken, p)
+		}
 	}
 	if locked {
 		o.calls.mu.Unlock()
@@ -302,8 +326,9 @@ func (o *object) takeCalls(batch []squall.Message, self squall.NodeID) {
 // isOwn reports whether this process sent a message.
 func isOwn(m *squall.Message, self squall.NodeID) bool { return m.Sender == self && !m.Replayed() }
 
-// apply applies one record, for which a call of this process waits, or nil. The lock is held.
-func (o *object) apply(m *squall.Message, self squall.NodeID, waiting pending) {
+// apply applies a record of a message, which may have a time for all of its records, and for which a call of this process waits, or nil. The lock is
+// held.
+func (o *object) apply(m *squall.Message, data []byte, time uint64, own bool, waiting pending) {
 	if o.failed != nil {
 		if waiting != nil {
 			waiting.complete(outcome{err: o.failed})
@@ -311,10 +336,10 @@ func (o *object) apply(m *squall.Message, self squall.NodeID, waiting pending) {
 		}
 		return
 	}
-	o.current, o.waiting, o.typed = m.Version(), waiting, false
+	o.waiting, o.typed = waiting, false
 	before := o.machine.Executed()
 	o.record.View, o.record.Seq, o.record.Sender = uint64(m.View), uint64(m.Seq), uint64(m.Sender)
-	o.record.Time, o.record.Data = uint64(m.Time), m.Data
+	o.record.Time, o.record.Data = cmp.Or(uint64(m.Time), time), data
 	result := &o.result
 	o.machine.Apply(&o.record, (*handler)(o), result)
 	if result.Enabled {
@@ -335,13 +360,13 @@ func (o *object) apply(m *squall.Message, self squall.NodeID, waiting pending) {
 	case machine.Handed:
 		o.sent = true
 	case machine.Reply:
-		o.gather(m.Sender, m.Data)
+		o.gather(m.Sender, data)
 	}
 	if p := waiting; p != nil {
 		out := outcome{version: m.Version(), reply: result.Reply, typed: o.typed, status: result.Status, session: result.Session}
 		if result.Kind == machine.Command {
 			if out.reply = o.reply; result.Status == machine.Elsewhere {
-				out.args = m.Data[machine.CommandBytes:]
+				out.args = data[machine.CommandBytes:]
 			}
 		}
 		if o.failed != nil {
@@ -350,7 +375,7 @@ func (o *object) apply(m *squall.Message, self squall.NodeID, waiting pending) {
 		p.complete(out)
 		o.finished = append(o.finished, p)
 	}
-	if result.Replies && m.Sender != self && !m.Replayed() && o.failed == nil {
+	if result.Replies && !own && !m.Replayed() && o.failed == nil {
 		reply := result.Reply
 		if result.Kind == machine.Command {
 			reply = o.reply
@@ -378,7 +403,7 @@ func (h *handler) Execute(x *machine.Execution, args, out []byte) (reply []byte,
 		return out, true
 	}
 	c := &o.context
-	c.Version, c.Time = o.current, squall.Time(x.Time)
+	c.Version, c.Index, c.Time = o.current, o.index, squall.Time(x.Time)
 	c.Caller = Caller{Member: squall.NodeID(x.Sender), Session: x.Session, Identity: x.Identity}
 	if x.Source != "" {
 		source, shard := cutShard(x.Source)

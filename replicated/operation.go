@@ -37,11 +37,21 @@ type operation[A, R any] struct {
 	reply Codec[R]
 	key   func(A) string // of an operation on objects in shards
 	sizer Sizer[A]       // the codec of the arguments, if it is one
+	asIs  bool           // the arguments are carried as they are
 }
 
 func newOperation[A, R any](name string, args Codec[A], reply Codec[R], key func(A) string) operation[A, R] {
 	sizer, _ := args.(Sizer[A])
-	return operation[A, R]{name, args, reply, key, sizer}
+	_, asIs := any(args).(rawCodec)
+	return operation[A, R]{name, args, reply, key, sizer, asIs}
+}
+
+// raw returns the encoding of arguments that are carried as they are.
+func (o *operation[A, R]) raw(args *A) ([]byte, bool) {
+	if !o.asIs {
+		return nil, false
+	}
+	return *any(args).(*[]byte), true
 }
 
 // size returns how many bytes the encoding of arguments takes, or false if that is not known before.
@@ -107,6 +117,8 @@ type encoder interface {
 	appendTo(b []byte) ([]byte, error)
 	// size returns how many bytes appendTo appends, or false if that is not known before.
 	size() (int, bool)
+	// raw returns what appendTo appends, if that is there already.
+	raw() ([]byte, bool)
 }
 
 // outcome is what became of a command.
@@ -284,6 +296,8 @@ func (f *call[A, R]) appendTo(b []byte) ([]byte, error) { return f.of.args.Appen
 
 func (f *call[A, R]) size() (int, bool) { return f.of.size(&f.args) }
 
+func (f *call[A, R]) raw() ([]byte, bool) { return f.of.raw(&f.args) }
+
 func (f *call[A, R]) complete(o outcome) {
 	f.version = o.version
 	if f.route != nil && o.args != nil {
@@ -366,6 +380,8 @@ type read[A, R any] struct {
 func (r *read[A, R]) appendTo(b []byte) ([]byte, error) { return r.of.args.Append(b, &r.args) }
 
 func (r *read[A, R]) size() (int, bool) { return r.of.size(&r.args) }
+
+func (r *read[A, R]) raw() ([]byte, bool) { return r.of.raw(&r.args) }
 
 func (r *read[A, R]) answer(reply []byte) error {
 	return decode(r.of.reply, bytes.Clone(reply), &r.value, "reply", r.of.name)

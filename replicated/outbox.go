@@ -43,7 +43,7 @@ func (c *Command[A, R]) Send(from *Context, object string, args A) error {
 
 // Message has a message sent in a subgroup of the group, which is no object, when the handler has returned. It is delivered at
 // least once: again if a member fails meanwhile. A receiver that must not take it twice finds what it knows by the
-// Version of the command, which the handler puts into the message. Data is kept.
+// Version and the Index of the command, which the handler puts into the message. Data is kept.
 func (c *Context) Message(subgroup string, data []byte) error {
 	return c.hand(machine.Destination{Kind: machine.ToSubgroup, Name: subgroup}, "", data)
 }
@@ -68,7 +68,7 @@ func (c *Context) hand(to machine.Destination, operation string, data []byte) er
 type Task struct {
 	Data    []byte         // it must not be changed
 	Version squall.Version // of the command that started it
-	Index   uint64         // among what that command sent, from 1
+	Index   uint64         // among what all commands of that message sent, from 1
 }
 
 // HandleTask sets the function that runs the tasks of a name which handlers start. It runs outside the handler, at one member at a time, in the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
@@ -25,7 +26,7 @@ var (
 )
 
 // At runs a query on the state that a persistent object had behind a version: the version of a command (Future.WaitVersion, Context.Version), or any
-// other position in the order. It waits until everything up to there is on every member's disk. So every member gives the same answer, always.
+// other position in the order. All commands of the message there are executed. It waits until everything up to there is on every member's disk. So every member gives the same answer, always.
 func (q *Query[A, R]) At(ctx context.Context, t Target, v squall.Version, args A) (R, error) {
 	return q.past(ctx, t, moment{version: v}, args)
 }
@@ -306,12 +307,17 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 func (o *object) replay(r *squall.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.current = r.Version
+	o.current, o.index = r.Version, 0
 	o.record.View, o.record.Seq, o.record.Sender = uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Sender)
-	o.record.Time, o.record.Data = uint64(r.Time), r.Data
-	o.machine.Apply(&o.record, (*handler)(o), &o.result)
-	if o.result.Enabled {
-		o.operationsEnabled()
+	o.record.Time = uint64(r.Time)
+	rs := machine.Split(r.Data)
+	for data, ok := rs.Next(); ok && o.failed == nil; data, ok = rs.Next() {
+		o.record.Data = data
+		o.machine.Apply(&o.record, (*handler)(o), &o.result)
+		if o.result.Enabled {
+			o.operationsEnabled()
+		}
+		o.index++
 	}
 	o.letGo()
 	return o.failed

@@ -283,7 +283,7 @@ func (o *object) repliesIn(ctx context.Context, s *stay, name string, args encod
 	}
 	g := &gathering{o: o}
 	return o.gatherFrom(ctx, g, s, n, yield, func(call uint64) ([]byte, error) {
-		return args.appendTo(machine.AppendCommand(nil, machine.Header{Operation: number, Call: call, Time: now(), Replies: true, Shard: s.number()}))
+		return args.appendTo(machine.AppendCommand(nil, machine.Header{Operation: number, Call: call, Replies: true, Shard: s.number()}))
 	}, name)
 }
 
@@ -293,7 +293,7 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	if !s.begin() {
 		return o.elsewhere()
 	}
-	number, err := o.calls.put(g)
+	number, under, err := o.calls.add(g)
 	if err != nil {
 		s.end()
 		return err
@@ -309,7 +309,7 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	}()
 	data, err := record(number)
 	if err == nil {
-		err = o.sub.Send(ctx, data)
+		err = o.post(ctx, data, nil, posted{number, s}, under <= few)
 	}
 	s.end()
 	if err != nil && o.calls.take(number) != nil {
@@ -378,11 +378,12 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 // passOrder returns when a record that it sends was applied here, and so everything that was ordered before it.
 func (o *object) passOrder(ctx context.Context) error {
 	p := &passing{done: make(chan struct{})}
-	call, err := o.calls.put(p)
+	call, under, err := o.calls.add(p)
 	if err != nil {
 		return err
 	}
-	err = o.sub.Send(ctx, machine.AppendTouch(nil, machine.Header{Call: call, Time: now(), Shard: o.stay.Load().number()}, nil)) // which changes nothing
+	touch := machine.AppendTouch(nil, machine.Header{Call: call, Shard: o.stay.Load().number()}, nil) // which changes nothing
+	err = o.post(ctx, touch, nil, posted{call: call}, under <= few)
 	if err != nil && o.calls.take(call) != nil {
 		return err
 	}
@@ -412,7 +413,7 @@ func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, 
 		answer = appendAnswered(answer, a)
 		return true
 	}, func(call uint64) ([]byte, error) {
-		return r.AppendRecord(nil, machine.Header{Operation: operation, Call: call, Time: now(), Replies: true, Shard: d.shard}), nil
+		return r.AppendRecord(nil, machine.Header{Operation: operation, Call: call, Replies: true, Shard: d.shard}), nil
 	}, string(r.Name))
 	switch {
 	case errors.Is(err, ErrSessionEnded):

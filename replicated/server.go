@@ -248,7 +248,7 @@ var relays = sync.Pool{New: func() any { return new(relayed) }}
 // relay sends the record of a request. The client is answered when the record was applied.
 func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Request) (err error) {
 	o := d.object
-	h := machine.Header{Time: now(), Shard: d.shard}
+	h := machine.Header{Shard: d.shard}
 	if request.Ask == askCommand || request.Ask == askReplies || request.Ask == askForward {
 		if h.Operation, err = d.operation(ctx, request.Name); err != nil {
 			return err
@@ -263,13 +263,14 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 	request.Identity = m.Identity()
 	r := relays.Get().(*relayed)
 	r.m = *m
-	if h.Call, err = o.calls.put(r); err != nil {
+	var under int
+	if h.Call, under, err = o.calls.add(r); err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	*buf = request.AppendRecord((*buf)[:0], h)
-	if err := o.sub.Send(ctx, *buf); err != nil && o.calls.take(h.Call) != nil {
+	if err := o.post(ctx, *buf, nil, posted{call: h.Call}, under <= few); err != nil && o.calls.take(h.Call) != nil {
 		return err
 	}
 	*m = ripc.Message{}

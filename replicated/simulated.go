@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/batch"
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -40,14 +41,65 @@ func init() {
 type simulatedCopy struct {
 	o         *object
 	host      seam.Host
-	announced uint64 // the view in which the operations were announced last
+	announced uint64                            // the view in which the operations were announced last
+	apart     map[*batch.Waiting[posted]][]byte // records that do not fit into a message with others, by their barriers
 }
 
 // Join implements seam.Copy.
 func (s *simulatedCopy) Join(h seam.Host, random func() uint32) {
-	s.host = h
+	s.host, s.apart = h, map[*batch.Waiting[posted]][]byte{}
 	s.o.calls.table.Lap = random
+	s.o.sending.batch.Limit(minSimulated + int(random()%maxSimulated))
 	s.o.self.Store(h.ID())
+}
+
+// How many bytes of records share a message in a simulated process: from less than one of them to more than all that wait.
+const (
+	minSimulated = 60
+	maxSimulated = 600
+)
+
+// post is what object.post does.
+func (s *simulatedCopy) post(record []byte, of posted, under int) {
+	b := &s.o.sending.batch
+	if under <= few && b.Alone() {
+		s.send(record)
+		return
+	}
+	if !b.Fits(len(record)) {
+		if w := b.Barrier(); w != nil {
+			s.apart[w] = record
+		} else {
+			s.send(record)
+		}
+		return
+	}
+	if first, _ := b.Put(record, nil, of); first {
+		s.host.Soon(s.seal)
+	}
+}
+
+func (s *simulatedCopy) send(record []byte) {
+	machine.Stamp(record, s.host.Wall())
+	s.host.Send(record)
+}
+
+// seal is what object.sendBatch does.
+func (s *simulatedCopy) seal() {
+	b := &s.o.sending.batch
+	data, _, _ := b.Seal(s.host.Wall()) // no barrier passes before it is sent
+	s.host.Soon(func() {
+		s.host.Send(bytes.Clone(data))
+		for _, w := range b.Sent() {
+			if record := s.apart[w]; record != nil {
+				delete(s.apart, w)
+				s.send(record)
+			}
+		}
+		if !b.Empty() {
+			s.host.Soon(s.seal)
+		}
+	})
 }
 
 // Leave implements seam.Copy.
@@ -87,7 +139,7 @@ func (s *simulatedCopy) settle() {
 	if len(all) == 0 {
 		return
 	}
-	number, err := s.o.calls.put(passed(func(err error) {
+	number, under, err := s.o.calls.add(passed(func(err error) {
 		if err == nil || s.o.stay.Load() == now {
 			s.o.settled(all)
 		}
@@ -99,7 +151,7 @@ func (s *simulatedCopy) settle() {
 		s.o.calls.take(number).complete(outcome{err: squall.ErrNotSender})
 		return
 	}
-	s.host.Send(machine.AppendTouch(nil, machine.Header{Call: number, Time: s.host.Wall(), Shard: now.number()}, nil))
+	s.post(machine.AppendTouch(nil, machine.Header{Call: number, Shard: now.number()}, nil), posted{call: number}, under)
 }
 
 // passed is called when a record has passed the order, or cannot.
@@ -110,8 +162,9 @@ func (p passed) signal()            {}
 func (p passed) repeatable() bool   { return true }
 
 // Deliver implements seam.Copy.
-func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, replayed bool) {
+func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, replayed bool, each func(record []byte, index uint64)) {
 	o := s.o
+	o.applied = each
 	if self := o.self.Load(); replayed { // a process before this one may have sent it
 		o.self.Store(0)
 		defer o.self.Store(self)
@@ -219,7 +272,7 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 	o, stay := s.o, s.o.stay.Load()
 	switch {
 	case r.Ordered():
-		h := machine.Header{Time: s.host.Wall(), Shard: d.shard}
+		h := machine.Header{Shard: d.shard}
 		if r.Ask == askCommand || r.Ask == askForward {
 			n, ok := o.numbers[string(r.Name)]
 			if !ok {
@@ -227,8 +280,9 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 			}
 			h.Operation = n
 		}
-		if h.Call, err = o.calls.put(answeredTo(answer)); err == nil {
-			s.host.Send(r.AppendRecord(nil, h))
+		var under int
+		if h.Call, under, err = o.calls.add(answeredTo(answer)); err == nil {
+			s.post(r.AppendRecord(nil, h), posted{call: h.Call}, under)
 		}
 		return err
 	case r.Ask == askTouch:
@@ -267,14 +321,14 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 func (s *simulatedCopy) Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool) {
 	o, stay := s.o, s.o.stay.Load()
 	n, enabled := o.numbers[name]
-	if s.host == nil || !enabled || stay.number() == 0 || !o.has(stay) {
+	if s.host == nil || !enabled || o.sharded() && stay.number() == 0 || !o.has(stay) {
 		return 0, false
 	}
-	call, err := o.calls.put(ownCall(done))
+	call, under, err := o.calls.add(ownCall(done))
 	if err != nil {
 		return 0, false
 	}
-	s.host.Send(append(machine.AppendCommand(nil, machine.Header{Operation: n, Call: call, Time: s.host.Wall(), Shard: stay.number()}), args...))
+	s.post(append(machine.AppendCommand(nil, machine.Header{Operation: n, Call: call, Shard: stay.number()}), args...), posted{call, stay}, under)
 	return call, true
 }
 
@@ -388,7 +442,7 @@ func (m *model) Execute(state, name string, args []byte, at seam.At) (reply []by
 		panic(fmt.Errorf("replicated: object %q: decoding the state: %w", o.sg.Name, err))
 	}
 	c := Context{
-		Version: squall.Version{View: squall.ViewID(at.View), Seq: squall.Seq(at.Seq)}, Time: squall.Time(at.Time),
+		Version: squall.Version{View: squall.ViewID(at.View), Seq: squall.Seq(at.Seq)}, Index: at.Index, Time: squall.Time(at.Time),
 		Caller: Caller{Member: squall.NodeID(at.Member), Session: at.Session}, object: o.sg.Name,
 		send: func(machine.Destination, string, []byte) error { return nil }, // it is executed elsewhere
 	}

@@ -25,7 +25,7 @@ type Event struct {
 // before the first event.
 type Cursor struct {
 	Version squall.Version // of the command that emitted the event
-	Index   uint64         // among the events of that command, from 1
+	Index   uint64         // among the events of all commands of that message, from 1
 }
 
 // ErrCompacted is returned by Watch when events behind the cursor are not kept any more. To start over, read the

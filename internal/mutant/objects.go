@@ -10,6 +10,20 @@ const (
 	EarlyAcknowledged Name = "a client acknowledges numbers before one that has ended"
 )
 
+// The faults of commands that share a message.
+const (
+	SameSeed      Name = "commands of one message get the same random numbers"
+	EventsRestart Name = "the events of each command of a message are counted from 1"
+	OutboxRestart Name = "what each command of a message sends is counted from 1"
+	RecordDropped Name = "a message of several commands lacks the last one"
+	RecordDoubled Name = "the last of several commands is sent with the next message, too"
+	Overtaking    Name = "a command is sent at once although others wait"
+	RoomOvertaken Name = "a command takes the room for which others wait"
+)
+
+// BatchNames are all of these.
+var BatchNames = []Name{SameSeed, EventsRestart, OutboxRestart, RecordDropped, RecordDoubled, Overtaking, RoomOvertaken}
+
 // The faults of objects in shards.
 const (
 	StaleRoute          Name = "a client whose member fails does not ask where the shard is now"
@@ -20,7 +34,7 @@ const (
 	SourceForgotten     Name = "what handlers sent is executed each time that it comes"
 )
 
-// ShardedNames are those of the second kind.
+// ShardedNames are those of objects in shards.
 var ShardedNames = []Name{StaleRoute, ReadUnconfirmed, ProofWithoutService, AnyShard, ForeignCopy, SourceForgotten}
 
 // ObjectNames are those of the first kind.

@@ -49,6 +49,7 @@ type run struct {
 	ownCalls   int
 	outcomes   [3]int // of members' own commands
 	forwarded  int
+	shared     int // records that were applied, not the first ones of their messages
 }
 
 // place is the place of a record in a shard.
@@ -111,6 +112,8 @@ type copyAt struct {
 	gone   bool
 
 	handing map[string]bool // destinations to which something is on its way that handlers sent
+	last    *ownCall        // of the process, in its stay in this shard
+	shard   int             // that it is in, from 0; -1: none
 }
 
 var errEnded = errors.New("the member has ended")
@@ -119,20 +122,13 @@ var errEnded = errors.New("the member has ended")
 func (c *copyAt) Deliver(m *multicast.Message, shard int, data []byte, replayed bool) {
 	r := c.run
 	executed := c.copy.Executed()
-	c.copy.Deliver(uint64(m.View), uint64(m.Seq), uint64(m.Sender), uint64(m.Time), data, replayed)
-	at := seam.At{View: uint64(m.View), Seq: uint64(m.Seq), Time: c.copy.Time(), Member: uint64(m.Sender)}
 	v := place{shard, order.Version{View: m.View, Seq: m.Seq}}
-	if c.copy.Executed() > executed {
-		r.executedOwn(v, uint64(m.Sender), data)
-		if n, ok := clientOf(shard, data); ok {
-			at.Session = n.session
-			if before, twice := r.executions[n]; twice && before != at && !r.forgets() && !r.lost[shard] {
-				r.world.Fail(fmt.Errorf("RO1 is violated: %v executes number %d of session %x at %v, and it was executed at %d:%d", c.host, n.number, n.session, v.v, before.View, before.Seq))
-			}
-			r.executions[n] = at
-		}
-	}
-	r.places[v] = at
+	c.copy.Deliver(uint64(m.View), uint64(m.Seq), uint64(m.Sender), uint64(m.Time), data, replayed, func(record []byte, index uint64) {
+		before := executed
+		executed = c.copy.Executed()
+		c.applied(v, uint64(m.Sender), record, index, executed > before)
+	})
+	r.places[v] = seam.At{View: uint64(m.View), Seq: uint64(m.Seq), Time: c.copy.Time(), Member: uint64(m.Sender)}
 	if err := c.copy.Failed(); err != nil {
 		r.world.Fail(err)
 		return
@@ -147,10 +143,29 @@ func (c *copyAt) Deliver(m *multicast.Message, shard int, data []byte, replayed 
 		r.world.Fail(fmt.Errorf("the copies differ: that of %v at version %v is not the one that another member had there", c.host, v.v))
 	}
 	r.digests[v] = sum
+	c.handOver()
+}
+
+// applied notes a record that was applied, the index-th of its message.
+func (c *copyAt) applied(v place, sender uint64, record []byte, index uint64, executed bool) {
+	r := c.run
+	if index > 0 {
+		r.shared++
+	}
+	r.cameOwn(v, sender, record, index, executed)
+	if n, ok := clientOf(v.shard, record); ok && executed {
+		at := seam.At{View: uint64(v.v.View), Seq: uint64(v.v.Seq), Index: index, Time: c.copy.Time(), Member: sender, Session: n.session}
+		if before, twice := r.executions[n]; twice && before != at && !r.forgets() && !r.lost[v.shard] {
+			r.world.Fail(fmt.Errorf("RO1 is violated: %v executes number %d of session %x at %v, and it was executed at %d:%d", c.host, n.number, n.session, v.v, before.View, before.Seq))
+		}
+		r.executions[n] = at
+	}
+	if c.copy.Failed() != nil {
+		return
+	}
 	if err := r.check(c.copy.State()); err != nil {
 		r.world.Fail(fmt.Errorf("%v: an invariant does not hold at version %v: %w", c.host, v.v, err))
 	}
-	c.handOver()
 }
 
 // forgets reports whether the group may lose what it has answered: a persistent object that executes commands before they are on
@@ -193,6 +208,10 @@ func (c *copyAt) Installed(v *views.View) {
 		if c.run.cfg.own != nil {
 			c.callOwn()
 		}
+	}
+	rank, _ := v.RankOf(c.host.ID())
+	if at := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return sg.Has(rank) }); at != c.shard {
+		c.shard, c.last = at, nil
 	}
 	c.copy.Installed()
 	c.handOver()
@@ -242,6 +261,15 @@ func (c *copyAt) View() (id uint64, shards [][]seam.Member) {
 // Later implements seam.Host.
 func (c *copyAt) Later(f func()) {
 	c.run.world.After(c.run.world.Plan().FailAfter()/8, func() {
+		if !c.gone {
+			f()
+		}
+	})
+}
+
+// Soon implements seam.Host.
+func (c *copyAt) Soon(f func()) {
+	c.run.world.After(c.run.hop(), func() {
 		if !c.gone {
 			f()
 		}

@@ -19,10 +19,13 @@ type ownKey struct{ node, call uint64 }
 // ownCall is a member's own command.
 type ownCall struct {
 	shard  int
-	at     place // where it was executed
-	done   bool  // it was
-	denied bool  // its caller learned that it was not executed, and never will be
-	told   bool  // its caller learned that it was executed
+	at     place    // where it was executed
+	index  uint64   // among the records of its message
+	done   bool     // it was
+	passed bool     // it came, and was not executed there
+	denied bool     // its caller learned that it was not executed, and never will be
+	told   bool     // its caller learned that it was executed
+	before *ownCall // the one before it of the same process
 }
 
 // callOwn has the member call commands on the shard that it is in, as long as it goes on.
@@ -33,20 +36,28 @@ func (c *copyAt) callOwn() {
 			return
 		}
 		defer c.callOwn()
-		if c.host.Hangs() > 0 || c.copy.Shard() == 0 {
+		if c.host.Hangs() > 0 || c.copy.Shard() == 0 && r.declared.Shards > 1 {
 			return
 		}
-		own := &ownCall{shard: c.copy.Shard() - 1}
-		name, args := r.cfg.own(r.random, own.shard)
-		call, ok := c.copy.Call(name, args, func(executed, not bool) {
-			own.told, own.denied = executed, not
-			r.outcomes[outcomeOf(executed, not)]++
-		})
-		if ok {
-			r.ownCalls++
-			r.owns[ownKey{c.ID(), call}] = own
+		for range 1 + r.random.IntN(4) {
+			c.callOwnOnce()
 		}
 	})
+}
+
+func (c *copyAt) callOwnOnce() {
+	r := c.run
+	own := &ownCall{shard: max(0, c.copy.Shard()-1), before: c.last}
+	name, args := r.cfg.own(r.random, own.shard)
+	call, ok := c.copy.Call(name, args, func(executed, not bool) {
+		own.told, own.denied = executed, not
+		r.outcomes[outcomeOf(executed, not)]++
+	})
+	if ok {
+		r.ownCalls++
+		r.owns[ownKey{c.ID(), call}] = own
+		c.last = own
+	}
 }
 
 // busy reports whether a client is not done: only then members do something of their own.
@@ -74,22 +85,26 @@ func outcomeOf(executed, not bool) int {
 	return isUnknown
 }
 
-// executedOwn notes that a member's own command was executed, if a record is one.
-func (r *run) executedOwn(at place, sender uint64, data []byte) {
+// cameOwn notes that a member's own command came, and was executed or not, if a record is one.
+func (r *run) cameOwn(at place, sender uint64, data []byte, index uint64, executed bool) {
 	if machine.Kind(data[0]) != machine.Command {
 		return
 	}
 	own := r.owns[ownKey{sender, machine.Call(data)}]
 	switch {
 	case own == nil:
+	case !executed:
+		own.passed = true
+	case own.before != nil && !own.before.done && !own.before.passed && !r.forgets() && len(r.lost) == 0:
+		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and one that it called before is not", sender, at.v))
 	case own.shard != at.shard:
 		r.world.Fail(fmt.Errorf("RO10 is violated: shard %d executes at %v what node %d sent to shard %d", at.shard, at.v, sender, own.shard))
-	case own.done && own.at != at && !r.forgets():
+	case own.done && (own.at != at || own.index != index) && !r.forgets():
 		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and was at %v", sender, at.v, own.at.v))
 	case own.denied:
 		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and its caller was told that it is not", sender, at.v))
 	default:
-		own.at, own.done = at, true
+		own.at, own.index, own.done = at, index, true
 	}
 }
 

@@ -49,3 +49,22 @@ func TestEveryMutantOfShardsIsFound(t *testing.T) {
 		})
 	}
 }
+
+// mutantBatchSeeds is within how many seeds each fault of commands that share a message has to be found.
+const mutantBatchSeeds = 600
+
+func TestEveryMutantOfBatchesIsFound(t *testing.T) {
+	defer mutant.Set("")
+	for _, name := range mutant.BatchNames {
+		t.Run(string(name), func(t *testing.T) {
+			mutant.Set(name)
+			for seed := uint64(1); seed <= mutantBatchSeeds; seed++ {
+				if _, err := playBatches(seed, false); err != nil {
+					t.Logf("seed %d: %.200s", seed, err.Error())
+					return
+				}
+			}
+			t.Errorf("%d seeds did not show it", mutantBatchSeeds)
+		})
+	}
+}

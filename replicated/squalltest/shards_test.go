@@ -46,7 +46,7 @@ func (s *shelf) put(c *replicated.Context, key string) (int64, error) {
 func (s *shelf) pass(c *replicated.Context, i item) (int64, error) {
 	s.Counts[i.Key]++
 	c.Emit(i.Key, []byte{byte(s.Counts[i.Key])})
-	return s.Counts[i.Key], hear.Send(c, "shelves", item{Key: i.To, To: fmt.Sprint(c.Version)})
+	return s.Counts[i.Key], hear.Send(c, "shelves", item{Key: i.To, To: fmt.Sprint(c.Version, ".", c.Index)})
 }
 
 func (s *shelf) hear(c *replicated.Context, i item) (int, error) {

@@ -31,6 +31,7 @@
 // Life of a shard: begun (no record has said which one it is, so that it executes nothing) → named (by the leader of a view, whose
 // members are in it) → handed to members that enter it, with the sessions of its clients.
 //
-// Shared words: a record is one ordered message of the object's subgroup. A relay is the member that sent a
+// Shared words: a record is one ordered message of the object's subgroup, or one of several in such a message. What commands emit and send is
+// counted over all commands of a message, so that a cursor is one event, or one thing that was sent. A relay is the member that sent a
 // record for a client. The time is in nanoseconds since the Unix epoch: the largest that any record had.
 package machine

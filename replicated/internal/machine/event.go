@@ -1,11 +1,15 @@
 package machine
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/squall-go/squall/internal/mutant"
+)
 
 // Cursor is a place in the events of an object: behind an event.
 type Cursor struct {
-	View, Seq uint64 // of the command that emitted it
-	Index     uint64 // among the events of that command, from 1
+	View, Seq uint64 // of the message with the command that emitted it
+	Index     uint64 // among the events of all commands of that message, from 1
 }
 
 // Less reports whether c comes before d.
@@ -39,6 +43,11 @@ func (m *Machine) Emit(view, seq uint64, topic string, data []byte) {
 	c := Cursor{View: view, Seq: seq, Index: 1}
 	if n := len(m.events); n > 0 && m.events[n-1].View == view && m.events[n-1].Seq == seq {
 		c.Index = m.events[n-1].Index + 1
+	}
+	if mutant.Enabled {
+		if m.emitted++; mutant.On(mutant.EventsRestart) && m.emitted == 1 {
+			c.Index = 1
+		}
 	}
 	m.events = append(m.events, Event{Cursor: c, Topic: topic, Data: data})
 	m.eventBytes += m.events[len(m.events)-1].size()

@@ -27,7 +27,9 @@ type Machine struct {
 	sources  []source // by name
 	outboxes []outbox // by destination
 	outBytes int
-	lastSent Cursor // of what the handler of the record at it sent last
+	lastSent Cursor // of what the handlers of the records at it sent last
+
+	emitted, sent int // by the command that is executed, with mutants
 }
 
 // Peer is a process that is a member. A node that was started again is another one, which may run another program.
@@ -45,9 +47,9 @@ type digest struct {
 	node, count, sum uint64
 }
 
-// Record is one ordered message.
+// Record is one ordered message, or one of several records in it, which are applied one after the other.
 type Record struct {
-	View   uint64 // number of the view in which it has its position
+	View   uint64 // number of the view in which its message has its position
 	Seq    uint64 // its position
 	Sender uint64 // node id
 	Time   uint64 // nanoseconds since the Unix epoch; 0: the record's own, that of the sender's clock
@@ -216,6 +218,9 @@ func (m *Machine) announced(p Peer) (int, bool) {
 // before. A caller that applies many records uses one Result for all: nothing of it is copied or allocated for a record.
 func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	m.at = Cursor{View: r.View, Seq: r.Seq}
+	if mutant.Enabled {
+		m.emitted, m.sent = 0, 0
+	}
 	out.Status, out.Session, out.Reply, out.Enabled, out.Parted = Done, 0, nil, false, nil
 	header := &out.Header
 	if err := parse(r.Data, header); err != nil {

@@ -342,12 +342,16 @@ func TestRO7EventsAreKeptInOrderUpToABound(t *testing.T) {
 func FuzzRecords(f *testing.F) {
 	for _, r := range script(rand.New(rand.NewPCG(1, 2)), 30) {
 		f.Add(r.Data)
+		f.Add(several(1, r.Data, r.Data))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o := &object{}
 		for len(data) > 0 {
 			n := min(1+int(data[0]), len(data))
-			o.apply(machine.Record{View: 1, Sender: 1, Data: data[:n]})
+			rs := machine.Split(data[:n])
+			for r, ok := rs.Next(); ok; r, ok = rs.Next() {
+				o.apply(machine.Record{View: 1, Sender: 1, Time: rs.Time, Data: r})
+			}
 			data = data[n:]
 		}
 		b := &object{}

@@ -25,7 +25,7 @@ const (
 	destinations
 )
 
-// Sent is what a handler sent. Its cursor is the command that sent it, and the number among what that command sent, from 1.
+// Sent is what a handler sent. Its cursor is the message with the command that sent it, and the number among what all commands of that message sent, from 1.
 type Sent struct {
 	Cursor
 	Operation string // of an object
@@ -66,6 +66,11 @@ func (m *Machine) Send(to Destination, operation string, data []byte) bool {
 	if m.lastSent.View != m.at.View || m.lastSent.Seq != m.at.Seq {
 		m.lastSent = m.at
 		m.lastSent.Index = 0
+	}
+	if mutant.Enabled {
+		if m.sent++; mutant.On(mutant.OutboxRestart) && m.sent == 1 {
+			m.lastSent.Index = 0
+		}
 	}
 	s := Sent{Cursor: m.lastSent, Operation: operation, Data: data}
 	s.Index++

@@ -22,6 +22,7 @@ const (
 	Forwarded                 // a command that a handler of an object sent, which a member of both relays
 	Handed                    // what handlers sent to a destination was handed over
 	Reply                     // what a member answers to a command whose sender wants all replies
+	Several                   // several records in one message
 	kinds
 )
 
@@ -260,6 +261,72 @@ func (r *reader) fail(err error) {
 	}
 }
 
+// SeveralBytes is what a message of several records has in front of them, and PartBytes what each has in front of it: its length.
+const (
+	SeveralBytes = headerBytes
+	PartBytes    = 4
+)
+
+// AppendSeveral appends what several records have in front of them. Their times are 0: that of the header, which Stamp sets, is the time of each.
+func AppendSeveral(b []byte) []byte { return Header{Kind: Several}.append(b) }
+
+// AppendPart appends one of several records, which is head and tail together.
+func AppendPart(b, head, tail []byte) []byte {
+	b = order.AppendUint32(b, uint32(len(head)+len(tail)))
+	return append(append(b, head...), tail...)
+}
+
+// Stamp sets the time of a record.
+func Stamp(record []byte, time uint64) { order.PutUint64(record[12:], time) }
+
+// Records are the records of one message, in their order.
+type Records struct {
+	Time uint64 // of all of them, if there are several; else 0
+	rest []byte
+	more bool // rest is one record, which has no length in front
+}
+
+// Split returns the records of a message. A message that says that it is several records, and is not as it should be, is one record, which
+// no machine executes.
+func Split(message []byte) Records {
+	if len(message) == 0 || Kind(message[0]) != Several || !several(message) {
+		return Records{rest: message, more: true}
+	}
+	return Records{Time: order.Uint64(message[12:]), rest: message[headerBytes:]}
+}
+
+// several reports whether a message is one record or more, with nothing between them and none of them several ones.
+func several(message []byte) bool {
+	if len(message) <= headerBytes {
+		return false
+	}
+	for rest := message[headerBytes:]; len(rest) > 0; {
+		if len(rest) < PartBytes+headerBytes {
+			return false
+		}
+		n := order.Uint32(rest)
+		if n < headerBytes || uint64(n) > uint64(len(rest)-PartBytes) || Kind(rest[PartBytes]) == Several {
+			return false
+		}
+		rest = rest[PartBytes+int(n):]
+	}
+	return true
+}
+
+// Next returns the next record, or false if there is none.
+func (r *Records) Next() (record []byte, ok bool) {
+	if r.more {
+		record, r.rest, r.more = r.rest, nil, false
+		return record, true
+	}
+	if len(r.rest) == 0 {
+		return nil, false
+	}
+	n := PartBytes + int(order.Uint32(r.rest))
+	record, r.rest = r.rest[PartBytes:n:n], r.rest[n:]
+	return record, true
+}
+
 // Call returns what the relay of a record finds the waiting call by, or 0.
 func Call(data []byte) uint64 {
 	if len(data) < headerBytes {
@@ -284,7 +351,7 @@ func parse(data []byte, h *Header) error {
 	}
 	h.Kind, h.Replies, h.Shard = Kind(data[0]), data[1]&1 == 1, int(data[1]>>1)
 	h.Operation, h.Call, h.Time = int(order.Uint16(data[2:])), order.Uint64(data[4:]), order.Uint64(data[12:])
-	if h.Kind == 0 || h.Kind >= kinds || h.Shard > MaxShards || h.Replies && h.Kind != Command && h.Kind != Client {
+	if h.Kind == 0 || h.Kind >= Several || h.Shard > MaxShards || h.Replies && h.Kind != Command && h.Kind != Client {
 		return fmt.Errorf("a record of the unknown kind %d", h.Kind)
 	}
 	return nil

@@ -33,6 +33,9 @@ func (c *Calls[T]) Put(call T) (uint64, error) {
 	return uint64(s.lap)<<32 | uint64(i+1), nil
 }
 
+// Len returns how many calls there are.
+func (c *Calls[T]) Len() int { return len(c.slots) - len(c.free) }
+
 // Take returns the call with a number and forgets it (RL1).
 func (c *Calls[T]) Take(number uint64) (call T, ok bool) {
 	i := uint32(number) - 1

@@ -16,8 +16,10 @@ type Host interface {
 	Secret(use string, text []byte) []byte
 	// Wall is the wall clock, in nanoseconds since the Unix epoch.
 	Wall() uint64
-	// Send has a record ordered, unless the process ends before that.
-	Send(record []byte)
+	// Send has a message ordered, unless the process ends before that. It has the next place of the process.
+	Send(message []byte)
+	// Soon calls f in a moment, in which other things may happen.
+	Soon(f func())
 	// Confirm calls f when the copy has executed what any member had executed when it was called.
 	Confirm(f func(error))
 	Halt(error)
@@ -37,8 +39,8 @@ type Copy interface {
 	Installed()
 	// Leave ends the calls that wait.
 	Leave(reason error)
-	// Deliver applies a record.
-	Deliver(view, seq, sender, time uint64, data []byte, replayed bool)
+	// Deliver applies a message, and calls each after each of its records.
+	Deliver(view, seq, sender, time uint64, data []byte, replayed bool, each func(record []byte, index uint64))
 	Snapshot() ([]byte, error)
 	// Restore replaces the copy; nil stands for one that begins.
 	Restore(image []byte) error
@@ -46,7 +48,7 @@ type Copy interface {
 	Tend()
 	// Take takes a client's request, to a shard if shard is 1 + its number. Answer is called once, unless the process ends.
 	Take(shard int, request []byte, answer func([]byte))
-	// Call has the process itself call a command on the shard that it is in, and reports false if it cannot now. Done is called once, unless the
+	// Call has the process itself call a command on the object, or on the shard that it is in, and reports false if it cannot now. Done is called once, unless the
 	// process ends, with whether the command was executed; neither that nor not is that it may have been.
 	Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool)
 	// Shard is 1 + the number of the shard that the copy is of, or 0.
@@ -81,7 +83,7 @@ type Model interface {
 
 // At is what a handler's context said.
 type At struct {
-	View, Seq, Time, Member, Session uint64
+	View, Seq, Index, Time, Member, Session uint64
 }
 
 // Carrier performs what a client decides.
