@@ -134,7 +134,10 @@ func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, 
 		if err == nil {
 			err = c.fits(key, data)
 		}
-		if err != nil || u.outbox.Bytes() > 0 && u.outbox.Bytes()+e.Bytes() > c.cfg.OutboxBytes {
+		if err == nil && u.outbox.Bytes() > 0 && u.outbox.Bytes()+e.Bytes() > c.cfg.OutboxBytes {
+			return false, c.p.hearers.waits()
+		}
+		if err != nil {
 			return false, err
 		}
 		u.outbox.Put(e)

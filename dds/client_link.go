@@ -115,7 +115,7 @@ func (c *client) use(i int) (met bool, err error) {
 			_ = conn.Close() // receive fails
 		}
 	})
-	err = c.receive(in)
+	c.p.hearers.run(func() { err = c.receive(in) })
 	end()
 	c.end(l)
 	_ = conn.Close()

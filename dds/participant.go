@@ -59,6 +59,7 @@ type Participant struct {
 	stalled bool           // a reader had no room for the next record
 
 	client  *client // of a process outside of the group; nil: this is a member
+	hearers hearers
 	binders binders
 	clients map[uint32]*attended // endpoints that this process has for clients, by their numbers
 

@@ -74,9 +74,10 @@ type Reader[T any] struct {
 	view  viewer[T]     // nil: samples are decoded
 	ready chan struct{} // has an element if a sample came for a call that waits
 
-	text    *remote.Filter // of WhereText
-	waiting int            // calls that wait. The participant's lock
-	one     []space.Held   // of Next. The participant's lock
+	hear    func(*space.Held) // calls the function of Listen; nil: there is none
+	text    *remote.Filter    // of WhereText
+	waiting int               // calls that wait. The participant's lock
+	one     []space.Held      // of Next. The participant's lock
 
 	mu   sync.Mutex
 	held []space.Held // of one call at a time
@@ -118,16 +119,17 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 // Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
 // is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that cannot be
 // decoded. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return squall.ErrInUpcall
-// where they would have to wait.
+// where they would have to wait. With the history of a durable topic, and what comes meanwhile, f is called by Topic.Reader, while the order goes on.
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	return func(r *Reader[T]) {
 		var s Sample[T]
 		value := new(T)
-		r.cache.Listener = func(h *space.Held) {
+		r.hear = func(h *space.Held) {
 			*value = *new(T)
 			err := r.decode(h, &s, value)
 			f(&s, err)
 		}
+		r.cache.Listener = r.hear
 	}
 }
 
@@ -147,26 +149,46 @@ func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*
 	if err != nil {
 		return nil, err
 	}
-	r.fill()
+	if err := r.fill(ctx); err != nil {
+		t.p.giveUp(e, true)
+		return nil, fmt.Errorf("dds: a reader of topic %q: %w", t.name, err)
+	}
 	return r, nil
 }
 
 // fillPiece is how many samples of a history a reader gets before other goroutines may have the participant's lock.
 const fillPiece = 128
 
-// fill fills the cache of a reader that was opened with the history, while records are applied.
-func (r *Reader[T]) fill() {
+// fill fills the cache of a reader that was opened with the history, or has its listener hear it, while records are applied.
+func (r *Reader[T]) fill(ctx context.Context) error {
 	p := r.p
-	for more := true; more; {
+	var heard []space.Held
+	for {
 		p.mu.Lock()
-		more = p.space.Fill(r.cache, fillPiece)
+		more := p.space.Fill(r.cache, fillPiece)
+		heard = r.cache.Heard(heard)
 		p.tellAll()
-		if more {
-			p.mu.Unlock()
-			runtime.Gosched()
-			continue
+		closing := p.closing
+		if !more {
+			p.roomy()
+			return nil
 		}
-		p.roomy()
+		p.mu.Unlock()
+		switch {
+		case closing:
+			return ErrNotOpen
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case len(heard) == 0:
+			runtime.Gosched()
+		default:
+			p.hearers.run(func() {
+				for i := range heard {
+					r.hear(&heard[i])
+				}
+			})
+			clear(heard)
+		}
 	}
 }
 

@@ -134,7 +134,9 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 		ctx, cancel = context.WithTimeout(ctx, longest)
 		defer cancel()
 	}
-	if future {
+	if err = w.p.hearers.waits(); err != nil {
+		f = nil
+	} else if future {
 		f, err = sub.SendFuture(ctx, record)
 	} else {
 		err = sub.Send(ctx, record)
@@ -301,7 +303,12 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 			return Claim{}, err
 		}
 	}
-	c, err := sub.Claim(ctx, head+n)
+	c, err := sub.TryClaim(head + n)
+	if errors.Is(err, squall.ErrWindowFull) {
+		if err = w.p.hearers.waits(); err == nil {
+			c, err = sub.Claim(ctx, head+n)
+		}
+	}
 	if err != nil {
 		return Claim{}, err
 	}

@@ -51,7 +51,7 @@ type Held struct {
 type Cache struct {
 	Filter func(data []byte) bool // of the reader; nil lets everything through
 	// Listener takes each sample where it has its position, in place of the cache: the data are valid until it returns only. It is set before the
-	// reader is opened, and must not call the space.
+	// reader is opened, and must not call the space. What a reader that is opened is due first, Heard has for it.
 	Listener func(*Held)
 	// Ready is called when a sample comes after Await.
 	Ready func()
@@ -63,6 +63,7 @@ type Cache struct {
 	first, last *held           // older than those in fresh
 	fresh       sequence[fresh] // of a reader that keeps all, what came since a call looked at single samples
 	filling     *filling        // what comes before everything else; nil: nothing
+	heard       []Held          // … of it, for the listener
 	held        int
 	lost        uint64
 	detached    bool
@@ -237,6 +238,10 @@ func (c *Cache) pass(v *view) {
 		h.View = NotNew
 	}
 	v.seen = true
+	if c.filling != nil {
+		c.heard = append(c.heard, *h)
+		return
+	}
 	c.Listener(h)
 }
 

@@ -2,7 +2,6 @@ package space
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/squall-go/squall/dds/qos"
@@ -80,8 +79,8 @@ func (c *Cache) begin(s *Space) {
 		c.settle(s, in)
 	}
 	most := s.atOnce()
-	if c.Listener != nil { // it is called where records are applied
-		most = math.MaxInt
+	if c.Listener != nil { // it is not called here
+		most = 0
 	}
 	if s.Fill(c, most) {
 		c.of.settleWriters()
@@ -138,12 +137,21 @@ func (f *filling) behind(c *Cache) bool {
 	return f != nil && (f.held || c.limited())
 }
 
+// Heard returns what Fill has for the listener since the last call. The caller calls the listener with it, before it calls Fill again; the data stay as they are.
+func (c *Cache) Heard(memory []Held) []Held {
+	heard := c.heard
+	c.heard = memory[:0]
+	return heard
+}
+
 // Fill goes on filling a cache that was opened, by about n steps. It reports whether there is more to fill: a caller calls it until there is not, and only then
 // has Select.
 func (s *Space) Fill(c *Cache, n int) (more bool) {
 	f := c.filling
 	for ; f != nil; n-- {
 		switch {
+		case len(f.sources) == 0 && f.late.len() == 0 && len(c.heard) > 0: // the listener comes before what follows
+			return true
 		case len(f.sources) == 0 && f.late.len() == 0:
 			c.filling = nil
 			c.of.settleWriters()

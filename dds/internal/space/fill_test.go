@@ -2,6 +2,8 @@ package space
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +103,69 @@ func TestRecordsWaitForACacheThatIsFarBehind(t *testing.T) {
 	s.Detach(id(1, 3))
 	if s.Fill(c, 1) || full(s, Record{View: 1, Sender: 1, Data: record}) {
 		t.Error("a reader that is closed is filled")
+	}
+}
+
+// A listener that is opened with a history hears it at any pace, while records are applied, and then what follows: the same at all members. What it hears stays as it is until
+// the listener returns.
+func TestAListenerHearsAHistoryAtAnyPace(t *testing.T) {
+	for lap := range 30 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprintf("lap=%d", lap), func(t *testing.T) {
+			t.Logf("seed %#x", seed)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			w := newWorld(t, 2)
+			w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: pick(rng, qos.KeepLast(1), qos.KeepLast(3), qos.KeepAll())}})
+			writers := []ID{w.writer(1, 1, "t", qos.Set{Durability: qos.Transient}), w.writer(2, 1, "t", qos.Set{Durability: qos.Transient})}
+			n := 0
+			step := func() {
+				w.now += rng.Int64N(int64(time.Second))
+				by, key := pick(rng, writers...), pick(rng, "a", "b", "c")
+				switch rng.IntN(8) {
+				case 0:
+					w.dispose(by, key)
+				case 1:
+					w.unregister(by, key)
+				default:
+					n++
+					w.write(by, key, fmt.Sprintf("%04d", n))
+				}
+			}
+			for range rng.IntN(60) {
+				step()
+			}
+			heard := make([][]string, 2)
+			var caches []*Cache
+			for i, s := range w.members {
+				c := s.Expect(id(3, 1))
+				c.Listener = func(h *Held) {
+					heard[i] = append(heard[i], fmt.Sprintf("%d %s=%s %v %d %d", h.Position, h.Key, h.Data, h.Valid, h.View, h.Instance))
+				}
+				caches = append(caches, c)
+			}
+			data, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(3, 1), Topic: "t", Reader: true, QoS: qos.Set{Durability: qos.Transient}})
+			w.must(w.apply(3, data, err))
+			fill := func(i, steps, records int) bool {
+				more := w.members[i].Fill(caches[i], steps)
+				all := caches[i].Heard(nil)
+				for range records {
+					step()
+				}
+				for j := range all {
+					caches[i].Listener(&all[j])
+				}
+				return more
+			}
+			for fill(0, 1<<20, 0) {
+			}
+			for fill(1, rng.IntN(5), rng.IntN(3)) {
+			}
+			for range 10 {
+				step()
+			}
+			if !slices.Equal(heard[0], heard[1]) || len(heard[0]) == 0 {
+				t.Fatalf("one member's listener hears\n%q\nand another one's\n%q", heard[0], heard[1])
+			}
+		})
 	}
 }

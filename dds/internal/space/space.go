@@ -74,7 +74,7 @@ func (w *endpoint) settle() {
 		w.local = append(w.local, r.cache)
 		w.bounded = w.bounded || r.cache.filling != nil || r.cache.limited()
 		w.queues = w.queues && r.QoS.History.All
-		w.holds = w.holds || r.cache.Listener == nil
+		w.holds = w.holds || r.cache.Listener == nil || r.cache.filling != nil
 	}
 }
 
