@@ -81,9 +81,78 @@ func writeLate(ctx context.Context, p *proc.Parent, samples uint64, tp *dds.Topi
 	return err
 }
 
+// late gets the samples of the topic that a process reads which came late: the next ones that there are, at least one, on each call.
+type late func(ctx context.Context) ([]dds.Sample[[]byte], error)
+
+// lateReader opens a reader.
+func lateReader(ctx context.Context, p *dds.Participant) (late, error) {
+	tp, err := dds.NewTopic(ctx, p, "samples", dds.Raw(), longHistory)
+	if err != nil {
+		return nil, err
+	}
+	r, err := tp.Reader(ctx, dds.QoS{Durability: qos.Transient, History: qos.KeepAll()})
+	if err != nil {
+		return nil, err
+	}
+	var got []dds.Sample[[]byte]
+	return func(ctx context.Context) ([]dds.Sample[[]byte], error) {
+		first, err := r.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		got, err = r.AppendTake(append(got[:0], first), dds.Query{Max: 4096})
+		return got, err
+	}, nil
+}
+
+// lateListener opens a reader that hears the samples.
+func lateListener(ctx context.Context, p *dds.Participant) (late, error) {
+	tp, err := dds.NewTopic(ctx, p, "samples", dds.Raw(), longHistory)
+	if err != nil {
+		return nil, err
+	}
+	heard := make(chan dds.Sample[[]byte], 1<<12)
+	over, end := context.WithCancel(ctx)
+	context.AfterFunc(over, end)
+	go func() {
+		_, err := tp.Reader(over, dds.QoS{Durability: qos.Transient}, dds.Listen(func(s *dds.Sample[[]byte], _ error) {
+			select {
+			case heard <- *s:
+			case <-over.Done():
+			}
+		}))
+		if err != nil {
+			end()
+		}
+	}()
+	return func(ctx context.Context) ([]dds.Sample[[]byte], error) {
+		select {
+		case s := <-heard:
+			return []dds.Sample[[]byte]{s}, nil
+		case <-over.Done():
+			return nil, context.Cause(over)
+		}
+	}, nil
+}
+
+// lateClient opens a reader of a client, of which the process that came late is the relay.
+func lateClient(t *testing.T) func(context.Context, *dds.Participant) (late, error) {
+	return func(ctx context.Context, p *dds.Participant) (late, error) {
+		return lateReader(ctx, dial(t, nil, serve(t, p, dds.RelayConfig{}).Addr()))
+	}
+}
+
 // A process joins while another one writes, and opens a reader: it gets the whole history and what follows, each sample once. How long that takes, and the longest time
 // for which a reader that was there before got nothing, are logged: -args -late-samples 1000000 -late-within 3s -late-gap 50ms.
-func TestALateJoinerGetsALongHistory(t *testing.T) {
+func TestALateJoinerGetsALongHistory(t *testing.T) { getLate(t, lateReader) }
+
+// As above, with a listener.
+func TestALateListenerHearsALongHistory(t *testing.T) { getLate(t, lateListener) }
+
+// As above, with a client's reader.
+func TestALateClientGetsALongHistory(t *testing.T) { getLate(t, lateClient(t)) }
+
+func getLate(t *testing.T, open func(context.Context, *dds.Participant) (late, error)) {
 	addr := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -131,23 +200,15 @@ func TestALateJoinerGetsALongHistory(t *testing.T) {
 	}
 	t.Cleanup(func() { closeAll(t, p) })
 	member := time.Since(began)
-	tp, err := dds.NewTopic(ctx, p, "samples", dds.Raw(), longHistory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := tp.Reader(ctx, dds.QoS{Durability: qos.Transient, History: qos.KeepAll()})
+	more, err := open(ctx, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := uint64(0)
-	var got []dds.Sample[[]byte]
 	take := func() {
 		t.Helper()
-		first, err := r.Next(ctx)
+		got, err := more(ctx)
 		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err = r.AppendTake(append(got[:0], first), dds.Query{Max: 4096}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range got {

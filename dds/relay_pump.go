@@ -1,6 +1,7 @@
 package dds
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -16,6 +17,7 @@ func (a *attendance) pump() error {
 		batch remote.Batch
 		view  space.ViewStart // the client was told last
 		beat  = time.NewTicker(heartbeat)
+		sent  = time.Now()
 	)
 	defer beat.Stop()
 	for {
@@ -29,16 +31,21 @@ func (a *attendance) pump() error {
 			if len(batch.Fed) > 0 || len(out) > 0 || alive {
 				break
 			}
-			if more { // the list of instances that is told again
-				continue
+			err := a.ctx.Err()
+			if more { // nothing so far was for the client
+				p.mu.Unlock()
+				runtime.Gosched()
+				p.mu.Lock()
+			} else {
+				err = p.waitUntil(a.ctx, beat.C)
 			}
-			at := time.Now()
-			if err := p.waitUntil(a.ctx, beat.C); err != nil {
+			if err != nil {
 				p.mu.Unlock()
 				return err
 			}
-			alive = time.Since(at) >= heartbeat/2
+			alive = time.Since(sent) >= heartbeat/2
 		}
+		sent = time.Now()
 		batch.Position, batch.Reached, batch.Lineage = p.space.Position(), batch.Reached[:0], nil
 		if all := p.space.Lineage(); len(all) > 0 && all[len(all)-1] != view {
 			batch.Lineage, view = all, all[len(all)-1]

@@ -3,6 +3,7 @@ package space
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -13,7 +14,7 @@ import (
 // The samples that a cache is given, and what it says of them, are the same at any pace: it takes the history of that position in its order, by the policies and the time of
 // that position, and then each later step with the time and the position that it has. Nothing comes twice: a view has no later step, and all of those are postponed.
 type filling struct {
-	sources []source // of instances with samples left: a heap
+	merged  // of that position
 	matches map[*endpoint]bool
 	set     qos.Set // of the reader, then
 	now     int64   // the time, then
@@ -21,6 +22,9 @@ type filling struct {
 	bytes   int // of late, about
 	held    bool
 }
+
+// merged is the samples of histories, of which it has views, in the order in which they came: the sources with samples left, as a heap.
+type merged struct{ sources []source }
 
 // source is the history of an instance.
 type source struct {
@@ -63,14 +67,7 @@ func (c *Cache) begin(s *Space) {
 		return
 	}
 	f := &filling{matches: map[*endpoint]bool{}, set: c.of.QoS, now: s.now}
-	for i, in := range t.order {
-		if in.history.len() > 0 {
-			f.sources = append(f.sources, source{key: in.key, place: i, view: in.view()})
-		}
-	}
-	for i := len(f.sources)/2 - 1; i >= 0; i-- {
-		f.sift(i)
-	}
+	f.merged, _ = t.merge(0)
 	for _, w := range t.writers { // what they offer may change
 		f.matches[w] = slices.Contains(w.matched, c.of)
 	}
@@ -87,33 +84,64 @@ func (c *Cache) begin(s *Space) {
 	}
 }
 
+// merge returns what the histories of a topic have behind a position, and how many samples that is, without disposals. What it costs depends on the number of instances.
+func (t *topic) merge(after uint64) (m merged, samples uint64) {
+	for i, in := range t.order {
+		from := 0
+		if after > 0 {
+			from = sort.Search(in.history.len(), func(i int) bool { return in.history.at(i).position > after })
+		}
+		if from < in.history.len() {
+			m.sources = append(m.sources, source{key: in.key, place: i, view: in.view(), next: from})
+			samples += in.samples(from)
+		}
+	}
+	for i := len(m.sources)/2 - 1; i >= 0; i-- {
+		m.sift(i)
+	}
+	return m, samples
+}
+
+// samples returns how many of a history are no disposals, from one on.
+func (in *instance) samples(from int) (n uint64) {
+	if in.disposals == 0 {
+		return uint64(in.history.len() - from)
+	}
+	for i := from; i < in.history.len(); i++ {
+		if !in.history.at(i).dispose {
+			n++
+		}
+	}
+	return n
+}
+
 // sift moves a source down to its place in the heap.
-func (f *filling) sift(i int) {
+func (m *merged) sift(i int) {
 	for {
 		least := i
-		for child := 2*i + 1; child < min(2*i+3, len(f.sources)); child++ {
-			if f.sources[child].before(&f.sources[least]) {
+		for child := 2*i + 1; child < min(2*i+3, len(m.sources)); child++ {
+			if m.sources[child].before(&m.sources[least]) {
 				least = child
 			}
 		}
 		if least == i {
 			return
 		}
-		f.sources[i], f.sources[least] = f.sources[least], f.sources[i]
+		m.sources[i], m.sources[least] = m.sources[least], m.sources[i]
 		i = least
 	}
 }
 
-// advance goes on to the next sample of the history.
-func (f *filling) advance() {
-	first := &f.sources[0]
+// advance goes on to the next sample.
+func (m *merged) advance() {
+	first := &m.sources[0]
 	if first.next++; first.next == first.view.len() {
-		last := len(f.sources) - 1
-		f.sources[0] = f.sources[last]
-		f.sources[last] = source{}
-		f.sources = f.sources[:last]
+		last := len(m.sources) - 1
+		m.sources[0] = m.sources[last]
+		m.sources[last] = source{}
+		m.sources = m.sources[:last]
 	}
-	f.sift(0)
+	m.sift(0)
 }
 
 // matched reports whether a writer matches the reader. Policies of a writer that was closed stay as they are.

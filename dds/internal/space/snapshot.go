@@ -249,7 +249,7 @@ func ReadState(r io.Reader) (*Space, error) {
 				if err != nil {
 					return nil, err
 				}
-				in.history.push(k)
+				in.remember(k)
 			}
 			t.kept += in.history.len()
 			t.instances[in.key], t.order = in, append(t.order, in)

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -173,9 +172,6 @@ type Resume struct {
 	Reached
 }
 
-// history reports whether it is of the history, and not of the states of instances now.
-func (f *Fed) history() bool { return f.Writer != ID{} }
-
 // Follower has the readers of one client. Collect is called again and again, and tells what has happened since.
 type Follower struct {
 	s       *Space
@@ -194,8 +190,10 @@ type Followed struct {
 	since    uint64            // steps without an order before this one are not for it
 	position uint64            // everything up to it was told, once the backlog was
 	count    uint64            // samples of the topic up to there
-	backlog  []Fed             // what comes before the tail
-	told     uint64            // position up to which the backlog was told
+	backlog  []Fed             // what comes before the tail: this,
+	listing  *listing          // then a history; nil: none,
+	behind   []Fed             // and then this
+	told     uint64            // position up to which these were told
 	unlisted bool              // as in Reached
 	matches  map[*qos.Set]bool // by what writers offer
 	changes  uint64            // of the reader's own policies, that matches knows
@@ -240,7 +238,7 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	}
 	if at != nil && at.Born == s.born && at.Position >= e.topic.declared {
 		r.position, r.count, r.unlisted, r.next = at.Position, at.Count, at.Unlisted, s.tail.after(at.Position)
-		if r.catchUp(s); len(r.backlog) == 0 { // what an interrupted history had not told yet is told step by step
+		if r.catchUp(s); !r.due() { // what an interrupted history had not told yet is told step by step
 			r.count = s.tail.countAt(r.next, e.topic)
 		}
 		return
@@ -251,10 +249,10 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: s.position})
 	}
 	if e.QoS.Durability > qos.Volatile {
-		_ = r.history(s, 0)
+		_ = r.history(0)
 		for _, in := range e.topic.order {
 			if !slices.ContainsFunc(in.writers, func(g registration) bool { return r.matched(g.writer.offer()) }) {
-				r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedNoWriters, Position: s.position, Source: s.now, Key: in.key})
+				r.behind = append(r.behind, Fed{Reader: r.Number, Kind: FedNoWriters, Position: s.position, Source: s.now, Key: in.key})
 			}
 		}
 	}
@@ -274,46 +272,26 @@ func (r *Followed) depart(s *Space, common uint64) {
 		r.count, r.unlisted = s.tail.countAt(r.next, t), true // the list comes when the reader has come to the end of the tail
 		return
 	}
-	_ = r.history(s, common)
+	_ = r.history(common)
 	r.next, r.position, r.count = r.since, s.position, t.count
 	r.instances(s)
 }
 
-// history appends to the reader's backlog the samples and disposals in the history of the topic whose
-// positions are greater than after, if they match the reader and have not expired. It returns the
-// number of samples, including samples of writers that do not match, and samples that the filter drops.
-func (r *Followed) history(s *Space, after uint64) (samples uint64) {
-	type old struct {
-		in *instance
-		k  *kept
-	}
-	var all []old
-	for _, in := range r.e.topic.order {
-		for k := range in.history.each {
-			if k.position <= after || k.expires <= s.now {
-				continue
-			}
-			if !k.dispose {
-				samples++
-			}
-			if r.matched(k.writer.offer()) && (k.dispose || r.Filter == nil || r.Filter(k.data)) {
-				k.alone = false
-				all = append(all, old{in, k})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b old) int { return cmp.Compare(a.k.position, b.k.position) })
-	for _, o := range all {
-		n := Fed{
-			Reader: r.Number, Kind: FedSample, Position: o.k.position, Writer: o.k.writer.ID, Origin: o.k.writer.Origin, Source: o.k.source, Expires: o.k.expires,
-			Key: o.in.key, Data: o.k.data,
-		}
-		if o.k.dispose {
-			n.Kind = FedDispose
-		}
-		r.backlog = append(r.backlog, n)
+// history has the reader be told of the samples and disposals in the history of the topic behind a position, if they match the reader and have not expired. It has a view of the
+// history, so that what it costs here does not depend on how long that is. It returns the number of samples, including samples of writers that do not match, and samples that
+// the filter drops.
+func (r *Followed) history(after uint64) (samples uint64) {
+	m, samples := r.e.topic.merge(after)
+	if len(m.sources) > 0 {
+		r.listing = &listing{m, samples}
 	}
 	return samples
+}
+
+// listing is a history that a reader is being told.
+type listing struct {
+	merged
+	left uint64 // samples that it was not told of, or passed by
 }
 
 // instances appends which instances have writers, for a reader that has missed changes.
@@ -321,25 +299,28 @@ func (r *Followed) instances(s *Space) {
 	r.unlisted = true
 	for _, in := range r.e.topic.order {
 		if in.disposed {
-			r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedDispose, Position: s.position, Source: s.now, Expires: math.MaxInt64, Key: in.key})
+			r.behind = append(r.behind, Fed{Reader: r.Number, Kind: FedDispose, Position: s.position, Source: s.now, Expires: math.MaxInt64, Key: in.key})
 		}
 		if slices.ContainsFunc(in.writers, func(g registration) bool { return r.matched(g.writer.offer()) }) {
-			r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedPresent, Position: s.position, Key: in.key})
+			r.behind = append(r.behind, Fed{Reader: r.Number, Kind: FedPresent, Position: s.position, Key: in.key})
 		}
 	}
-	r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedAbsent, Position: s.position, Source: s.now})
+	r.behind = append(r.behind, Fed{Reader: r.Number, Kind: FedAbsent, Position: s.position, Source: s.now})
 }
+
+// due reports whether something comes before the tail.
+func (r *Followed) due() bool { return len(r.backlog) > 0 || r.listing != nil || len(r.behind) > 0 }
 
 // catchUp goes on with the history if the tail has dropped steps that the reader was not told.
 func (r *Followed) catchUp(s *Space) {
 	t := r.e.topic
-	if len(r.backlog) > 0 || r.position >= t.floor.position {
+	if r.due() || r.position >= t.floor.position {
 		return
 	}
 	missed := t.count - min(r.count, t.count)
-	missed -= min(r.history(s, r.position), missed)
+	missed -= min(r.history(r.position), missed)
 	if missed > 0 {
-		r.backlog = slices.Insert(r.backlog, 0, Fed{Reader: r.Number, Kind: FedLost, Position: r.position, Count: missed})
+		r.backlog = append(r.backlog, Fed{Reader: r.Number, Kind: FedLost, Position: r.position, Count: missed})
 	}
 	r.instances(s)
 	r.told, r.position = r.position, s.position
@@ -379,14 +360,14 @@ const maxMatches = 1 << 12
 // At is how far a reader has come once everything was told that Collect has returned.
 func (r *Followed) At() Reached {
 	at := Reached{r.position, r.count, r.unlisted}
-	if len(r.backlog) > 0 {
+	if r.due() {
 		at.Position = r.told
 	}
+	if r.listing != nil {
+		at.Count -= r.listing.left
+	}
 	for i := range r.backlog {
-		switch b := &r.backlog[i]; b.Kind {
-		case FedSample:
-			at.Count--
-		case FedLost:
+		if b := &r.backlog[i]; b.Kind == FedLost {
 			at.Count -= b.Count
 		}
 	}
@@ -399,39 +380,47 @@ func (r *Followed) Open() bool { return r.e != nil && !r.e.closed }
 // Readers returns the readers.
 func (f *Follower) Readers() []*Followed { return f.readers }
 
+// work bounds what Collect does at once, under its caller's lock.
+type work struct{ bytes, steps int }
+
+// collectSteps bounds the steps that Collect looks at: a reader whose filter lets nothing through costs others no more than one that is told everything.
+const collectSteps = 4 << 10
+
+func (w *work) done() bool { return w.bytes <= 0 || w.steps <= 0 }
+
 // Collect appends what readers were not told yet, up to about so many bytes. What has one position comes in one call. More reports whether there may be more.
 func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
-	s := f.s
+	s, w := f.s, work{bytes, collectSteps}
 	next, end := s.tail.end(), s.tail.end()
 	live := f.readers[:0:0]
 	for _, r := range f.readers {
 		if !r.Open() || r.Held {
 			continue
 		}
-		for r.catchUp(s); len(r.backlog) > 0 && bytes > 0; r.catchUp(s) { // steps may have been dropped meanwhile
-			out, bytes = r.tellHistory(out, bytes)
+		for r.catchUp(s); r.due() && !w.done(); r.catchUp(s) { // steps may have been dropped meanwhile
+			out = r.tellHistory(s, out, &w)
 		}
-		if len(r.backlog) > 0 {
+		if r.due() {
 			more = true
 			continue
 		}
-		r.backlog = nil
 		live = append(live, r)
 		next = min(next, max(r.next, s.tail.base))
 	}
 	last := uint64(0)
 	for ; next < end; next++ {
 		t := &s.tail.all[next-s.tail.base]
-		if bytes <= 0 && t.position != last {
+		if w.done() && t.position != last {
 			more = true
 			break
 		}
 		last = t.position
+		w.steps--
 		for _, r := range live {
 			if next >= r.next && r.e.topic == t.topic {
 				n := len(out)
 				if out = r.look(s, next, t, out); len(out) > n {
-					bytes -= t.bytes()
+					w.bytes -= t.bytes()
 				}
 			}
 		}
@@ -450,27 +439,65 @@ func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
 	return out, more
 }
 
-// tellHistory appends what comes before the tail, up to about so many bytes, and returns how many are left. What has one position is not split.
-func (r *Followed) tellHistory(out []Fed, bytes int) ([]Fed, int) {
+// tellHistory appends what comes before the tail. What has one position is not split.
+func (r *Followed) tellHistory(s *Space, out []Fed, w *work) []Fed {
+	switch {
+	case len(r.backlog) > 0:
+		return r.tellBacklog(out, w)
+	case r.listing != nil:
+		return r.list(s, out, w)
+	}
+	r.backlog, r.behind = r.behind, nil
+	return r.tellBacklog(out, w)
+}
+
+// list appends samples and disposals of a history.
+func (r *Followed) list(s *Space, out []Fed, w *work) []Fed {
+	l := r.listing
+	for last := uint64(0); len(l.sources) > 0; l.advance() {
+		o := &l.sources[0]
+		k := o.view.at(o.next)
+		if w.done() && k.position != last {
+			return out
+		}
+		last = k.position
+		w.steps--
+		r.told = max(r.told, k.position)
+		if !k.dispose {
+			l.left--
+		}
+		if k.expires <= s.now || !r.matched(k.writer.offer()) || !k.dispose && r.Filter != nil && !r.Filter(k.data) {
+			continue
+		}
+		n := Fed{
+			Reader: r.Number, Kind: FedSample, Position: k.position, Writer: k.writer.ID, Origin: k.writer.Origin, Source: k.source, Expires: k.expires,
+			Key: o.key, Data: k.data,
+		}
+		if k.dispose {
+			n.Kind = FedDispose
+		}
+		w.bytes -= stepBytes + len(n.Key) + len(n.Data)
+		out = append(out, n)
+	}
+	r.listing = nil
+	return out
+}
+
+// tellBacklog appends what is known already.
+func (r *Followed) tellBacklog(out []Fed, w *work) []Fed {
 	n := 0
-	for last := uint64(0); n < len(r.backlog); n++ {
+	for ; n < len(r.backlog) && !w.done(); n++ {
 		b := &r.backlog[n]
-		if bytes <= 0 && (b.Position != last || !b.history()) {
-			break
-		}
-		last = b.Position
-		bytes -= stepBytes + len(b.Key) + len(b.Data)
+		w.steps--
+		w.bytes -= stepBytes + len(b.Key)
 		out = append(out, *b)
-		if b.history() || b.Kind == FedAbsent { // an interrupted list of instances begins anew
-			r.told = max(r.told, b.Position)
-		}
-		if b.Kind == FedAbsent {
-			r.unlisted = false
+		if b.Kind == FedAbsent { // an interrupted list of instances begins anew
+			r.told, r.unlisted = max(r.told, b.Position), false
 		}
 	}
 	clear(r.backlog[:n])
 	r.backlog = r.backlog[n:]
-	return out, bytes
+	return out
 }
 
 // look appends a step if the reader is to be told.

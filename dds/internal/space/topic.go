@@ -27,13 +27,14 @@ type topic struct {
 
 // instance is what the records say of one key. A topic without keys has one.
 type instance struct {
-	key      string
-	writers  []registration
-	disposed bool
-	since    int64          // when it was disposed of and lost its last writer
-	history  sequence[kept] // of a durable topic
-	gone     bool           // it was removed
-	captured int            // of these, the first ones are in a view, perhaps: they are not changed, and their data not used again
+	key       string
+	writers   []registration
+	disposed  bool
+	since     int64          // when it was disposed of and lost its last writer
+	history   sequence[kept] // of a durable topic
+	disposals int            // of these
+	gone      bool           // it was removed
+	captured  int            // of these, the first ones are in a view, perhaps: they are not changed, and their data not used again
 }
 
 // registration is a writer that has written an instance and not unregistered it.
@@ -183,7 +184,7 @@ func expiry(t *topic, w *endpoint, source int64) int64 {
 
 // remember adds a sample to the history, within the depth and the limits of the topic.
 func (t *topic) remember(s *Space, in *instance, k kept) {
-	in.history.push(k)
+	in.remember(k)
 	t.kept++
 	depth := max(t.QoS.Service.History.Depth, 1)
 	if t.QoS.Service.History.All {
@@ -203,7 +204,20 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 	}
 }
 
+// remember adds a sample to the end of the history.
+func (in *instance) remember(k kept) {
+	if k.dispose {
+		in.disposals++
+	}
+	in.history.push(k)
+}
+
 func (t *topic) drop(in *instance, n int) {
+	for i := 0; in.disposals > 0 && i < n; i++ {
+		if in.history.at(i).dispose {
+			in.disposals--
+		}
+	}
 	shared := min(n, in.captured)
 	in.captured -= shared
 	for i := shared; i < n && len(t.spare) < maxSpare; i++ {
@@ -217,7 +231,15 @@ func (t *topic) drop(in *instance, n int) {
 
 // remove removes samples from a history.
 func (t *topic) remove(in *instance, out func(*kept) bool) {
-	t.kept -= in.history.remove(out)
+	t.kept -= in.history.remove(func(k *kept) bool {
+		if !out(k) {
+			return false
+		}
+		if k.dispose {
+			in.disposals--
+		}
+		return true
+	})
 	in.captured = min(in.captured, in.history.len())
 }
 
