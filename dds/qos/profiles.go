@@ -361,14 +361,29 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// part is a field of a policy. Read returns what puts the value into a set, or nil and what is due.
+// part is a field of a policy. Read returns what puts the value into a set, or nil and what is due. Show returns the value in a set as a profile has it, and nil for one that is
+// left out: the default, of a field that is no kind.
 type part struct {
 	name string
 	read func(*tree) (put func(*Set), due string)
+	show func(*Set) any
+}
+
+// unless returns what is shown of a value.
+func unless[V comparable](value V, shown any) any {
+	var none V
+	if value == none {
+		return nil
+	}
+	return shown
 }
 
 // oneOf is a field that is one of the names of a kind.
-func oneOf[K ~uint8](name string, last K, text func(K) string, put func(*Set, K)) part {
+func oneOf[K ~uint8](name string, last K, text func(K) string, at func(*Set) *K) part {
+	return named(name, last, text, func(s *Set) K { return *at(s) }, func(s *Set, k K) { *at(s) = k })
+}
+
+func named[K ~uint8](name string, last K, text func(K) string, get func(*Set) K, put func(*Set, K)) part {
 	return part{name, func(t *tree) (func(*Set), string) {
 		var all []string
 		for k := K(0); k <= last; k++ {
@@ -378,7 +393,7 @@ func oneOf[K ~uint8](name string, last K, text func(K) string, put func(*Set, K)
 			all = append(all, text(k))
 		}
 		return nil, "one of " + quoted(all)
-	}}
+	}, func(s *Set) any { return text(get(s)) }}
 }
 
 // duration is a field for a time. Endless ones may be infinite, which is 0 in a set, and must not be 0.
@@ -397,7 +412,7 @@ func duration(name string, endless bool, at func(*Set) *time.Duration) part {
 			return nil, due
 		}
 		return func(s *Set) { *at(s) = d }, ""
-	}}
+	}, func(s *Set) any { return unless(*at(s), at(s).String()) }}
 }
 
 func number[N int | int32](name string, least, most int64, at func(*Set) *N) part {
@@ -408,7 +423,7 @@ func number[N int | int32](name string, least, most int64, at func(*Set) *N) par
 			return nil, fmt.Sprintf("a whole number between %d and %d", least, most)
 		}
 		return func(s *Set) { *at(s) = N(n) }, ""
-	}}
+	}, func(s *Set) any { return unless(*at(s), *at(s)) }}
 }
 
 // truth is a field for TRUE or FALSE. Of some policies a set has the opposite.
@@ -419,7 +434,7 @@ func truth(name string, opposite bool, at func(*Set) *bool) part {
 			return nil, "true or false"
 		}
 		return func(s *Set) { *at(s) = v != opposite }, ""
-	}}
+	}, func(s *Set) any { return unless(*at(s), *at(s) != opposite) }}
 }
 
 func text(name string, at func(*Set) *[]byte) part {
@@ -429,7 +444,7 @@ func text(name string, at func(*Set) *[]byte) part {
 			return nil, "a text"
 		}
 		return func(s *Set) { *at(s) = []byte(v) }, ""
-	}}
+	}, func(s *Set) any { return unless(len(*at(s)), string(*at(s))) }}
 }
 
 func texts(name string, at func(*Set) *[]string) part {
@@ -446,13 +461,18 @@ func texts(name string, at func(*Set) *[]string) part {
 			return nil, "a list of texts"
 		}
 		return func(s *Set) { *at(s) = all }, ""
-	}}
+	}, func(s *Set) any { return unless(len(*at(s)), *at(s)) }}
 }
 
 // keeps are the fields of a history.
 func keeps(kind, depth string, at func(*Set) *History) []part {
 	return []part{
-		oneOf(kind, uint8(1), func(k uint8) string { return [...]string{"KEEP_LAST", "KEEP_ALL"}[k] }, func(s *Set, k uint8) { at(s).All = k == 1 }),
+		named(kind, uint8(1), func(k uint8) string { return [...]string{"KEEP_LAST", "KEEP_ALL"}[k] }, func(s *Set) uint8 {
+			if at(s).All {
+				return 1
+			}
+			return 0
+		}, func(s *Set, k uint8) { at(s).All = k == 1 }),
 		number(depth, 1, math.MaxInt32, func(s *Set) *int { return &at(s).Depth }),
 	}
 }
@@ -470,33 +490,33 @@ var parts = [...][]part{
 	UserDataPolicy:   {text("value", func(s *Set) *[]byte { return &s.UserData })},
 	TopicDataPolicy:  {text("value", func(s *Set) *[]byte { return &s.TopicData })},
 	GroupDataPolicy:  {text("value", func(s *Set) *[]byte { return &s.GroupData })},
-	DurabilityPolicy: {oneOf("kind", Persistent, Durability.String, func(s *Set, k Durability) { s.Durability = k })},
+	DurabilityPolicy: {oneOf("kind", Persistent, Durability.String, func(s *Set) *Durability { return &s.Durability })},
 	DurabilityServicePolicy: slices.Concat(
 		keeps("history_kind", "history_depth", func(s *Set) *History { return &s.Service.History }),
 		limits(func(s *Set) *Limits { return &s.Service.Limits }),
 		[]part{duration("service_cleanup_delay", false, func(s *Set) *time.Duration { return &s.Service.CleanupDelay })}),
 	PresentationPolicy: {
-		oneOf("access_scope", GroupScope, Scope.String, func(s *Set, k Scope) { s.Presentation.Access = k }),
+		oneOf("access_scope", GroupScope, Scope.String, func(s *Set) *Scope { return &s.Presentation.Access }),
 		truth("coherent_access", false, func(s *Set) *bool { return &s.Presentation.Coherent }),
 		truth("ordered_access", false, func(s *Set) *bool { return &s.Presentation.Ordered }),
 	},
 	DeadlinePolicy:          {duration("period", true, func(s *Set) *time.Duration { return &s.Deadline })},
 	LatencyBudgetPolicy:     {duration("duration", false, func(s *Set) *time.Duration { return &s.LatencyBudget })},
-	OwnershipPolicy:         {oneOf("kind", Exclusive, Ownership.String, func(s *Set, k Ownership) { s.Ownership = k })},
+	OwnershipPolicy:         {oneOf("kind", Exclusive, Ownership.String, func(s *Set) *Ownership { return &s.Ownership })},
 	OwnershipStrengthPolicy: {number("value", math.MinInt32, math.MaxInt32, func(s *Set) *int32 { return &s.Strength })},
 	LivelinessPolicy: {
-		oneOf("kind", ManualByTopic, LivelinessKind.String, func(s *Set, k LivelinessKind) { s.Liveliness.Kind = k }),
+		oneOf("kind", ManualByTopic, LivelinessKind.String, func(s *Set) *LivelinessKind { return &s.Liveliness.Kind }),
 		duration("lease_duration", true, func(s *Set) *time.Duration { return &s.Liveliness.Lease }),
 	},
 	TimeBasedFilterPolicy: {duration("minimum_separation", false, func(s *Set) *time.Duration { return &s.Separation })},
 	PartitionPolicy:       {texts("name", func(s *Set) *[]string { return &s.Partitions })},
 	ReliabilityPolicy: {
-		oneOf("kind", BestEffort, ReliabilityKind.String, func(s *Set, k ReliabilityKind) { s.Reliability.Kind = k }),
+		oneOf("kind", BestEffort, ReliabilityKind.String, func(s *Set) *ReliabilityKind { return &s.Reliability.Kind }),
 		duration("max_blocking_time", true, func(s *Set) *time.Duration { return &s.Reliability.MaxBlocking }),
 	},
 	TransportPriorityPolicy:   {number("value", math.MinInt32, math.MaxInt32, func(s *Set) *int32 { return &s.TransportPriority })},
 	LifespanPolicy:            {duration("duration", true, func(s *Set) *time.Duration { return &s.Lifespan })},
-	DestinationOrderPolicy:    {oneOf("kind", BySource, DestinationOrder.String, func(s *Set, k DestinationOrder) { s.Order = k })},
+	DestinationOrderPolicy:    {oneOf("kind", BySource, DestinationOrder.String, func(s *Set) *DestinationOrder { return &s.Order })},
 	HistoryPolicy:             keeps("kind", "depth", func(s *Set) *History { return &s.History }),
 	ResourceLimitsPolicy:      limits(func(s *Set) *Limits { return &s.Limits }),
 	EntityFactoryPolicy:       {truth("autoenable_created_entities", true, func(s *Set) *bool { return &s.Disabled })},
@@ -505,6 +525,26 @@ var parts = [...][]part{
 		duration("autopurge_nowriter_samples_delay", false, func(s *Set) *time.Duration { return &s.Purge.NoWriters }),
 		duration("autopurge_disposed_samples_delay", false, func(s *Set) *time.Duration { return &s.Purge.Disposed }),
 	},
+}
+
+// Profile returns the policies of a set for an entity as a profile in JSON has them: by the names of DDS, with all kinds, and with other values that are not the default.
+func (s *Set) Profile(of Entity) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for _, p := range Policies() {
+		if !p.appliesTo(of) {
+			continue
+		}
+		fields := map[string]any{}
+		for _, f := range parts[p] {
+			if v := f.show(s); v != nil {
+				fields[f.name] = v
+			}
+		}
+		if len(fields) > 0 {
+			all[p.String()] = fields
+		}
+	}
+	return all
 }
 
 // clear gives a policy its default.

@@ -1,6 +1,7 @@
 package qos_test
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -133,4 +134,35 @@ func FuzzProfiles(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is shown of a set is a profile that gives the same set.
+func TestASetIsShownAsAProfile(t *testing.T) {
+	all, err := qos.ParseProfiles("p.json", []byte(profiles))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"base", "sensor", "alarm"} {
+		for _, of := range []qos.Entity{qos.Topic, qos.Writer, qos.Reader} {
+			set, err := all.Set(name, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown, err := json.Marshal(map[string]any{"shown": map[string]any{of.String(): set.Profile(of)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := qos.ParseProfiles("shown.json", shown)
+			if err != nil {
+				t.Fatalf("%v: %s", err, shown)
+			}
+			if again, err := back.Set("shown", of); err != nil || !reflect.DeepEqual(again, set) {
+				t.Errorf("%s of a %v: %v\n%+v\n%+v\n%s", name, of, err, again, set, shown)
+			}
+		}
+	}
+	var none qos.Set
+	if shown := none.Profile(qos.Topic); shown["DURABILITY"]["kind"] != "VOLATILE" || shown["RELIABILITY"]["kind"] != "RELIABLE" || shown["PARTITION"] != nil || shown["DEADLINE"] != nil {
+		t.Errorf("the defaults of a topic: %v", shown)
+	}
 }

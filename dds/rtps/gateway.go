@@ -26,7 +26,8 @@ type Gateway struct {
 	sockets *sockets
 	begun   time.Time
 	topics  []*topic
-	office  *dds.Writer[[]byte] // stands for this gateway among the gateways of its side
+	office  *dds.Writer[[]byte] // stands for this gateway among the gateways of its side; its GROUP_DATA are the prefix
+	prefix  wire.Prefix         // of its GUIDs in DDS
 
 	mu        sync.Mutex
 	machine   *protocol.Participant
@@ -39,7 +40,9 @@ type Gateway struct {
 	reappointed chan struct{}
 	stats       Stats
 	told        map[string]bool // incompatible endpoints that were logged
-	ticks       int64           // when the machine is ticked next
+	gateways    map[wire.Prefix]bool
+	namesakes   map[wire.Prefix]int // announcements of participants with the name of a gateway of this space that are none
+	ticks       int64               // when the machine is ticked next
 
 	work    chan struct{} // there are arrivals, or the appointment changed
 	room    *sync.Cond    // of mu: a writer has room, or the gateway ends
@@ -96,7 +99,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Participant, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
-		reappointed: make(chan struct{}), work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 	}
 	g.room = sync.NewCond(&g.mu)
 	g.ending, g.end = context.WithCancel(context.Background())
@@ -111,7 +114,8 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.office, err = office.Writer(ctx, dds.QoS{UserData: []byte(cfg.Side)}); err != nil {
+	_, _ = rand.Read(g.prefix[:]) // it never fails
+	if g.office, err = office.Writer(ctx, dds.QoS{UserData: []byte(cfg.Side), GroupData: g.prefix[:]}); err != nil {
 		return nil, err
 	}
 	if g.sockets, err = listen(&cfg); err != nil {
@@ -125,19 +129,23 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 func (g *Gateway) now() int64 { return int64(time.Since(g.begun)) + 1 }
 
 func (g *Gateway) begin() {
-	var prefix wire.Prefix
-	_, _ = rand.Read(prefix[:]) // it never fails
 	var secret [32]byte
-	_, _ = rand.Read(secret[:])
+	_, _ = rand.Read(secret[:]) // it never fails
 	space := marker + g.cfg.Space
 	var multicast []wire.Locator
 	if g.sockets.samples != nil {
 		multicast = []wire.Locator{groupAddress(g.cfg.Domain, 1)}
 	}
 	g.machine = protocol.New(protocol.Config{
-		Prefix: prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease, Secret: secret, Silent: g.cfg.Silent,
+		Prefix: g.prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease, Secret: secret, Silent: g.cfg.Silent,
 		Metatraffic: []wire.Locator{local(g.sockets.meta)}, Default: []wire.Locator{local(g.sockets.data)}, Multicast: multicast, Announce: g.sockets.announce,
-		Ignore: func(p *wire.Participant) bool { return p.Name == space },
+		Ignore: func(p *wire.Participant) bool {
+			if p.Name != space {
+				return false
+			}
+			g.namesake(p.Prefix)
+			return true
+		},
 	}, (*host)(g), g.now())
 	for _, t := range g.topics {
 		if t.Direction&In != 0 {
@@ -300,17 +308,37 @@ func (h *host) Incompatible(local, remote wire.Endpoint, why string, _ []qos.Pol
 	h.log.Warn("a DDS endpoint does not match", "topic", local.Topic, "endpoint", remote.GUID, "reason", why)
 }
 
-// appoint finds out whether this gateway carries: the first one of its side does.
+// namesake notes a participant with the name of a gateway of this space. Gateways of the space are known by their writers there, but perhaps later than by their first
+// announcement. The lock is held.
+func (g *Gateway) namesake(p wire.Prefix) {
+	if g.gateways[p] || g.namesakes[p] == 0 && len(g.namesakes) >= reasons {
+		return
+	}
+	if g.namesakes[p]++; g.namesakes[p] == 2 {
+		g.log.Warn("a participant of DDS is ignored: it has the name of a gateway of this space, and is not known as one; spaces in one domain need different names there (Config.Space)",
+			"participant", p, "space", g.cfg.Space)
+	}
+}
+
+// appoint finds out which gateways there are, and whether this gateway carries: the first one of its side does.
 func (g *Gateway) appoint(all []dds.Endpoint) {
-	first := true
+	gateways := map[wire.Prefix]bool{}
+	var side []dds.ID
 	for _, e := range all {
-		if e.Topic == officeTopic && !e.Reader && string(e.QoS.UserData) == g.cfg.Side {
-			first = e.ID == g.office.ID()
-			break
+		if e.Topic != officeTopic || e.Reader {
+			continue
+		}
+		if p := e.QoS.GroupData; len(p) == len(g.prefix) {
+			gateways[wire.Prefix(p)] = true
+		}
+		if string(e.QoS.UserData) == g.cfg.Side {
+			side = append(side, e.ID)
 		}
 	}
+	first := len(side) == 0 || side[0] == g.office.ID()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.gateways = gateways
 	if first == g.appointed {
 		return
 	}

@@ -114,7 +114,7 @@ func TestSamplesOfAProgramArePrintedAndWritten(t *testing.T) {
 	fatal(t, err)
 	var all []Listed
 	fatal(t, json.Unmarshal([]byte(out), &all))
-	if len(all) != 2 || all[1].Topic != "positions" || !all[1].Keyed || len(all[1].Writers) != 1 || len(all[0].Readers) != 1 || all[0].Type != "cbor:note" {
+	if len(all) != 2 || all[1].Topic != "positions" || !all[1].Keyed || len(all[1].Writers) != 1 || len(all[0].Readers) != 1 || all[0].Type != "cbor:note" || all[1].QoS["DURABILITY"]["kind"] != "TRANSIENT" {
 		t.Errorf("listed: %s", out)
 	}
 	out, err = run(t, "", "ls", join)

@@ -17,18 +17,19 @@ var mapOfTexts = reflect.TypeFor[map[string]any]()
 
 // Listed is a topic in what "squall dds ls --json" prints.
 type Listed struct {
-	Topic   string   `json:"topic"`
-	Type    string   `json:"type"` // encoding and name of the type
-	Keyed   bool     `json:"keyed"`
-	QoS     dds.QoS  `json:"qos"`
-	Writers []string `json:"writers"`
-	Readers []string `json:"readers"`
+	Topic string `json:"topic"`
+	Type  string `json:"type"` // encoding and name of the type
+	Keyed bool   `json:"keyed"`
+	// QoS are the policies, as a profile has them.
+	QoS     map[string]map[string]any `json:"qos"`
+	Writers []string                  `json:"writers"`
+	Readers []string                  `json:"readers"`
 }
 
 func listed(p *dds.Participant) []Listed {
 	all := []Listed{}
 	for _, t := range p.Topics() {
-		l := Listed{Topic: t.Name, Type: t.Type, Keyed: t.Keyed, QoS: t.QoS, Writers: []string{}, Readers: []string{}}
+		l := Listed{Topic: t.Name, Type: t.Type, Keyed: t.Keyed, QoS: t.QoS.Profile(qos.Topic), Writers: []string{}, Readers: []string{}}
 		for _, e := range p.Endpoints() {
 			switch {
 			case e.Topic != t.Name:
@@ -50,7 +51,7 @@ func newListCommand() *cobra.Command {
 		Short: "List the topics of a space, with their writers and readers",
 		Long:  `Ls lists the topics of a space: their types, policies, writers and readers. An endpoint is named by its node, the incarnation of its process, and a number.`,
 		Example: `  squall dds ls --join 127.0.0.1:7001
-  squall dds ls --join 127.0.0.1:7001 --json | jq '.[] | {topic, writers}'`,
+  squall dds ls --join 127.0.0.1:7001 --json | jq '.[] | {topic, durability: .qos.DURABILITY.kind, writers}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd.Context(), func(p *dds.Participant) error {
@@ -63,7 +64,7 @@ func newListCommand() *cobra.Command {
 				t.SetOutputMirror(cmd.OutOrStdout())
 				t.AppendHeader(table.Row{"topic", "type", "keys", "durability", "ownership", "writers", "readers"})
 				for _, l := range all {
-					t.AppendRow(table.Row{show.Text(l.Topic), show.Text(l.Type), l.Keyed, l.QoS.Durability, l.QoS.Ownership, len(l.Writers), len(l.Readers)})
+					t.AppendRow(table.Row{show.Text(l.Topic), show.Text(l.Type), l.Keyed, l.QoS["DURABILITY"]["kind"], l.QoS["OWNERSHIP"]["kind"], len(l.Writers), len(l.Readers)})
 				}
 				t.Render()
 				return nil
