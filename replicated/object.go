@@ -18,6 +18,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -77,6 +78,7 @@ type object struct {
 	sending  sending
 	taken    []pending     // the calls of the batch, by the records that this process sent
 	finished []pending     // of the batch
+	atOnce   hooks.Replies // to the clients among them
 	place    place         // of the batch before: the goroutine that delivers changes with it at most
 	loop     atomic.Uint64 // the goroutine that delivers
 	running  atomic.Bool   // a handler runs
@@ -122,7 +124,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	o.history.building = make(chan struct{}, 1)
 	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)
 	o.answers.wake, o.answers.gathered = make(chan struct{}, 1), map[uint64]*gathering{}
-	o.sending.wake = make(chan struct{}, 1)
+	o.atOnce, o.sending.wake = hooks.NewReplies(), make(chan struct{}, 1)
 	o.emitted, o.touched = make(chan struct{}), map[uint64]struct{}{}
 	for _, op := range operations {
 		b := op.make()
@@ -282,9 +284,14 @@ func (o *object) deliver(batch []squall.Message) {
 	}
 	o.mu.Unlock()
 	for i, p := range o.finished {
-		p.signal()
+		if r, ok := p.(*relayed); ok {
+			r.reply(o.atOnce)
+		} else {
+			p.signal()
+		}
 		o.finished[i] = nil
 	}
+	o.atOnce.Flush()
 	o.finished = o.finished[:0]
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
@@ -279,8 +280,11 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 
 func (r *relayed) complete(o outcome) { r.answer = appendOutcome(r.answer[:0], &o) }
 
-func (r *relayed) signal() {
-	reply(&r.m, r.answer)
+func (r *relayed) signal() { r.reply(nil) }
+
+// reply answers the request, together with others if that is not nil.
+func (r *relayed) reply(together hooks.Replies) {
+	replyWith(together, &r.m, r.answer)
 	r.m = ripc.Message{}
 	relays.Put(r)
 }
@@ -412,7 +416,10 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 const longReply = 30 * time.Second
 
 // reply answers a request and gives it back. It does not wait: an answer that is no short message goes on its own.
-func reply(m *ripc.Message, answer []byte) {
+func reply(m *ripc.Message, answer []byte) { replyWith(nil, m, answer) }
+
+// replyWith is like reply. The caller's process may learn of the answer only with the others of together.
+func replyWith(together hooks.Replies, m *ripc.Message, answer []byte) {
 	if len(answer) > m.MaxReply() {
 		long, answer := *m, bytes.Clone(answer)
 		*m = ripc.Message{}
@@ -424,7 +431,13 @@ func reply(m *ripc.Message, answer []byte) {
 		}()
 		return
 	}
-	if err := m.Reply(answer); err != nil {
+	var err error
+	if together == nil {
+		err = m.Reply(answer)
+	} else {
+		err = together.Reply(m, answer)
+	}
+	if err != nil {
 		_ = m.Reply(append(append([]byte{byte(saidElse)}, make([]byte, answerHead-1)...), err.Error()...))
 	}
 	m.Release()

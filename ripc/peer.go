@@ -138,10 +138,15 @@ func (p *peer) put(r *route, k pair.Kind, id uint64, parts [][]byte) (status pai
 	return status, over
 }
 
-// putReply is put for a reply. If the reply is batched, another call writes it to the socket.
+// putReply is put for a reply. If the reply is batched, another call writes it to the socket, or wakes the peer.
 func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (status pair.Status, over bool) {
-	if p.direct || !batched {
+	if !batched {
 		return p.put(nil, k, id, parts)
+	}
+	if p.direct {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.putQuietly(k, 0, id, parts)
 	}
 	p.e.lock()
 	defer p.e.unlock()
@@ -174,13 +179,19 @@ func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *w
 	return status, over
 }
 
-func (p *peer) putLocked(k pair.Kind, channel int, id uint64, parts [][]byte) (status pair.Status, over bool) {
+// putQuietly puts a frame into the ring.
+func (p *peer) putQuietly(k pair.Kind, channel int, id uint64, parts [][]byte) (status pair.Status, over bool) {
 	if p.over {
 		return pair.NoRoom, true
 	}
 	status = p.tx.Put(k, channel, id, parts)
-	if status != pair.Accepted {
-		return status, status == pair.Shut
+	return status, status == pair.Shut
+}
+
+// putLocked puts a frame into the ring, and has the peer look or marks what is to be written to the socket.
+func (p *peer) putLocked(k pair.Kind, channel int, id uint64, parts [][]byte) (status pair.Status, over bool) {
+	if status, over = p.putQuietly(k, channel, id, parts); over || status != pair.Accepted {
+		return status, over
 	}
 	if p.direct {
 		p.ring()
