@@ -12,7 +12,9 @@ var ErrUnordered = errors.New("the subgroup is not ordered")
 // given when the call began. What the application reads of its state after that is not older than
 // anything that any member had shown, sent or answered by then: the read is linearizable. Nothing
 // is sent but two counters, by which a quorum of the view confirms that the view was still in force
-// when the call began; one such round serves all calls that wait for the next one.
+// when the call began; one such round serves all calls that wait for the next one. If this process
+// shares memory with a quorum, and everything received was given to the application, it sees that in
+// their rows, and Confirm returns at once without a word to any member.
 //
 // If the view ends meanwhile, the next one confirms. Confirm fails with the reason of a halt, with
 // ErrLeftShard if this process leaves the shard while it waits, with ErrNotSender or
@@ -28,8 +30,12 @@ func (s *Subgroup) Confirm(ctx context.Context) error {
 	return s.outbox.Confirm(ctx)
 }
 
-// ConfirmFunc is like Confirm, but returns at once and has f called with the result, once. F must
-// not wait: it is called on the goroutine that runs the subgroup's upcalls, or on the group's loop.
+// TryConfirm reports whether Confirm would return nil at once. It never waits, and asks no member.
+func (s *Subgroup) TryConfirm() bool { return s.decl.Mode != Unordered && s.outbox.TryConfirm() }
+
+// ConfirmFunc is like Confirm, but does not wait, and has f called with the result, once. F must not
+// wait: it is called before ConfirmFunc returns, on the goroutine that runs the subgroup's upcalls, or
+// on the group's loop.
 func (s *Subgroup) ConfirmFunc(f func(error)) {
 	if err := s.confirmable(); err != nil {
 		f(err)

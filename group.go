@@ -626,6 +626,9 @@ func (g *Group) release() error {
 	for _, a := range g.apps {
 		a.close()
 	}
+	if g.node != nil {
+		errs = append(errs, g.node.Close()) // before another process may take over the logs, and promise anything in a restart (V14)
+	}
 	if g.durable != nil {
 		errs = append(errs, g.durable.close())
 	}
@@ -635,9 +638,6 @@ func (g *Group) release() error {
 	g.retiring.Wait()
 	if g.bulk != nil {
 		errs = append(errs, g.bulk.Close())
-	}
-	if g.node != nil {
-		errs = append(errs, g.node.Close())
 	}
 	if g.port != nil {
 		errs = append(errs, g.port.Close())

@@ -25,7 +25,8 @@ type Connecting interface {
 // NewTable. OpenTable calls no method of connecting.
 func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() error) (*Table, error) {
 	t := &Table{self: spec.Self, links: make([]Link, len(spec.Peers)), rows: make([][]byte, len(spec.Peers)),
-		frozen: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release}
+		frozen: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release,
+		own: own, peekers: make([]atomic.Pointer[Peeker], len(spec.Peers))}
 	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: make(chan struct{}, 1)}
 	for i, p := range spec.Peers {
 		r := order.Rank(i)
@@ -195,6 +196,7 @@ func (t *Table) link(a connected) {
 	row := a.link.Replica()
 	c.replay(a.link)
 	t.move(a.rank, row)
+	t.showTo(a.rank, a.link)
 }
 
 // adoptOrCancel decides about the pending link of a row that is about to be frozen: a link that is

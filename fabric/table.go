@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -54,6 +55,13 @@ type Link interface {
 	Name() string
 }
 
+// Peeker is implemented by a link whose two processes share the memory of the peer's row.
+type Peeker interface {
+	// Peek loads the control word at off from the memory in which the peer stores it, and reports
+	// whether the peer's process was still there after that. Any goroutine may call it until Close.
+	Peek(off int) (word uint64, there bool)
+}
+
 // hanger is a link that can end without waiting what its Close then waits for. A table does the
 // first to all of its links before the second to any, so that it waits once and not for each.
 type hanger interface{ HangUp() }
@@ -79,12 +87,18 @@ type Table struct {
 	onMove   func(order.Rank) // nil: no one asked
 	pending  int              // links that are not up yet
 	dock     *handoff         // nil if all links were up from the start
+
+	own     []byte
+	peekers []atomic.Pointer[Peeker] // by rank; nil: the link is not up, is frozen or shares no memory
+	peeking sync.RWMutex             // held while a goroutine peeks
+	closed  bool                     // needs peeking: there is no memory to peek at
 }
 
 // NewTable joins the own row and the links, which are up, indexed by rank and nil at self. release,
 // if not nil, is called by Close when the links are closed and may free the own row.
 func NewTable(self order.Rank, own []byte, links []Link, parker *Parker, release func() error) *Table {
-	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), parker: parker, release: release}
+	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), parker: parker, release: release,
+		own: own, peekers: make([]atomic.Pointer[Peeker], len(links))}
 	for r, l := range links {
 		if order.Rank(r) == self {
 			t.rows[r] = own
@@ -92,8 +106,36 @@ func NewTable(self order.Rank, own []byte, links []Link, parker *Parker, release
 		}
 		t.rows[r] = l.Replica()
 		t.peers = append(t.peers, order.Rank(r))
+		t.showTo(order.Rank(r), l)
 	}
 	return t
+}
+
+// showTo lets goroutines peek through a link, if that shares memory.
+func (t *Table) showTo(r order.Rank, l Link) {
+	if p, ok := l.(Peeker); ok {
+		t.peekers[r].Store(&p)
+	}
+}
+
+// Peek loads a control word of a row from the memory in which the row's owner stores it. It reports
+// false if that cannot be done: the row is frozen, its owner shares no memory with this node, or the
+// owner's process was not there any more after the load. Any goroutine may call it.
+func (t *Table) Peek(r order.Rank, off int) (word uint64, there bool) {
+	if !t.peeking.TryRLock() {
+		return 0, false
+	}
+	defer t.peeking.RUnlock()
+	if t.closed {
+		return 0, false
+	}
+	if r == t.self {
+		return atomic.LoadUint64(Word(t.own, off)), true
+	}
+	if p := t.peekers[r].Load(); p != nil {
+		return (*p).Peek(off)
+	}
+	return 0, false
 }
 
 // Self is the rank of the node that holds this table.
@@ -234,6 +276,7 @@ func (t *Table) Freeze(r order.Rank) {
 		t.adoptOrCancel(r)
 	}
 	t.frozen[r] = true
+	t.peekers[r].Store(nil)
 	t.move(r, t.links[r].Freeze())
 }
 
@@ -263,6 +306,9 @@ func (t *Table) Close() error {
 			l.HangUp()
 		}
 	}
+	t.peeking.Lock() // waits for goroutines that peek, which do not wait
+	t.closed = true
+	t.peeking.Unlock()
 	for _, r := range t.peers {
 		t.frozen[r] = true
 		if err := t.links[r].Close(); err != nil {

@@ -3,6 +3,7 @@ package replicated
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/squall-go/squall/internal/goroutine"
@@ -14,16 +15,22 @@ import (
 // inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
 // group's loop may execute the commands of both, and it waits for queries.
 func (o *object) inHandler() error {
-	queries := false
+	if err := o.inCommand(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(o.together, func(other *object) bool { return other.queries.Load() > 0 }) && looking() {
+		return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, ErrInHandler)
+	}
+	return nil
+}
+
+// inCommand returns ErrInHandler if the caller is the handler of a command.
+func (o *object) inCommand() error {
 	for _, other := range o.together {
 		rebuilds := other.history.loop.Load()
 		if other.running.Load() && other.loop.Load() == goroutine.ID() || rebuilds != 0 && rebuilds == goroutine.ID() {
 			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
 		}
-		queries = queries || other.queries.Load() > 0
-	}
-	if queries && looking() {
-		return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, ErrInHandler)
 	}
 	return nil
 }

@@ -431,10 +431,10 @@ func (o *object) readable(ctx context.Context, s *stay, c consistency) error {
 		return err
 	}
 	if c == linearizable {
-		if err := o.inHandler(); err != nil {
+		if err := o.inCommand(); err != nil {
 			return err
 		}
-		if err := o.confirm(ctx); err != nil {
+		if err := o.confirmed(ctx); err != nil {
 			if s != nil && o.stay.Load() != s {
 				return o.elsewhere()
 			}
@@ -463,6 +463,17 @@ func (o *object) lockToRead() error {
 		o.mu.RLock()
 	}
 	return nil
+}
+
+// confirmed is confirm for a caller that may be in a query.
+func (o *object) confirmed(ctx context.Context) error {
+	if o.sub.TryConfirm() {
+		return nil
+	}
+	if err := o.inHandler(); err != nil {
+		return err
+	}
+	return o.confirm(ctx)
 }
 
 // confirm waits until this member has executed every command that any member had executed when the call began.

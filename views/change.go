@@ -194,11 +194,13 @@ func (c *Change) Quorate(without Ranks) bool {
 	return c.quorum(all(c.n) &^ c.Suspected() &^ without)
 }
 
-func (c *Change) quorum(set Ranks) bool {
+func (c *Change) quorum(set Ranks) bool { return quorum(c.n, set) }
+
+func quorum(n int, set Ranks) bool {
 	if mutant.Enabled && mutant.On(mutant.PlainHalf) {
-		return 2*set.Count() >= c.n
+		return 2*set.Count() >= n
 	}
-	return Quorum(c.n, set)
+	return Quorum(n, set)
 }
 
 // maxMoves bounds a step: a row that goes on changing must not keep this member from its other

@@ -51,7 +51,7 @@
 //
 // Invariants of confirmation rounds, by which a member learns that its view was in force:
 //
-//	V14  when a round is confirmed, no member had installed a later view as the round began
+//	V14  when a round, or a direct round, is confirmed, no member had installed a later view as it began
 //	V15  no member affirms a round before it began
 //
 // Shared words of the view line, one per row; all but mute only grow, and all are the owner's

@@ -55,6 +55,47 @@ func (s *Rounds) Rebind(r order.Rank) {
 // lineOf is where the line with the word of a rank lies in a vector that has one for each rank.
 func lineOf(r order.Rank) int { return int(r) / fabric.WordsPerLine * fabric.LineBytes }
 
+// DirectRound is a confirmation round that asks no member: it looks whether a quorum of the view has
+// no decision, in the rows themselves, where the members of the quorum write them. So it takes
+// members that share memory with this one, whose processes run. Any goroutine may use it.
+type DirectRound struct {
+	table   *fabric.Table
+	ranks   []order.Rank // this member first
+	decided []int        // by rank: the place of this word
+}
+
+// Direct returns what confirms without a round.
+func (s *Rounds) Direct() *DirectRound {
+	c := s.change
+	d := &DirectRound{table: c.table.Table, ranks: []order.Rank{c.cfg.Self}}
+	for r := range order.Rank(c.n) {
+		if r != c.cfg.Self {
+			d.ranks = append(d.ranks, r)
+		}
+		d.decided = append(d.decided, c.cfg.Columns.line[r]+8*wordDecided)
+	}
+	return d
+}
+
+// Confirmed reports whether no member had installed a later view when the call began, as far as that
+// can be seen (V14).
+func (d *DirectRound) Confirmed() bool {
+	var undecided Ranks
+	for _, r := range d.ranks {
+		decision, there := d.table.Peek(r, d.decided[r])
+		if mutant.Enabled && mutant.On(mutant.PeeksOver) {
+			decision = 0
+		}
+		if !there || decision != 0 {
+			continue
+		}
+		if undecided |= only(r); quorum(len(d.ranks), undecided) || mutant.Enabled && mutant.On(mutant.PeeksAlone) {
+			return true
+		}
+	}
+	return false
+}
+
 // Begin begins a round of this member. The one before, if it is not confirmed yet, is forgotten.
 func (s *Rounds) Begin() {
 	c := s.change

@@ -5,6 +5,7 @@ package shm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -28,6 +29,7 @@ const (
 	messageBytes  = 4 << 10
 	// maxDescriptors is the largest number of descriptors that a packet may carry.
 	maxDescriptors = 4
+	ownDescriptors = 2   // of a process: of its row and its robust word
 	seats          = 128 // twice what the largest view needs
 )
 
@@ -42,6 +44,7 @@ type Connector struct {
 	listener *net.UnixListener
 	accepted fabric.AcceptQueue
 	done     sync.WaitGroup
+	robust   *robust // of this process
 }
 
 // NewConnector listens on an abstract unix socket of a random name. reject is told of each
@@ -52,11 +55,15 @@ func NewConnector(reject func(port.Rejection)) (*Connector, error) {
 
 // newConnector serves the processes of one user.
 func newConnector(reject func(port.Rejection), user int, patience time.Duration) (*Connector, error) {
-	l, name, err := samehost.Listen("squall-")
+	r, err := newRobust()
 	if err != nil {
 		return nil, err
 	}
-	c := &Connector{name: name, user: user, listener: l, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
+	l, name, err := samehost.Listen("squall-")
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	c := &Connector{name: name, user: user, listener: l, robust: r, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
 	c.accepted.Reject = func(conn net.Conn, err error) {
 		process, _ := samehost.Peer(conn.(syscall.Conn), user)
 		reject(port.RejectedRows(process, err))
@@ -69,11 +76,12 @@ func newConnector(reject func(port.Rejection), user int, patience time.Duration)
 func (c *Connector) Name() string { return c.name }
 
 // Close stops listening, ends connections that belong to no table and waits for their goroutines.
+// From then on this process is not there for peers that peek at its rows.
 func (c *Connector) Close() error {
 	err := c.listener.Close()
 	c.accepted.Close()
 	c.done.Wait()
-	return err
+	return errors.Join(err, c.robust.close())
 }
 
 func (c *Connector) listen(reject func(port.Rejection)) {
@@ -122,7 +130,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		return nil, fmt.Errorf("%w: it runs as another user", fabric.ErrRefused)
 	}
 	stop := context.AfterFunc(ctx, func() { u.SetDeadline(time.Unix(1, 0)) })
-	fds, err := greet(u, spec, to, row)
+	fds, err := greet(u, spec, to, row, c.robust.fd)
 	if !stop() {
 		err = context.Cause(ctx)
 	}
@@ -137,9 +145,9 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	return l, err
 }
 
-// greet is the dialer's side of a greeting. Its descriptor follows only when the peer has proved its
-// identity. The caller closes the descriptors that greet returns, whatever the error.
-func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds []int, err error) {
+// greet is the dialer's side of a greeting. Its descriptors, of its row and its robust word, follow
+// only when the peer has proved its identity. The caller closes the descriptors that greet returns, whatever the error.
+func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, own ...int) (fds []int, err error) {
 	var challenge fabric.Challenge
 	if err := Hear(conn, &challenge); err != nil {
 		return nil, fabric.HungUp(err)
@@ -158,16 +166,16 @@ func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, row int) (fds [
 	if err := spec.Heed(conn, hello, w); err != nil {
 		return fds, err
 	}
-	if len(fds) != 1 {
-		return fds, fmt.Errorf("%w: %d descriptors in its answer, not 1", fabric.ErrViolation, len(fds))
+	if len(fds) != ownDescriptors {
+		return fds, fmt.Errorf("%w: %d descriptors in its answer, not %d", fabric.ErrViolation, len(fds), ownDescriptors)
 	}
-	if err := Send(conn, handover{}, row); err != nil {
+	if err := Send(conn, handover{}, own...); err != nil {
 		return fds, fabric.HungUp(err)
 	}
 	return fds, nil
 }
 
-// handover brings the dialer's descriptor.
+// handover brings the dialer's descriptors.
 type handover struct{}
 
 // Await makes the links to the wanted peers of higher rank, as they call, and hands each to up,
@@ -181,7 +189,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		if !busy[from].CompareAndSwap(false, true) {
 			return fmt.Errorf("%w: of rank %d", fabric.ErrCrowded, from)
 		}
-		if err := answer(caller, spec, nil, row); err != nil {
+		if err := answer(caller, spec, nil, row, c.robust.fd); err != nil {
 			busy[from].Store(false)
 			return err
 		}
@@ -220,11 +228,11 @@ func answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) erro
 	return err
 }
 
-// finish takes the descriptor of a dialer that was welcomed.
+// finish takes the descriptors of a dialer that was welcomed.
 func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, error) {
 	fds, err := Receive(conn, &handover{})
-	if err == nil && len(fds) != 1 {
-		err = fmt.Errorf("%w: rank %d hands over %d descriptors, not 1", fabric.ErrViolation, from, len(fds))
+	if err == nil && len(fds) != ownDescriptors {
+		err = fmt.Errorf("%w: rank %d hands over %d descriptors, not %d", fabric.ErrViolation, from, len(fds), ownDescriptors)
 	}
 	var l *Link
 	if err == nil {
@@ -236,10 +244,22 @@ func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, erro
 	return l, err
 }
 
-// link maps the row that came with a greeting. If it succeeds it owns connection and descriptors.
+// link maps the row and the robust word that came with a greeting. If it succeeds it owns connection
+// and descriptors.
 func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
 	conn.SetDeadline(time.Time{})
-	return NewLink(conn, fds[0], spec.Peers[peer].Shape.RowBytes, spec.Parker)
+	word, err := mapRobust(fds[1])
+	if err != nil {
+		return nil, err
+	}
+	l, err := NewLink(conn, fds[0], spec.Peers[peer].Shape.RowBytes, spec.Parker)
+	if err != nil {
+		unix.Munmap(word)
+		return nil, err
+	}
+	l.robust = word
+	unix.Close(fds[1]) // the mapping stays
+	return l, nil
 }
 
 // Send writes one packet of a greeting on one host: a JSON message and descriptors.

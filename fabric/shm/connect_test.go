@@ -156,10 +156,11 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		"no JSON":              {raw([]byte("JSON")), 0, -1, me, false, port.Garbage, "malformed"},
 		"too long":             {long, 0, -1, me, false, port.Garbage, "more than"},
 		"descriptors at once":  {whole, 2, -1, me, false, port.Garbage, "2 descriptors in its greeting"},
-		"two descriptors":      {whole, 0, 2, me, false, port.Garbage, "2 descriptors"},
+		"three descriptors":    {whole, 0, 3, me, false, port.Garbage, "3 descriptors"},
+		"one descriptor":       {whole, 0, 1, me, false, port.Garbage, "1 descriptors"},
 		"no descriptors":       {whole, 0, 0, me, false, port.Garbage, "0 descriptors"},
 		"too many descriptors": {whole, 0, 9, me, false, port.Garbage, "message of more than"},
-		"not a sealed segment": {whole, 0, 1, me, false, port.Garbage, "H1"},
+		"not a sealed segment": {whole, 0, 2, me, false, port.Garbage, "H1"},
 		"silence":              {raw(nil), 0, -1, me, false, port.TimedOut, ""},
 		"the end":              {raw(nil), 0, -1, me, true, port.Broken, ""},
 		"another user":         {nil, 0, -1, me + 1, false, port.OtherUser, fmt.Sprintf("for user %d only", me+1)},
@@ -186,7 +187,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 				var w fabric.Welcome
 				fds, err := Receive(conn, &w)
 				samehost.Close(fds)
-				if err != nil || len(fds) != 1 || w.Refused != "" {
+				if err != nil || len(fds) != ownDescriptors || w.Refused != "" {
 					t.Fatalf("%d descriptors, %+v, %v", len(fds), w, err)
 				}
 				if err := sendRaw(conn, []byte("{}"), c.then); err != nil {

@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,7 +18,7 @@ import (
 
 // Link implements fabric.Link over a peer's mapped row.
 type Link struct {
-	peer   []byte // the mapping
+	peer   []byte // the mapping; nil: closed
 	frozen []byte // its copy, after Freeze
 	file   *os.File
 	fd     int // the unix socket: bells, and the peer's end
@@ -25,6 +26,8 @@ type Link struct {
 	ready  *fabric.Readiness
 	pushed bool
 	rung   uint64 // the parked word that was answered with a bell
+
+	robust []byte // the mapping of the peer's robust word; nil: there is none
 }
 
 func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, error) {
@@ -162,7 +165,7 @@ func (l *Link) Close() error {
 	}
 	mapped := l.peer
 	l.peer = nil
-	return unix.Munmap(mapped)
+	return errors.Join(unix.Munmap(mapped), l.unmapRobust())
 }
 
 // NewRow makes the own row as a sealed segment: its memory, its descriptor, and the function that

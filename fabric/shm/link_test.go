@@ -18,14 +18,14 @@ import (
 
 // sleeper is a peer as a link sees it: its parked word and its end of the socket.
 type sleeper struct {
-	t      *testing.T
+	t      testing.TB
 	word   *uint64
 	end    int
 	link   *Link
 	parker *fabric.Parker
 }
 
-func newSleeper(t *testing.T) *sleeper {
+func newSleeper(t testing.TB) *sleeper {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
 	if err != nil {

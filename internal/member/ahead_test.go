@@ -19,6 +19,7 @@ func (nobody) MaxRun() int                         { return 0 }
 func (nobody) Begin(*views.View, int)              {}
 func (nobody) Whole() bool                         { return true }
 func (nobody) Given(func()) bool                   { return true }
+func (nobody) HasAll() bool                        { return true }
 
 // What a sender carried is sent in the shard in which it is now. A member of another shard was
 // given some of it, and must not drop as much of what that sender sends when the two meet again.

@@ -20,7 +20,7 @@
 // by a Recorder) → durable (here) → everywhere (the least of what all members say of their disks) →
 // settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
-// Life of a confirmation: asked for → in a round (a confirmation round of package views serves it, in
+// Life of a confirmation: asked for → (if a direct round confirms at once, ended) → in a round (a confirmation round of package views serves it, in
 // this view or, if that ends, in the next one) → received (the round is confirmed; what had been
 // received as it began is being delivered) → given (to the application) → ended.
 //

@@ -79,6 +79,8 @@ type Receiver interface {
 	// Given reports whether the application was given everything that Deliver has taken so far. If
 	// not, f is called when it was, on any goroutine; or never, if it will not be given that.
 	Given(f func()) bool
+	// HasAll reports whether Given would report true.
+	HasAll() bool
 	// Whole reports whether the application has the subgroup's state.
 	Whole() bool
 }
@@ -192,7 +194,11 @@ func (m *Member) begin(e *epoch) {
 	for _, o := range m.out {
 		if !slices.ContainsFunc(e.mine, func(p *part) bool { return p.outbox == o }) {
 			o.retire(unable(e.view, o.name))
+			o.direct.Store(nil)
 		}
+	}
+	for _, p := range e.mine {
+		p.outbox.direct.Store(p.confirms)
 	}
 	for _, k := range m.kept {
 		if k.left(e) {
@@ -456,6 +462,7 @@ func (m *Member) Halt(reason error) {
 		return
 	}
 	for _, o := range m.out {
+		o.direct.Store(nil)
 		o.broken(reason)
 	}
 	m.confirms.halted(m.out, reason)

@@ -66,6 +66,7 @@ type Outbox struct {
 
 	_        [64]byte
 	inquirer inquirer
+	direct   atomic.Pointer[direct] // of the view in force; nil: this member is in no shard there, or there are no direct rounds
 }
 
 // waiter is a goroutine that waits for room for n bytes.

@@ -23,6 +23,7 @@ type part struct {
 	delivering []delivering // of own messages that are delivered as the view ends
 	rest       int          // own claims that are delivered as the view ends, until all of them are delivered here
 	recorder   *Recorder    // nil: the subgroup is not persistent
+	confirms   *direct      // nil: there are no direct rounds
 	settle
 }
 
@@ -46,6 +47,7 @@ func (m *Member) part(e *epoch, i int) *part {
 		}
 	}
 	p.core = p.outbox.install(cfg, p.bodies)
+	p.confirms = p.direct(e)
 	return p
 }
 
@@ -100,6 +102,9 @@ func (p *part) deliver() (work int) {
 			invariants.Check(p.view.ID >= p.outbox.delivered, "B4", "view %d is delivered after view %d", p.view.ID, p.outbox.delivered)
 		}
 		p.outbox.delivered = p.view.ID
+	}
+	if p.confirms != nil {
+		p.confirms.give(p)
 	}
 	p.resolveDelivered()
 	p.outbox.callWaiting()

@@ -112,6 +112,7 @@ func (beginning) Whole() bool { return true }
 
 // Given implements member.Receiver.
 func (beginning) Given(func()) bool { return true }
+func (beginning) HasAll() bool      { return true }
 
 // enter makes the next member, whose first view is v.
 func (w *world) enter(v *views.View) {

@@ -205,6 +205,9 @@ func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 // others.
 func (s *Subgroup) Received() order.Seq { return s.received }
 
+// ReceivedWord is the place of the word in the own row that says so.
+func (s *Subgroup) ReceivedWord() int { return s.cols.line[s.self] + 8*wordReceived }
+
 // Taken is the position behind the last message of this view that the receiver took, and 0 if it
 // took none. Unlike Delivered, it does not move over nulls.
 func (s *Subgroup) Taken() order.Seq { return s.lastTaken }

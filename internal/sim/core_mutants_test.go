@@ -74,6 +74,10 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.ConfirmsAlone:   "read",
 	mutant.JoinsRound:      "read",
 	mutant.ConfirmsUngiven: "read",
+	mutant.PeeksAlone:      "read",
+	mutant.PeeksOver:       "read",
+	mutant.PeeksAtTheDead:  "read",
+	mutant.PeeksUngiven:    "read",
 
 	mutant.NotHeld:    "atomic",
 	mutant.EarlyPlace: "live",
@@ -104,6 +108,8 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.AnyVote:        duelPlan,
 	mutant.FewEnter:       duelPlan,
 	mutant.WholeForgotten: overtakenPlan,
+	mutant.PeeksAtTheDead: stoppedPlan,
+	mutant.PeeksOver:      halfwayPlan,
 }
 
 func allMutants() []mutant.Name {
@@ -172,6 +178,22 @@ func skipPlan(seed uint64) *Plan {
 	for i := range p.Apps {
 		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].LargeIn, p.Apps[i].Gap, p.Apps[i].Messages = 1, 1, 0, 0, 10*time.Microsecond, 400
 	}
+	return p
+}
+
+// stoppedPlan is a run in which one member stands still while the processes of all others end, come
+// back and go on without it.
+func stoppedPlan(seed uint64) *Plan {
+	p, d := keptPlan(seed, 3, 50)
+	d.stopped(p, d.upTo(p.FailAfter()))
+	return p
+}
+
+// halfwayPlan is a run in which a member stands still when it has echoed a decision.
+func halfwayPlan(seed uint64) *Plan {
+	yes := true
+	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
+	d.halfway(p, d.upTo(p.FailAfter()))
 	return p
 }
 

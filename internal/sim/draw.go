@@ -53,6 +53,8 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
 	if devoted {
 		devotion.devote(p)
+	} else if still := (dice{rand.New(rand.NewPCG(seed, 0x57111))}); faulty && l.Kinds == 0 && p.Founders >= 3 && still.oneIn(16) {
+		still.still(p)
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
 	if faulty {
@@ -61,7 +63,9 @@ func Draw(seed uint64, l Limits) *Plan {
 		dice{rand.New(rand.NewPCG(seed, 0x11e))}.lies(p)
 		p.Keep.TornIn = pick(dice{rand.New(rand.NewPCG(seed, 0x7043))}, 0, 50, 12)
 	}
-	dice{rand.New(rand.NewPCG(seed, 0x4ead))}.reads(p)
+	if p.Reads.Count == 0 {
+		dice{rand.New(rand.NewPCG(seed, 0x4ead))}.reads(p)
+	}
 	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
 	return p
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/views"
 )
 
@@ -75,6 +76,56 @@ func (d dice) moving(p *Plan, at time.Duration) {
 			p.Apps[i].FutureIn = 2
 		}
 	}
+}
+
+// still has a member stand still as it is left behind, and read as soon as it goes on.
+func (d dice) still(p *Plan) {
+	at := d.upTo(p.FailAfter())
+	if d.oneIn(2) {
+		d.halfway(p, at)
+		return
+	}
+	if !p.keeps() {
+		d.keeps(p, true)
+	}
+	d.stopped(p, at)
+}
+
+// halfway has a member stand still, in shared memory, when it has echoed the decision by which the others go on. When it goes on,
+// it reads before it takes anything in.
+func (d dice) halfway(p *Plan, at time.Duration) {
+	p.Net.share(pick(d, simnet.Shared, simnet.Seeping))
+	p.Outages, p.Faults = 0, nil
+	for range 4 {
+		p.Faults = append(p.Faults,
+			Fault{Kind: pick(d, Crash, Accuse), At: at, Node: d.IntN(p.Founders), Peer: d.IntN(p.Founders)},
+			Fault{Kind: Hang, At: at, On: pick(d, Acks, Echoes), Nth: 1 + d.IntN(2), For: p.FailAfter()/2 + d.upTo(p.FailAfter()/2)})
+		at += 2 * p.FailAfter()
+	}
+	for i := range p.Nodes {
+		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()/8), 4
+	}
+	for i := range p.Apps {
+		p.Apps[i].Gap, p.Apps[i].Start = p.FailAfter()/64, 0
+	}
+	p.Keep.After = 0
+	p.Reads = Reads{Count: 40, Gap: p.Hop()}
+}
+
+// stopped has a member stand still, in shared memory, while the processes of all others end, come back
+// and go on without it. When it goes on, it reads before it takes anything in.
+func (d dice) stopped(p *Plan, at time.Duration) {
+	p.Net.share(pick(d, simnet.Shared, simnet.Seeping))
+	still := d.IntN(p.Founders)
+	p.Outages, p.Faults = 0, []Fault{{Kind: Hang, At: at, Node: still, For: 8*p.FailAfter() + d.upTo(16*p.FailAfter())}}
+	for i := range p.Founders {
+		if i != still {
+			p.Faults = append(p.Faults, Fault{Kind: Crash, At: at + 1, Node: i})
+			p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.Hop()), 1
+		}
+	}
+	p.Keep.After = 0
+	p.Reads = Reads{Count: 40, Gap: p.Hop()}
 }
 
 // givers has a member end that gives another one its state.

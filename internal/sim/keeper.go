@@ -96,6 +96,9 @@ func (nobody) Whole() bool { return true }
 // Given implements member.Receiver.
 func (nobody) Given(func()) bool { return false }
 
+// HasAll implements member.Receiver.
+func (nobody) HasAll() bool { return false }
+
 // keep opens a log, once. It fails if the disk is full.
 func (p *process) keep(id shardID) (*keeper, error) {
 	w := p.world

@@ -140,6 +140,15 @@ func (n *NetPlan) frame() {
 	}
 }
 
+// share has all pairs share memory.
+func (n *NetPlan) share(kind simnet.Kind) {
+	for _, row := range n.Kinds {
+		for b := range row {
+			row[b] = kind
+		}
+	}
+}
+
 // FaultKind is what goes wrong.
 type FaultKind uint8
 

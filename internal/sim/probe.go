@@ -146,6 +146,7 @@ const (
 	LiarBelieved
 	LiarSpoke
 	ReadAnswered
+	ReadAtOnce
 	ReadAcrossViews
 	ReadRefused
 	probes
@@ -188,7 +189,7 @@ var probeNames = [probes]string{
 	StateRestored: "state restored", StateForgone: "state not wanted any more",
 	StateSourceDied: "source of a state died half-way", StateSourceFailed: "source of a state or a log failed",
 	BacklogFull: "backlog full", StateMoved: "moved to another shard with a state", JoinerVanished: "joiner never appeared", JoinerHeldBack: "joiner held back", MemberLied: "member lied", LiarBelieved: "liar believed", LiarSpoke: "liar spoke as a joiner",
-	ReadAnswered: "reading answered", ReadAcrossViews: "reading answered in a later view", ReadRefused: "reading not answered",
+	ReadAnswered: "reading answered", ReadAtOnce: "reading answered at once", ReadAcrossViews: "reading answered in a later view", ReadRefused: "reading not answered",
 }
 
 func (p Probe) String() string { return probeNames[p] }
@@ -215,6 +216,7 @@ func (p *Probes) Never() (never []Probe) {
 	for i, n := range p {
 		switch p := Probe(i); {
 		case p == LoadBetween && !sst.Hooked:
+		case p == FrozenUnseen && sst.Hooked: // there loads within a step see nearly all of it
 		case p == RestartChoseVote || p == StaleVote: // TestRestartsChooseBetweenVotes reaches them
 		case n == 0:
 			never = append(never, p)

@@ -39,8 +39,9 @@ type asker struct {
 
 // question is one of these times.
 type question struct {
-	asker *asker
-	seen  []delivered // by shard: what some application of it had been given last
+	asker  *asker
+	asking bool        // the call that asks has not returned
+	seen   []delivered // by shard: what some application of it had been given last
 }
 
 // delivered is a place in the order of a shard, over all views: a message of a view.
@@ -101,7 +102,7 @@ func (a *asker) ask() {
 	w, p := a.proc.world, a.proc
 	a.left--
 	a.open++
-	r := &question{asker: a, seen: make([]delivered, w.plan.Decls[a.decl].ShardCount())}
+	r := &question{asker: a, asking: true, seen: make([]delivered, w.plan.Decls[a.decl].ShardCount())}
 	for k := range r.seen {
 		r.seen[k] = w.newest[shardID{a.decl, k}]
 	}
@@ -110,6 +111,7 @@ func (a *asker) ask() {
 		p.print("%s reads", w.plan.Decls[a.decl].Name)
 	}
 	p.member.Outbox(w.plan.Decls[a.decl].Name).ConfirmFunc(r.answered)
+	r.asking = false
 }
 
 // answered is told the outcome.
@@ -154,6 +156,7 @@ func (r *question) check(err error) error {
 		return violated("B11", "node %d: a reading of %q is answered, and it is in no shard", p.self.ID, w.plan.Decls[a.decl].Name)
 	}
 	w.probes[ReadAnswered]++
+	w.sometimes(ReadAtOnce, r.asking)
 	h := p.stays[a.decl]
 	had, stay := r.seen[here.sg.Shard], h.receivers[len(h.receivers)-1]
 	if had.group == nil {

@@ -248,6 +248,9 @@ func (r *receiver) Given(f func()) bool {
 	return r.Whole() || r.stays.proc.world.after(r.stays.decl) || r.Backlog().Mark(f)
 }
 
+// HasAll implements member.Receiver.
+func (r *receiver) HasAll() bool { return r.Whole() }
+
 // begins is the Intake's.
 func (r *receiver) begins(v *views.View, i int) {
 	r.stays.core.Begins(r.id, v.ID, i, r.stays.proc.offers.Wanted(v.ID, i))

@@ -3,8 +3,10 @@ package simnet
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // link implements fabric.Link for one end of a pair.
@@ -107,6 +109,16 @@ func (l *link) Poll() (work bool, err error) {
 		return work, fmt.Errorf("%w: the process of node %d ended", fabric.ErrPeerGone, l.peer.id)
 	}
 	return work, nil
+}
+
+// Peek implements fabric.Peeker. What is stored in shared memory and was seen by any process is there
+// for all of them: a Seeping pair shows it late to loads of the replica, and not to this one.
+func (l *link) Peek(off int) (word uint64, there bool) {
+	if l.kind == Framed || l.closed {
+		return 0, false
+	}
+	there = !l.peer.crashed || mutant.Enabled && mutant.On(mutant.PeeksAtTheDead)
+	return atomic.LoadUint64(fabric.Word(l.in.row, off)), there
 }
 
 // Freeze implements fabric.Link.

@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/squall-go/squall"
@@ -131,23 +132,34 @@ func (m *member) atOneMember(ctx context.Context, body []byte) *loop {
 			return 1, err
 		})
 	case locals:
-		return begin(manyReaders, func(int) (int, error) {
-			for range 64 {
-				if _, err := get.Local(ctx, m.object, body[:1]); err != nil {
-					return 0, err
-				}
-			}
-			return 64, nil
-		})
+		return begin(manyReaders, inBursts(func() error {
+			_, err := get.Local(ctx, m.object, body[:1])
+			return err
+		}))
+	case reads:
+		return begin(manyReaders, inBursts(func() error {
+			_, err := get.Call(ctx, m.object, body[:1])
+			return err
+		}))
 	}
-	callers := manyReaders
-	if m.Spec.Load == readOne {
-		callers = 1
-	}
-	return begin(callers, func(int) (int, error) {
+	return begin(1, func(int) (int, error) {
 		_, err := get.Call(ctx, m.object, body[:1])
 		return 1, err
 	})
+}
+
+// inBursts reads 64 times in a row. Reads need not wait, and goroutines that never wait leave the
+// other goroutines of their process too little, the one that counts among them.
+func inBursts(read func() error) func(int) (int, error) {
+	return func(int) (int, error) {
+		runtime.Gosched()
+		for range 64 {
+			if err := read(); err != nil {
+				return 0, err
+			}
+		}
+		return 64, nil
+	}
 }
 
 // pipeline keeps commands under way.

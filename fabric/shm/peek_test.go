@@ -1,0 +1,163 @@
+//go:build linux
+
+package shm
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"golang.org/x/sys/unix"
+)
+
+// peeked is a link to a peer that is this process.
+func peeked(tb testing.TB) (*sleeper, *robust) {
+	s := newSleeper(tb)
+	r, err := newRobust()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if s.link.robust, err = mapRobust(r.fd); err != nil {
+		tb.Fatal(err)
+	}
+	return s, r
+}
+
+func BenchmarkPeek(b *testing.B) {
+	s, r := peeked(b)
+	defer r.close()
+	for b.Loop() {
+		if _, there := s.link.Peek(0); !there {
+			b.Fatal("the peer is not there")
+		}
+	}
+}
+
+func TestAPeekSeesThatThePeerIsGone(t *testing.T) {
+	s, r := peeked(t)
+	s.turn()
+	if word, there := s.link.Peek(0); word != 1 || !there {
+		t.Fatalf("peeked %d, %v", word, there)
+	}
+	if err := r.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := s.link.Peek(0); there {
+		t.Error("the peer is gone")
+	}
+}
+
+func TestH1ARobustWordIsASealedSegment(t *testing.T) {
+	fd, err := unix.MemfdCreate("squall-process", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fallocate(fd, 0, 0, robustBytes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mapRobust(fd); err == nil {
+		t.Error("a segment that its owner can shrink was mapped")
+	}
+	_, row, release, err := NewRow(2 * robustBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if _, err := mapRobust(row); err == nil {
+		t.Error("a segment of another size was mapped")
+	}
+}
+
+// Whatever ends a process, its robust word is marked when another one gets the lock that it had.
+func TestH5AProcessIsNotThereWhenItsLocksAreFree(t *testing.T) {
+	if path := os.Getenv("SQUALL_TEST_LOCK"); path != "" {
+		holdLock(path)
+		return
+	}
+	for name, end := range map[string]func(p *os.Process, in io.Closer){
+		"killed":          func(p *os.Process, _ io.Closer) { p.Kill() },
+		"terminated":      func(p *os.Process, _ io.Closer) { p.Signal(unix.SIGTERM) },
+		"ended by itself": func(_ *os.Process, in io.Closer) { in.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				lockAfter(t, end)
+			}
+		})
+	}
+}
+
+// lockAfter ends a process that has a lock, and takes the lock.
+func lockAfter(t *testing.T, end func(*os.Process, io.Closer)) {
+	f, err := os.CreateTemp(t.TempDir(), "lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestH5AProcessIsNotThereWhenItsLocksAreFree$")
+	cmd.Env = append(os.Environ(), "SQUALL_TEST_LOCK="+f.Name())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	var fd int
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	} else if _, err := fmt.Sscanf(line, "robust %d\n", &fd); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	word, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", cmd.Process.Pid, fd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer word.Close()
+	page, err := mapRobust(int(word.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(page)
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil || !there(page) {
+		t.Fatal("the process does not have its lock, or is not there")
+	}
+	end(cmd.Process, in)
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if there(page) {
+		t.Fatal("the lock is free, and the process that had it is there")
+	}
+}
+
+// holdLock is what the other process does, until its input ends.
+func holdLock(path string) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	var r *robust
+	if err == nil {
+		r, err = newRobust()
+	}
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("robust %d\n", r.fd)
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+var _ fabric.Peeker = (*Link)(nil)
