@@ -143,13 +143,18 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 	for i := range c.topics {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})
 	}
+	held := false
 	for _, u := range c.all {
 		r := u.request()
 		if u.reached != nil {
 			at := *u.reached
-			r.Resume = &at
+			r.Resume, r.Hold = &at, u.info.QoS.Presentation.Coherent
+			held = held || r.Hold
 		}
 		c.make(&call{again: true, request: r, then: func(a *remote.Answer) { c.reopened(u, a) }})
+	}
+	if held { // readers that want coherent access go on together
+		c.make(&call{again: true, request: remote.Request{Op: remote.OpRelease}})
 	}
 	for _, n := range waiting {
 		if err := c.post(c.calls[n]); err != nil {
@@ -398,6 +403,9 @@ func (c *client) feed(b *remote.Batch) error {
 	t := now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if b.Gate != remote.GateOpen {
+		p.space.Gate(true)
+	}
 	for i := range b.Fed {
 		f := &b.Fed[i]
 		u := c.byNumber[f.Reader]
@@ -419,6 +427,9 @@ func (c *client) feed(b *remote.Batch) error {
 			}
 		}
 		p.space.Feed(t, u.id, f)
+	}
+	if b.Gate != remote.GateShut {
+		p.space.Gate(false)
 	}
 	if b.Lineage != nil {
 		c.lineage = b.Lineage

@@ -430,3 +430,114 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 		}
 	}
 }
+
+// Two readers of a client that want coherent access have the same sets, whenever the client looks: also while it goes from one relay to another, and where the tail of the relay
+// does not reach back, so that the readers catch up with long histories.
+func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
+	const rounds, samples = 6, 40
+	all := open(t, 2, nil)
+	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	relayed := dds.RelayConfig{TailBytes: 16 << 10}
+	relays := []*dds.Relay{serve(t, all[0], relayed), serve(t, all[1], relayed)}
+	addresses := []string{relays[0].Addr(), relays[1].Addr()}
+	found := make(chan string, 100)
+	c := dial(t, func(e dds.Event) {
+		switch e := e.(type) {
+		case dds.Relayed:
+			if e.Err == nil {
+				found <- e.Relay
+			}
+		case dds.SampleLost:
+			t.Errorf("lost: %+v", e)
+		}
+	}, addresses...)
+	declare := func(p *dds.Participant, i int) *dds.Topic[position] {
+		tp, err := dds.NewTopic(t.Context(), p, fmt.Sprint("topic ", i), dds.CBOR[position](), durable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tp
+	}
+	var writers [2]*dds.Writer[position]
+	var readers [2]*dds.Reader[position]
+	set := inSets
+	set.Durability = qos.Transient
+	for i := range writers {
+		writers[i] = writer(t, declare(all[1], i), set)
+	}
+	set.KeepUnregistered, set.History = false, qos.KeepAll()
+	for i := range readers {
+		set.Limits.Samples = []int{0, 50}[i] // one of them may be full, also while it catches up
+		readers[i] = reader(t, declare(c, i), set)
+	}
+	var written atomic.Int32 // sets
+	write := func(sets int) {
+		t.Helper()
+		for range sets {
+			n := written.Add(1)
+			err := all[1].Coherent(t.Context(), func(s *dds.Set) error {
+				for i := range samples {
+					if err := writers[i%2].WriteIn(t.Context(), s, position{Vehicle: int32(i), N: n, From: strings.Repeat("x", 100)}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var last [2]int32
+	ctx := testutil.Within(t)
+	look := func(i int) (last int32) {
+		t.Helper()
+		got, err := readers[i].Take(dds.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got)%(samples/2) != 0 {
+			t.Fatalf("reader %d has %d samples: a part of a set", i, len(got))
+		}
+		if len(got) > 0 {
+			last = got[len(got)-1].Value.N
+		}
+		return last
+	}
+	read := func() { // until the client has all sets
+		t.Helper()
+		for last[0] < written.Load() || last[1] < written.Load() {
+			if ctx.Err() != nil {
+				t.Fatalf("%d and %d of %d sets", last[0], last[1], written.Load())
+			}
+			for i := range readers { // what one has, the other one has that is looked at later
+				if last[i] = max(last[i], look(i)); last[i] < last[1-i] {
+					t.Fatalf("a reader has set %d, and the other one %d", last[1-i], last[i])
+				}
+			}
+		}
+	}
+	write(5)
+	read()
+	for range rounds {
+		at := <-found
+		n := 0
+		if at == addresses[1] {
+			n = 1
+		}
+		if err := relays[n].Close(); err != nil {
+			t.Fatal(err)
+		}
+		write(10)
+		cfg := relayed
+		cfg.Endpoint.Addr = at
+		again, err := dds.ServeClients(t.Context(), cfg, all[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = again.Close() })
+		relays[n] = again
+		write(40)
+		read()
+	}
+}

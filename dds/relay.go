@@ -409,6 +409,15 @@ func (a *attendance) serve(q *remote.Request) error {
 				a.drop(x)
 			} // otherwise leave ends it, if this has not
 		}
+	case q.Op == remote.OpRelease:
+		p.mu.Lock()
+		for _, x := range a.endpoints {
+			if x.reader != nil {
+				x.reader.Held = false
+			}
+		}
+		p.wake()
+		p.mu.Unlock()
 	case q.Op == remote.OpDescribe:
 		d := p.topicsAndEndpoints()
 		answer.Topics, answer.Endpoints = d.Topics, d.Endpoints
@@ -428,7 +437,7 @@ func (a *attendance) serve(q *remote.Request) error {
 			opened.acked = opened.come()
 			answer.Come = opened.acked
 		} else {
-			opened.reader.Held = false
+			opened.reader.Held = q.Hold
 			answer.Resume = space.Resume{Born: p.space.Born(), Lineage: p.space.Lineage(), Reached: opened.reader.At()}
 		}
 	}

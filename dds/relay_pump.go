@@ -18,6 +18,7 @@ func (a *attendance) pump() error {
 		view  space.ViewStart // the client was told last
 		beat  = time.NewTicker(heartbeat)
 		sent  = time.Now()
+		shut  = false // the client was told last that its readers are apart
 	)
 	defer beat.Stop()
 	for {
@@ -26,9 +27,18 @@ func (a *attendance) pump() error {
 			out = append(out[:0], a.out...)
 			a.out = a.out[:0]
 			var more bool
+			apart := a.follower.Apart()
 			batch.Fed, more = a.follower.Collect(batch.Fed[:0], batchBytes)
+			switch {
+			case a.follower.Apart():
+				batch.Gate = remote.GateShut
+			case apart || a.follower.Mixed():
+				batch.Gate = remote.GateBehind
+			default:
+				batch.Gate = remote.GateOpen
+			}
 			out = a.acks(out)
-			if len(batch.Fed) > 0 || len(out) > 0 || alive {
+			if len(batch.Fed) > 0 || len(out) > 0 || alive || shut && batch.Gate != remote.GateShut {
 				break
 			}
 			err := a.ctx.Err()
@@ -45,7 +55,7 @@ func (a *attendance) pump() error {
 			}
 			alive = time.Since(sent) >= heartbeat/2
 		}
-		sent = time.Now()
+		sent, shut = time.Now(), batch.Gate == remote.GateShut
 		batch.Position, batch.Reached, batch.Lineage = p.space.Position(), batch.Reached[:0], nil
 		if all := p.space.Lineage(); len(all) > 0 && all[len(all)-1] != view {
 			batch.Lineage, view = all, all[len(all)-1]

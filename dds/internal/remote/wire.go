@@ -90,6 +90,7 @@ const (
 	OpClose    Op = 5
 	OpDescribe Op = 6
 	OpAssert   Op = 7
+	OpRelease  Op = 8 // readers that were opened with Hold go on
 )
 
 // Filter is a filter expression with its parameters.
@@ -109,6 +110,7 @@ type Request struct {
 	GUID   [16]byte         `cbor:"7,keyasint"` // of a writer
 	Filter *Filter          `cbor:"8,keyasint,omitempty"`
 	Resume *space.Resume    `cbor:"9,keyasint,omitempty"`
+	Hold   bool             `cbor:"10,keyasint,omitempty"` // the reader is told nothing before OpRelease
 }
 
 // Answer is the result of a call.
@@ -287,8 +289,19 @@ type Reached struct {
 	space.Reached
 }
 
+// Gate says when readers of a client that want coherent access show what they are told.
+type Gate uint8
+
+// The values; the numbers are part of the format.
+const (
+	GateOpen   Gate = 0
+	GateBehind Gate = 1 // when they have the whole batch
+	GateShut   Gate = 2 // later
+)
+
 // Batch is what the readers of a client are told.
 type Batch struct {
+	Gate     Gate
 	Position uint64            // of the relay
 	Lineage  []space.ViewStart // of the space, if it has changed; at most space.MaxLineage of them
 	Reached  []Reached
@@ -306,7 +319,7 @@ const (
 // AppendBatch appends the frame of a batch.
 func AppendBatch(dst []byte, t *Batch) []byte {
 	return AppendFrame(dst, KindBatch, func(b []byte) []byte {
-		b = append(binary.LittleEndian.AppendUint64(b, t.Position), byte(len(t.Lineage)))
+		b = append(binary.LittleEndian.AppendUint64(append(b, byte(t.Gate)), t.Position), byte(len(t.Lineage)))
 		for _, v := range t.Lineage {
 			for _, n := range [...]uint64{v.View, v.After, uint64(v.At)} {
 				b = binary.LittleEndian.AppendUint64(b, n)
@@ -356,9 +369,10 @@ func appendFed(b []byte, f *space.Fed) []byte {
 // ParseBatch is the inverse for the body; data lie in it. The memory of t is used again.
 func ParseBatch(b []byte, t *Batch) error {
 	bad := fmt.Errorf("%w: a batch of %d bytes", ErrMalformed, len(b))
-	if len(b) < 9 || len(b) < 9+int(b[8])*viewBytes+4 {
+	if len(b) < 10 || len(b) < 10+int(b[9])*viewBytes+4 || Gate(b[0]) > GateShut {
 		return bad
 	}
+	t.Gate, b = Gate(b[0]), b[1:]
 	t.Position, t.Lineage = binary.LittleEndian.Uint64(b), nil
 	views := int(b[8])
 	for b = b[9:]; views > 0; views-- {

@@ -21,7 +21,7 @@ func body(t *testing.T, frame []byte, want Kind) []byte {
 
 func TestFramesComeBack(t *testing.T) {
 	b := Batch{
-		Position: 9, Lineage: []space.ViewStart{{View: 1, At: 5}, {View: 3, After: 7, At: 6}}, Reached: []Reached{{1, space.Reached{Position: 2, Count: 3}}, {4, space.Reached{Position: 5, Count: 6, Unlisted: true}}},
+		Gate: GateShut, Position: 9, Lineage: []space.ViewStart{{View: 1, At: 5}, {View: 3, After: 7, At: 6}}, Reached: []Reached{{1, space.Reached{Position: 2, Count: 3}}, {4, space.Reached{Position: 5, Count: 6, Unlisted: true}}},
 		Fed: []space.Fed{
 			{Reader: 1, Position: 8, Writer: space.ID{Process: space.Process{Node: 2, Incarnation: 3}, Number: 4}, Source: -5, Expires: 6, Key: "k", Data: []byte("data")},
 			{Reader: 4, Kind: space.FedDispose, Position: 9, Origin: &space.Origin{Side: "client", GUID: [16]byte{1, 2}}, Key: "", Data: []byte{}},

@@ -67,6 +67,7 @@ type Cache struct {
 	held        int
 	lost        uint64
 	detached    bool
+	gated       bool // what came is not shown yet: see Gate
 	awaited     bool
 	timed       bool            // a sample may expire
 	recent      *view           // of the last sample; nil: unknown
@@ -84,7 +85,7 @@ func (c *Cache) Await() { c.awaited = true }
 func (c *Cache) Ended() bool { return c.detached || c.of != nil && c.of.closed }
 
 func (c *Cache) ready() {
-	if c.awaited && c.Ready != nil {
+	if c.awaited && c.Ready != nil && !c.gated {
 		c.awaited = false
 		c.Ready()
 	}
@@ -431,6 +432,9 @@ func (c *Cache) Select(q Query) []Held { return c.AppendSelect(nil, q) }
 
 // AppendSelect is Select, and appends to out.
 func (c *Cache) AppendSelect(out []Held, q Query) []Held {
+	if c.gated {
+		return out
+	}
 	c.calls++
 	if c.first == nil && q.all() {
 		out = c.takeFresh(out, &q)

@@ -48,6 +48,18 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 	}
 }
 
+// Gate has the readers of this process that want coherent access show nothing, or show what they have: some of them may have been told of the beginning of a set, or of a
+// later one, that others have not been told of.
+func (s *Space) Gate(shut bool) {
+	for _, e := range s.endpoints {
+		if c := e.cache; c != nil && e.QoS.Presentation.Coherent && c.gated != shut {
+			if c.gated = shut; !c.Empty() {
+				c.ready()
+			}
+		}
+	}
+}
+
 // Interrupt drops a list of instances of which the end has not come.
 func (s *Space) Interrupt(id ID) {
 	if e := s.byID[id]; e != nil && e.cache != nil {
@@ -91,5 +103,5 @@ func (s *Space) FeedFull(id ID, f *Fed) bool {
 		return false
 	}
 	c := e.cache
-	return c.Listener == nil && e.QoS.Reliability.Kind == qos.Reliable && c.full(c.views[f.Key])
+	return c.Listener == nil && !c.gated && e.QoS.Reliability.Kind == qos.Reliable && c.full(c.views[f.Key])
 }

@@ -176,6 +176,7 @@ type Resume struct {
 type Follower struct {
 	s       *Space
 	readers []*Followed
+	mixed   bool
 }
 
 // Followed is a reader of a client: how far it has come in the tail.
@@ -185,6 +186,7 @@ type Followed struct {
 	Held   bool                   // nothing is to be told yet
 
 	resume   *Resume
+	joined   bool              // it was as far as the other readers of the client that want coherent access
 	e        *endpoint         // nil: it is not open yet
 	next     uint64            // steps before were looked at
 	since    uint64            // steps without an order before this one are not for it
@@ -228,6 +230,7 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	r.e = e
 	r.since = s.tail.end()
 	at := r.resume
+	r.joined = at != nil
 	if at != nil && at.Born == s.born {
 		if common := s.common(at.Lineage, at.Position); common < at.Position && common >= e.topic.declared {
 			r.depart(s, common)
@@ -388,16 +391,40 @@ const collectSteps = 4 << 10
 
 func (w *work) done() bool { return w.bytes <= 0 || w.steps <= 0 }
 
+// Mixed reports whether the last call of Collect had something for a reader that wants coherent access from before the tail: then positions are not in order.
+func (f *Follower) Mixed() bool { return f.mixed }
+
+// Apart reports whether readers of the client that want coherent access have come to different positions. Each of them is told of sets as a whole, but those that one is told of
+// while it catches up, others are told of earlier or later. A reader that is opened counts as soon as it has come as far as the others.
+func (f *Follower) Apart() bool {
+	n, due, first, last := 0, false, uint64(math.MaxUint64), uint64(0)
+	wants := func(r *Followed) bool { return r.Open() && !r.Held && r.e.QoS.Presentation.Coherent }
+	for _, r := range f.readers {
+		if wants(r) && r.joined {
+			n++
+			due, first, last = due || r.due(), min(first, r.position), max(last, r.position)
+		}
+	}
+	for _, r := range f.readers {
+		if wants(r) && !r.joined && !r.due() && r.position >= last {
+			r.joined = true
+		}
+	}
+	return n > 1 && (due || first != last)
+}
+
 // Collect appends what readers were not told yet, up to about so many bytes. What has one position comes in one call. More reports whether there may be more.
 func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
 	s, w := f.s, work{bytes, collectSteps}
 	next, end := s.tail.end(), s.tail.end()
 	live := f.readers[:0:0]
+	f.mixed = false
 	for _, r := range f.readers {
 		if !r.Open() || r.Held {
 			continue
 		}
 		for r.catchUp(s); r.due() && !w.done(); r.catchUp(s) { // steps may have been dropped meanwhile
+			f.mixed = f.mixed || r.joined && r.e.QoS.Presentation.Coherent
 			out = r.tellHistory(s, out, &w)
 		}
 		if r.due() {
