@@ -241,6 +241,7 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 			}
 		}
 	}
+	p.space.Settle()
 	p.wake()
 	p.tellAll()
 	p.mu.Unlock()

@@ -1,6 +1,8 @@
 package space
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/squall-go/squall/dds/qos"
@@ -41,4 +43,42 @@ func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
 	if len(s.byName["t"].spare) == 0 {
 		t.Error("nothing is used again")
 	}
+}
+
+// Of samples that come at once, a history copies the ones that it still has when they have all come, and it uses memory that was dropped meanwhile.
+func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch = 1000
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(20)}})
+	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
+	s := w.members[1]
+	heard := ""
+	c := s.Expect(id(1, 2))
+	c.Listener = func(h *Held) { heard = string(h.Data) }
+	open, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(1, 2), Topic: "t", Reader: true})
+	w.must(w.apply(1, open, err))
+	write := func(n int) {
+		for i := range n {
+			w.write(by, "k", strings.Repeat("x", 500)+strconv.Itoa(i))
+		}
+		if !strings.HasSuffix(heard, strconv.Itoa(n-1)) {
+			t.Errorf("the listener has heard %s", heard)
+		}
+	}
+	write(20)
+	w.settle()
+	write(100) // drops all twenty, and eighty of its own
+	top := s.byName["t"]
+	if in := top.instances["k"]; top.loose != 20 || in.loose != 20 || len(top.spare) < 20 {
+		t.Errorf("%d samples are borrowed, %d of the instance; memory of %d was dropped", top.loose, in.loose, len(top.spare))
+	}
+	w.agree()
+	if in := top.instances["k"]; top.loose != 0 || in.loose != 0 || len(s.unsettled) != 0 {
+		t.Errorf("%d samples are borrowed, %d of the instance", top.loose, in.loose)
+	}
+	write(3)
+	dispose := AppendSample(nil, w.now, &Sample{Writer: by, Operation: Dispose, Key: []byte("k")})
+	w.must(w.apply(1, dispose, nil))
+	write(2)
+	w.agree()
 }

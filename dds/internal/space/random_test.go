@@ -48,6 +48,7 @@ func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
 
 func agreeOn(t *testing.T, rng *rand.Rand) {
 	w := newWorld(t, 2)
+	w.batch = 1 + rng.IntN(9)
 	w.members[0].piece, w.members[1].piece = math.MaxInt, 1 // one fills its caches where readers are opened, the other one step by step
 	topics := map[string]qos.Set{}
 	for _, name := range []string{"t", "u", "v"} {
@@ -87,6 +88,7 @@ func agreeOn(t *testing.T, rng *rand.Rand) {
 				w.must(w.apply(1, data, err))
 			}
 		case 5: // a new member, with the state of another one
+			w.settle()
 			b, err := capture(w.members[rng.IntN(len(w.members))])()
 			w.must(err)
 			joiner := &Space{}

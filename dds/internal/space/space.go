@@ -30,8 +30,10 @@ type Space struct {
 	recent    *endpoint // of the last sample; nil: unknown
 	memory    chunks    // of data of samples that readers take soon
 	parsed    Sample    // of the record that is being applied
-	passing   instance  // has the key of the last sample without an order
-	tail      *tail     // of a process with clients; nil: none
+	lazy      bool      // the data of the record are valid until Settle
+	unsettled []unsettled
+	passing   instance // has the key of the last sample without an order
+	tail      *tail    // of a process with clients; nil: none
 	followed  map[ID]*Followed
 	lives     map[party]*life
 	leased    int // writers that have to be asserted
@@ -123,11 +125,15 @@ func (s *Space) Apply(r Record) error {
 }
 
 // TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
-// until samples were taken.
+// until samples were taken. The data of the record must stay as they are until the next call of Settle: of the samples that come at once, a history with a small
+// depth drops most without a copy.
 func (s *Space) TryApply(r Record) (bool, error) { return s.apply(r, true) }
 
-func (s *Space) apply(r Record, limited bool) (bool, error) {
+// apply applies a record: with try, within the limits of readers, and the data of the record are valid until Settle.
+func (s *Space) apply(r Record, try bool) (bool, error) {
+	s.lazy = try
 	if !IsSample(r.Data) {
+		s.Settle() // what follows may look at histories, or keep views of them
 		if err := s.advance(r); err != nil {
 			return true, err
 		}
@@ -139,7 +145,7 @@ func (s *Space) apply(r Record, limited bool) (bool, error) {
 	if wrong == nil {
 		w = s.writer(sample.Writer)
 	}
-	if limited && w != nil && w.bounded && w.full(sample) {
+	if try && w != nil && w.bounded && w.full(sample) {
 		return false, nil
 	}
 	if err := s.advance(r); err != nil {

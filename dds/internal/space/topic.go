@@ -20,6 +20,7 @@ type topic struct {
 	recent           *instance   // of the last sample; nil: unknown
 	spare            [][]byte    // memory of samples that the history has dropped
 	memory           chunks      // of samples of a history that keeps all
+	loose            int         // samples in all histories that have borrowed data
 	declared         uint64      // position of the record that declared it
 	count            uint64      // samples that took effect
 	floor            floor       // what the tail has dropped
@@ -35,6 +36,7 @@ type instance struct {
 	disposals int            // of these
 	gone      bool           // it was removed
 	captured  int            // of these, the first ones are in a view, perhaps: they are not changed, and their data not used again
+	loose     int            // of these, some of the last ones have borrowed data
 }
 
 // registration is a writer that has written an instance and not unregistered it.
@@ -53,8 +55,8 @@ type kept struct {
 	expires  int64
 	data     []byte
 	dispose  bool
-	borrowed bool // the data are valid until Apply returns only
-	alone    bool // nothing but the history has the data
+	borrowed bool // the data are valid until Apply returns only or, in a history, until Settle
+	alone    bool // nothing but the history has the data, once they are not borrowed
 }
 
 func (t *topic) same(info TopicInfo) bool {
@@ -138,6 +140,8 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	durable := w.QoS.Durability > qos.Volatile
 	switch {
 	case k.dispose:
+	case durable && s.lazy && !w.holds && s.tail == nil:
+		k.data, k.borrowed, k.alone = sample.Data, true, true
 	case durable:
 		k.data, k.alone = t.copied(sample.Data), !w.holds
 	default:
@@ -186,6 +190,15 @@ func expiry(t *topic, w *endpoint, source int64) int64 {
 func (t *topic) remember(s *Space, in *instance, k kept) {
 	in.remember(k)
 	t.kept++
+	if k.borrowed {
+		t.loose++
+		if in.loose == 0 {
+			s.unsettled = append(s.unsettled, unsettled{t, in})
+		}
+	}
+	if k.borrowed || in.loose > 0 {
+		in.loose++
+	}
 	depth := max(t.QoS.Service.History.Depth, 1)
 	if t.QoS.Service.History.All {
 		depth = math.MaxInt
@@ -220,17 +233,49 @@ func (t *topic) drop(in *instance, n int) {
 	}
 	shared := min(n, in.captured)
 	in.captured -= shared
-	for i := shared; i < n && len(t.spare) < maxSpare; i++ {
-		if k := in.history.at(i); k.alone {
+	for i := shared; i < n; i++ {
+		switch k := in.history.at(i); {
+		case k.borrowed:
+			t.loose--
+		case k.alone && len(t.spare) < maxSpare+t.loose:
 			t.spare = append(t.spare, k.data[:0])
 		}
 	}
 	in.history.drop(n)
+	in.loose = min(in.loose, in.history.len())
 	t.kept -= n
+}
+
+// unsettled is an instance whose history has borrowed data.
+type unsettled struct {
+	t  *topic
+	in *instance
+}
+
+// Settle has the histories copy what they still have of the data of records that TryApply has applied.
+func (s *Space) Settle() {
+	for _, u := range s.unsettled {
+		u.t.settle(u.in)
+	}
+	clear(s.unsettled)
+	s.unsettled = s.unsettled[:0]
+}
+
+// settle copies the borrowed data in the history of an instance.
+func (t *topic) settle(in *instance) {
+	n := in.history.len()
+	for i := n - in.loose; i < n; i++ {
+		if k := in.history.at(i); k.borrowed {
+			k.data, k.borrowed = t.copied(k.data), false
+			t.loose--
+		}
+	}
+	in.loose = 0
 }
 
 // remove removes samples from a history.
 func (t *topic) remove(in *instance, out func(*kept) bool) {
+	t.settle(in)
 	t.kept -= in.history.remove(func(k *kept) bool {
 		if !out(k) {
 			return false

@@ -1,0 +1,250 @@
+package space
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// world is some members that apply the same records.
+type world struct {
+	t       *testing.T
+	members []*Space
+	events  []Event // of the first member
+	now     int64
+	view    uint64
+	batch   int      // records after which the second member settles; 0: it applies each of them by itself
+	records [][]byte // that it has applied since
+}
+
+func newWorld(t *testing.T, n int) *world {
+	w := &world{t: t, now: int64(time.Hour), view: 1}
+	for i := range n {
+		s := &Space{}
+		if i == 0 {
+			s.Told = func(e Event) { w.events = append(w.events, e) }
+		}
+		w.members = append(w.members, s)
+	}
+	return w
+}
+
+// apply has all members apply a record of a node. They agree on the error.
+func (w *world) apply(node uint64, data []byte, err error) error {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var first error
+	for i, s := range w.members {
+		r := Record{View: w.view, Sender: node, Data: slices.Clone(data)}
+		var applied bool
+		var err error
+		if i == 1 && w.batch > 0 {
+			applied, err = s.TryApply(r)
+			w.records = append(w.records, r.Data)
+		}
+		if !applied {
+			err = s.Apply(r)
+		}
+		if i == 0 {
+			first = err
+		} else if fmt.Sprint(err) != fmt.Sprint(first) {
+			w.t.Fatalf("members say %v and %v", first, err)
+		}
+	}
+	if len(w.records) >= w.batch {
+		w.settle()
+	}
+	return first
+}
+
+// settle ends a batch of the second member: the memory of the records is used again.
+func (w *world) settle() {
+	if w.batch == 0 {
+		return
+	}
+	w.members[1].Settle()
+	for _, data := range w.records {
+		for i := range data {
+			data[i] = 0xee
+		}
+	}
+	w.records = w.records[:0]
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) topic(name string, set qos.Set) {
+	w.t.Helper()
+	data, err := AppendTopic(nil, w.now, TopicInfo{Name: name, Type: "T", Keyed: true, QoS: set})
+	w.must(w.apply(1, data, err))
+}
+
+func id(node uint64, number uint32) ID { return ID{Process{node, 100 + node}, number} }
+
+func (w *world) writer(node uint64, number uint32, topic string, set qos.Set) ID {
+	w.t.Helper()
+	i := id(node, number)
+	data, err := AppendOpen(nil, w.now, EndpointInfo{ID: i, Topic: topic, QoS: set})
+	w.must(w.apply(node, data, err))
+	return i
+}
+
+// reader opens a reader at every member: one reader whose cache each of them has, so that caches can be compared.
+func (w *world) reader(node uint64, number uint32, topic string, set qos.Set) []*Cache {
+	w.t.Helper()
+	i := id(node, number)
+	var caches []*Cache
+	for _, s := range w.members {
+		caches = append(caches, s.Expect(i))
+	}
+	data, err := AppendOpen(nil, w.now, EndpointInfo{ID: i, Topic: topic, Reader: true, QoS: set})
+	w.must(w.apply(node, data, err))
+	return caches
+}
+
+func (w *world) sample(s Sample) error {
+	w.t.Helper()
+	if s.Source == 0 {
+		s.Source = w.now
+	}
+	return w.apply(s.Writer.Node, append(AppendSample(nil, w.now, &s), s.Data...), nil)
+}
+
+func (w *world) write(by ID, key, data string) {
+	w.t.Helper()
+	w.must(w.sample(Sample{Writer: by, Key: []byte(key), Data: []byte(data)}))
+}
+
+func (w *world) dispose(by ID, key string) {
+	w.t.Helper()
+	w.must(w.sample(Sample{Writer: by, Operation: Dispose, Key: []byte(key)}))
+}
+
+func (w *world) unregister(by ID, key string) {
+	w.t.Helper()
+	w.must(w.sample(Sample{Writer: by, Operation: Unregister, Key: []byte(key)}))
+}
+
+func (w *world) close(i ID) {
+	w.t.Helper()
+	data, err := AppendClose(nil, w.now, i)
+	w.must(w.apply(i.Node, data, err))
+}
+
+// roster says that only some nodes are there, in a new view.
+func (w *world) roster(nodes ...uint64) {
+	w.t.Helper()
+	w.view++
+	var all []Process
+	for _, n := range nodes {
+		all = append(all, Process{n, 100 + n})
+	}
+	data, err := AppendRoster(nil, w.now, w.view, all)
+	w.must(w.apply(nodes[0], data, err))
+}
+
+// capture captures a state, to be encoded later.
+func capture(s *Space) func() ([]byte, error) {
+	write := s.Snapshot()
+	return func() ([]byte, error) {
+		var b bytes.Buffer
+		err := write(&b)
+		return b.Bytes(), err
+	}
+}
+
+func restore(s *Space, b []byte) error {
+	by, err := ReadState(bytes.NewReader(b))
+	if err == nil {
+		s.Replace(by)
+	}
+	return err
+}
+
+// agree checks that all members have the same state, and the caches the same samples.
+func (w *world) agree(caches ...*Cache) {
+	w.t.Helper()
+	w.settle()
+	first, err := capture(w.members[0])()
+	w.must(err)
+	for i, s := range w.members[1:] {
+		if other, err := capture(s)(); err != nil || !bytes.Equal(first, other) {
+			w.t.Fatalf("member %d is in another state (%v)", i+2, err)
+		}
+	}
+	w.equal(caches...)
+}
+
+// filled goes on filling caches of one reader, and reports whether they are filled.
+func (w *world) filled(steps int, caches ...*Cache) bool {
+	more := false
+	for i, c := range caches {
+		more = w.members[i].Fill(c, steps) || more
+	}
+	return !more
+}
+
+// equal checks that caches of one reader have the same samples.
+func (w *world) equal(caches ...*Cache) {
+	w.t.Helper()
+	for _, c := range caches {
+		if a, b := c.text(), caches[0].text(); a != b {
+			w.t.Fatalf("the cache of one member is\n%s\nand of another\n%s", a, b)
+		}
+	}
+}
+
+// text shows a cache without marking anything.
+func (c *Cache) text() string {
+	var b strings.Builder
+	for h := c.first; h != nil; h = h.next {
+		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", h.Position, h.Writer, h.Key, h.Data, h.Valid, h.DisposedGeneration, h.NoWritersGeneration)
+	}
+	for f := range c.fresh.each {
+		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", f.position, f.writer.ID, f.of.key, f.data, true, f.disposed, f.noWriters)
+	}
+	for _, v := range c.order {
+		fmt.Fprintf(&b, "%s %d\n", v.key, v.state)
+	}
+	return b.String()
+}
+
+// short is the result of a query as text: key=data, with ! for an instance that was disposed of and ? for one without writers.
+func short(all []Held) string {
+	var parts []string
+	for _, h := range all {
+		switch {
+		case h.Valid:
+			parts = append(parts, h.Key+"="+string(h.Data))
+		case h.Instance == Disposed:
+			parts = append(parts, h.Key+"!")
+		default:
+			parts = append(parts, h.Key+"?")
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func (w *world) takes(c *Cache, q Query, want string) []Held {
+	w.t.Helper()
+	q.Take, q.Now = true, w.now
+	got := c.Select(q)
+	if short(got) != want {
+		w.t.Errorf("took %q, want %q", short(got), want)
+	}
+	return got
+}
+
+var all = qos.Set{History: qos.KeepAll()}
