@@ -99,7 +99,7 @@ func (d dice) halfway(p *Plan, at time.Duration) {
 	for range 4 {
 		p.Faults = append(p.Faults,
 			Fault{Kind: pick(d, Crash, Accuse), At: at, Node: d.IntN(p.Founders), Peer: d.IntN(p.Founders)},
-			Fault{Kind: Hang, At: at, On: pick(d, Acks, Echoes), Nth: 1 + d.IntN(2), For: p.FailAfter()/2 + d.upTo(p.FailAfter()/2)})
+			Fault{Kind: Hang, At: at, On: pick(d, Acks, Echoes), Nth: 1 + d.IntN(2), For: d.spell(p)})
 		at += 2 * p.FailAfter()
 	}
 	for i := range p.Nodes {
