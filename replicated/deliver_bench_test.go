@@ -51,6 +51,19 @@ func BenchmarkDeliver(b *testing.B) {
 			}
 		})
 	}
+	b.Run("of others, one message", func(b *testing.B) {
+		o, records := copyOf(), machine.AppendSeveral(nil)
+		for range batch {
+			records = machine.AppendPart(records, machine.AppendCommand(nil, machine.Header{}), make([]byte, 100))
+		}
+		machine.Stamp(records, 2)
+		messages := []squall.Message{{View: 1, Sender: 2, Data: records}}
+		b.ReportAllocs()
+		for i := 0; i < b.N; i += batch {
+			messages[0].Seq++
+			o.deliver(messages)
+		}
+	})
 	b.Run("clients", func(b *testing.B) {
 		o, messages := copyOf(), make([]squall.Message, batch)
 		numbers := make([]uint64, batch)

@@ -120,10 +120,19 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 	}
 	return Binding[S]{func() bound {
 		var args, noArgs A // of the command that is executed: an object executes one at a time
+		var asIs *[]byte   // args, if they are carried as they are
+		if _, raw := any(in).(rawCodec); raw {
+			asIs = any(&args).(*[]byte)
+		}
 		var value, noValue R
 		return bound{name: name, codecs: codecs, execute: func(state any, c *Context, data, buf []byte, p pending, wanted bool) (_ []byte, typed, failed bool) {
 			n := len(buf)
-			err := decode(in, data, &args, "arguments", name)
+			var err error
+			if asIs != nil {
+				*asIs = data
+			} else {
+				err = decode(in, data, &args, "arguments", name)
+			}
 			if err == nil {
 				if value, err = f(state.(S), c, args); err == nil && wanted {
 					// The conversion to any spares a search for the table of the methods.

@@ -302,9 +302,15 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 	if err := o.ready(); err != nil {
 		return err
 	}
-	n, err := o.number(ctx, s, name)
-	if err != nil {
-		return err
+	n := -1
+	if e := o.enabledIn(s); e != nil {
+		n = args.known(e)
+	}
+	if n < 0 {
+		var err error
+		if n, err = o.number(ctx, s, name); err != nil {
+			return err
+		}
 	}
 	if !s.begin() {
 		return o.elsewhere()

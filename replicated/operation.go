@@ -22,6 +22,7 @@ type Operation[A, R any] interface {
 type Command[A, R any] struct {
 	operation[A, R]
 	futures sync.Pool
+	last    atomic.Pointer[found] // number
 }
 
 // Query is an operation that reads the state: it takes an A and returns an R.
@@ -44,6 +45,20 @@ func newOperation[A, R any](name string, args Codec[A], reply Codec[R], key func
 	sizer, _ := args.(Sizer[A])
 	_, asIs := any(args).(rawCodec)
 	return operation[A, R]{name, args, reply, key, sizer, asIs}
+}
+
+// known implements encoder: most programs have one object with a command, whose numbering seldom changes.
+func (c *Command[A, R]) known(in *numbering) int {
+	f := c.last.Load()
+	if f == nil || f.in != in {
+		n, ok := in.numbers[c.name]
+		if !ok {
+			return -1
+		}
+		f = &found{in, n}
+		c.last.Store(f)
+	}
+	return f.number
 }
 
 // raw returns the encoding of arguments that are carried as they are.
@@ -119,6 +134,8 @@ type encoder interface {
 	size() (int, bool)
 	// raw returns what appendTo appends, if that is there already.
 	raw() ([]byte, bool)
+	// known returns the number of the operation in a numbering, or -1 if it is to be looked up by its name.
+	known(in *numbering) int
 }
 
 // outcome is what became of a command.
@@ -298,6 +315,8 @@ func (f *call[A, R]) size() (int, bool) { return f.of.size(&f.args) }
 
 func (f *call[A, R]) raw() ([]byte, bool) { return f.of.raw(&f.args) }
 
+func (f *call[A, R]) known(in *numbering) int { return f.of.known(in) }
+
 func (f *call[A, R]) complete(o outcome) {
 	f.version = o.version
 	if f.route != nil && o.args != nil {
@@ -382,6 +401,8 @@ func (r *read[A, R]) appendTo(b []byte) ([]byte, error) { return r.of.args.Appen
 func (r *read[A, R]) size() (int, bool) { return r.of.size(&r.args) }
 
 func (r *read[A, R]) raw() ([]byte, bool) { return r.of.raw(&r.args) }
+
+func (r *read[A, R]) known(*numbering) int { return -1 }
 
 func (r *read[A, R]) answer(reply []byte) error {
 	return decode(r.of.reply, bytes.Clone(reply), &r.value, "reply", r.of.name)

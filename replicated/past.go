@@ -295,7 +295,7 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 		if v.Before(r.Version) {
 			break
 		}
-		if c.replay(&r) != nil {
+		if c.replay(&r); c.failed != nil {
 			return c.failed
 		}
 		begins, c.upTo = false, r.Version
@@ -304,23 +304,21 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 }
 
 // replay applies a record of the log.
-func (o *object) replay(r *squall.Record) error {
+func (o *object) replay(r *squall.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.current, o.index = r.Version, 0
-	o.record.View, o.record.Seq, o.record.Sender = uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Sender)
-	o.record.Time = uint64(r.Time)
+	defer o.panicked()
 	rs := machine.Split(r.Data)
+	o.enter(uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Sender), uint64(r.Time))
 	for data, ok := rs.Next(); ok && o.failed == nil; data, ok = rs.Next() {
 		o.record.Data = data
 		o.machine.Apply(&o.record, (*handler)(o), &o.result)
 		if o.result.Enabled {
 			o.operationsEnabled()
 		}
-		o.index++
+		o.context.Index++
 	}
 	o.letGo()
-	return o.failed
 }
 
 func (s oneShard) past(ctx context.Context, name string, at moment, r reading) error {

@@ -436,6 +436,7 @@ type encoded []byte
 func (e encoded) appendTo(b []byte) ([]byte, error) { return append(b, e...), nil }
 func (e encoded) size() (int, bool)                 { return len(e), true }
 func (e encoded) raw() ([]byte, bool)               { return e, true }
+func (e encoded) known(*numbering) int              { return -1 }
 
 // shardIn returns 1 + the number of the shard that a node is in, or 0.
 func shardIn(v *squall.View, name string, node squall.NodeID) int {

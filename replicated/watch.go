@@ -169,7 +169,7 @@ func (o *object) latestIn(ctx context.Context, s *stay) (Cursor, error) {
 
 // emit keeps an event of the command that is executed. The lock is held.
 func (o *object) emit(topic string, data []byte) {
-	o.machine.Emit(uint64(o.current.View), uint64(o.current.Seq), topic, data)
+	o.machine.Emit(uint64(o.context.Version.View), uint64(o.context.Version.Seq), topic, data)
 	o.news = true
 }
 
