@@ -627,7 +627,7 @@ func (g *Group) release() error {
 		a.close()
 	}
 	if g.node != nil {
-		errs = append(errs, g.node.Close()) // before another process may take over the logs, and promise anything in a restart (V14)
+		g.node.Absent() // before another process may take over the logs, and promise anything in a restart (V14)
 	}
 	if g.durable != nil {
 		errs = append(errs, g.durable.close())
@@ -638,6 +638,9 @@ func (g *Group) release() error {
 	g.retiring.Wait()
 	if g.bulk != nil {
 		errs = append(errs, g.bulk.Close())
+	}
+	if g.node != nil {
+		errs = append(errs, g.node.Close())
 	}
 	if g.port != nil {
 		errs = append(errs, g.port.Close())

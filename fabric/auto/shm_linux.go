@@ -31,6 +31,12 @@ func (s *sharer) name() string {
 	return s.conn.Name()
 }
 
+func (s *sharer) absent() {
+	if s.conn != nil {
+		s.conn.Absent()
+	}
+}
+
 func (s *sharer) close() error {
 	if s.conn == nil {
 		return nil

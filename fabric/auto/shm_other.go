@@ -17,6 +17,7 @@ func hostID() string { return "" }
 func (s *sharer) listen(func(port.Rejection)) error { return errors.ErrUnsupported }
 
 func (s *sharer) name() string { return "" }
+func (s *sharer) absent()      {}
 func (s *sharer) close() error { return nil }
 
 func (s *sharer) ownRow(_ bool, n int) (row, func() error, error) { return heapRow(n) }

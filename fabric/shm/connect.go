@@ -75,8 +75,12 @@ func newConnector(reject func(port.Rejection), user int, patience time.Duration)
 // Name is what peers dial.
 func (c *Connector) Name() string { return c.name }
 
+// Absent has peers that peek at this process's rows find it gone from now on (H5). Links can still be
+// made, and work.
+func (c *Connector) Absent() { c.robust.mark() }
+
 // Close stops listening, ends connections that belong to no table and waits for their goroutines.
-// From then on this process is not there for peers that peek at its rows.
+// All tables were closed before: their attempts to connect send descriptors that Close closes.
 func (c *Connector) Close() error {
 	err := c.listener.Close()
 	c.accepted.Close()
@@ -146,7 +150,8 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 }
 
 // greet is the dialer's side of a greeting. Its descriptors, of its row and its robust word, follow
-// only when the peer has proved its identity. The caller closes the descriptors that greet returns, whatever the error.
+// only when the peer has proved its identity. The caller closes the descriptors that greet returns,
+// whatever the error.
 func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, own ...int) (fds []int, err error) {
 	var challenge fabric.Challenge
 	if err := Hear(conn, &challenge); err != nil {

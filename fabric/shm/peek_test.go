@@ -4,11 +4,15 @@ package shm
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"golang.org/x/sys/unix"
@@ -48,6 +52,86 @@ func TestAPeekSeesThatThePeerIsGone(t *testing.T) {
 	}
 	if _, there := s.link.Peek(0); there {
 		t.Error("the peer is gone")
+	}
+}
+
+// A group that is closed is absent before it gives up its files, while its tables may still make links.
+func TestAnAbsentProcessMakesLinksAndIsNotThere(t *testing.T) {
+	d := newDesk(t, os.Getuid(), patience)
+	mem, row, release, err := NewRow(rowShape.RowBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	*fabric.Word(mem, 0) = 7
+	links := d.await(row)
+	d.Absent()
+	l, err := d.Dial(t.Context(), d.spec(2), 0, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := (<-links).(*Link)
+	defer accepted.Close()
+	for _, l := range []*Link{l, accepted} {
+		if word, there := l.Peek(0); word != 7 || there {
+			t.Errorf("peeked %d, %v", word, there)
+		}
+	}
+}
+
+// threads is how many threads this process has, once that is no more than at most.
+func threads(t *testing.T, most int) (n int) {
+	t.Helper()
+	for began := time.Now(); ; runtime.Gosched() { // threads of goroutines that have ended are about to
+		entries, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n = len(entries); n <= most || time.Since(began) > patience/4 {
+			return n
+		}
+	}
+}
+
+func TestRobustWordsLeaveNoThreadsDescriptorsAndMappings(t *testing.T) {
+	mapped := func() int {
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(maps), "squall-process")
+	}
+	fds, maps := fdCount(t), mapped()
+	const n = 200
+	for range n {
+		r, err := newRobust()
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := mapRobust(r.fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !there(page) {
+			t.Error("the process is not there")
+		}
+		r.mark()
+		if there(page) {
+			t.Error("the process is there")
+		}
+		if err := errors.Join(unix.Munmap(page), r.close(), r.close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := fdCount(t); now > fds {
+		t.Errorf("%d descriptors, %d before", now, fds)
+	}
+	if now := mapped(); now > maps {
+		t.Errorf("%d mappings, %d before", now, maps)
+	}
+	if now := threads(t, n/2); now > n/2 {
+		t.Errorf("%d threads", now)
 	}
 }
 

@@ -31,7 +31,8 @@ type robust struct {
 	fd     int
 	finish chan struct{}
 	ended  chan struct{}
-	once   sync.Once
+	marked sync.Once
+	closed sync.Once
 	err    error // of close
 }
 
@@ -76,13 +77,18 @@ func (r *robust) hold(held chan<- struct{}) {
 	unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, 0, headBytes, 0)
 }
 
-// close marks the word and gives the segment back.
-func (r *robust) close() error {
-	r.once.Do(func() {
+// mark marks the word, for good.
+func (r *robust) mark() {
+	r.marked.Do(func() {
 		close(r.finish)
 		<-r.ended
-		r.err = samehost.Release(r.page, r.fd)
 	})
+}
+
+// close marks the word and gives the segment back, when nothing sends its descriptor any more.
+func (r *robust) close() error {
+	r.mark()
+	r.closed.Do(func() { r.err = samehost.Release(r.page, r.fd) })
 	return r.err
 }
 
