@@ -108,7 +108,6 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.AnyVote:        duelPlan,
 	mutant.FewEnter:       duelPlan,
 	mutant.WholeForgotten: overtakenPlan,
-	mutant.PeeksAtTheDead: stoppedPlan,
 	mutant.PeeksOver:      halfwayPlan,
 }
 
@@ -178,14 +177,6 @@ func skipPlan(seed uint64) *Plan {
 	for i := range p.Apps {
 		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].LargeIn, p.Apps[i].Gap, p.Apps[i].Messages = 1, 1, 0, 0, 10*time.Microsecond, 400
 	}
-	return p
-}
-
-// stoppedPlan is a run in which one member stands still while the processes of all others end, come
-// back and go on without it.
-func stoppedPlan(seed uint64) *Plan {
-	p, d := keptPlan(seed, 3, 50)
-	d.stopped(p, d.upTo(p.FailAfter()))
 	return p
 }
 
