@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/squall-go/squall/internal/join"
@@ -378,11 +379,36 @@ type Joining struct {
 	View ViewID // 0: the step has none
 	Err  error  // why it failed, or why the process was refused
 
-	text string
+	text  string
+	again bool // the event before it of this kind had the same text
 }
 
-func (e Joining) String() string    { return e.text }
-func (e Joining) level() slog.Level { return slog.LevelDebug }
+func (e Joining) String() string { return e.text }
+
+// level is such that the logs of both processes say once why one of them waits.
+func (e Joining) level() slog.Level {
+	if !e.again && (e.Step == JoinRefused || e.Step == JoinFailed) {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// joinings reports how a group is formed or joined.
+type joinings struct {
+	cfg  *Config
+	mu   sync.Mutex
+	last [JoinViewInstalled + 1]string // by step: the text of the event before
+}
+
+// report may be called on any goroutine.
+func (j *joinings) report(e join.Event) {
+	out := joining(e)
+	j.mu.Lock()
+	out.again = out.text == j.last[out.Step]
+	j.last[out.Step] = out.text
+	j.mu.Unlock()
+	j.cfg.emit(out)
+}
 
 // joining makes the event of a step of forming or joining a group.
 func joining(e join.Event) Joining {

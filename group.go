@@ -177,7 +177,7 @@ func (g *Group) joinConfig(ask []string) join.Config {
 	}
 	return join.Config{
 		Cluster: c.Cluster, Group: group, Secret: secret, Join: ask, Expect: c.InitialMembers, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
-		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: func(e join.Event) { c.emit(joining(e)) },
+		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: (&joinings{cfg: c}).report,
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
 }
