@@ -88,6 +88,15 @@ func (o *options) levelBars(s *bench.Set[run]) {
 	}
 	bar(at(atomic, false), at(unordered, false), bench.Asked{AtLeast: 0.9})
 	bar(at(transient, false), at(atomic, false), bench.Asked{AtLeast: 0.6})
+	// A history reads what a listener may leave unread, and takes the lines from the writer's cache. So the same with listeners that read, too, and with the least history.
+	read := at(atomic, false).with(func(s *spec) { s.Touch = true })
+	kept := read.with(func(s *spec) { s.Level = transient })
+	least := at(transient, false).with(func(s *spec) { s.Depth = 1 })
+	for _, pair := range [][2]spec{{kept, read}, {least, at(atomic, false)}} {
+		s.Add(caseOf(pair[0]))
+		bar(pair[0], pair[1], bench.Asked{})
+	}
+	s.Add(caseOf(read))
 	s.Add(caseOf(at(durable, false)))
 	bar(at(persistent, false), at(durable, false), bench.Asked{AtLeast: 0.8})
 	for _, l := range levels {

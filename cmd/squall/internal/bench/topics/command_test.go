@@ -22,6 +22,7 @@ func TestLoadsAreMeasured(t *testing.T) {
 		short.with(func(s *spec) { s.Trips = true }),
 		short.with(func(s *spec) { s.Level = unordered }),
 		short.with(func(s *spec) { s.Level, s.Plain = transient, true }),
+		short.with(func(s *spec) { s.Level, s.Depth, s.Touch = transient, 1, true }),
 		short.with(func(s *spec) { s.Level, s.Dir, s.Duration = durable, t.TempDir(), time.Second }),
 		short.with(func(s *spec) { s.Client, s.Copy = noClient, true }),
 		short.with(func(s *spec) { s.Client, s.Copy = readerClient, true }),

@@ -46,6 +46,8 @@ type spec struct {
 	SizeBytes int           `json:"size_bytes"`
 	Readers   int           `json:"readers"` // processes with a reader
 	Level     level         `json:"level"`
+	Depth     int           `json:"depth,omitempty"`   // of the history of a transient topic; 0 is historyDepth
+	Touch     bool          `json:"touch,omitempty"`   // listeners read a byte of each cache line of a sample, and not its number only
 	Copy      bool          `json:"copy,omitempty"`    // the writer writes a sample that it has, and readers take; otherwise in place, and listeners
 	Codec     string        `json:"codec,omitempty"`   // xcdr: ddsperf's own type; empty: raw
 	Topics    int           `json:"topics,omitempty"`  // with a writer and readers each; one is active
@@ -142,6 +144,12 @@ func (s spec) name() string {
 	}
 	if s.Level != atomic {
 		text += ", " + string(s.Level)
+	}
+	if s.Depth > 0 {
+		text += fmt.Sprintf(" with a depth of %d", s.Depth)
+	}
+	if s.Touch {
+		text += ", read"
 	}
 	if s.Codec != "" {
 		text += ", " + s.Codec
