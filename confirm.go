@@ -13,8 +13,8 @@ var ErrUnordered = errors.New("the subgroup is not ordered")
 // anything that any member had shown, sent or answered by then: the read is linearizable. Nothing
 // is sent but two counters, by which a quorum of the view confirms that the view was still in force
 // when the call began; one such round serves all calls that wait for the next one. If this process
-// shares memory with a quorum, and everything received was given to the application, it sees that in
-// their rows, and Confirm returns at once without a word to any member.
+// shares memory with a quorum, and its application was given everything that it has received, a look
+// at the rows of that quorum confirms the same, and Confirm returns at once.
 //
 // If the view ends meanwhile, the next one confirms. Confirm fails with the reason of a halt, with
 // ErrLeftShard if this process leaves the shard while it waits, with ErrNotSender or
@@ -30,7 +30,9 @@ func (s *Subgroup) Confirm(ctx context.Context) error {
 	return s.outbox.Confirm(ctx)
 }
 
-// TryConfirm reports whether Confirm would return nil at once. It never waits, and asks no member.
+// TryConfirm reports whether a look at the rows that this process shares shows at once what Confirm
+// waits for. If so, what the application reads of its state after that is as after Confirm; if not,
+// nothing follows, and Confirm finds out. It never waits and asks no member, in an upcall either.
 func (s *Subgroup) TryConfirm() bool { return s.decl.Mode != Unordered && s.outbox.TryConfirm() }
 
 // ConfirmFunc is like Confirm, but does not wait, and has f called with the result, once. F must not

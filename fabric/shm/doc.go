@@ -6,9 +6,10 @@
 // The owner makes its row as a memfd, maps it read-write and seals it: no other process can map it
 // writable, and none can truncate it under a reader. A pair meets over an abstract unix socket,
 // which leaves no file behind, checks that the peer runs as the same user, and exchanges the
-// descriptors of the two rows and of the two robust words, which the kernel marks when a process ends. Afterwards the socket carries bells, which wake a peer that sleeps,
-// and its end says that the peer is gone. A push is a note that the peer's bell may have to be
-// rung; a flush looks at the peer's parked word and rings.
+// descriptors of the two rows and of the two robust words, which the kernel marks when a process ends.
+// Afterwards the socket carries bells, which wake a peer that sleeps, and its end says that the peer is
+// gone. A push is a note that the peer's bell may have to be rung; a flush looks at the peer's parked
+// word and rings.
 //
 //	H1  a peer's row is mapped read-only, sealed against shrinking, growing, holes and further writable mappings, and has all of its
 //	    memory (F3)

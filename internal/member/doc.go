@@ -20,9 +20,10 @@
 // by a Recorder) → durable (here) → everywhere (the least of what all members say of their disks) →
 // settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
-// Life of a confirmation: asked for → (if a direct round confirms at once, ended) → in a round (a confirmation round of package views serves it, in
-// this view or, if that ends, in the next one) → received (the round is confirmed; what had been
-// received as it began is being delivered) → given (to the application) → ended.
+// Life of a confirmation: asked for (if a direct round confirms it at once, it ends here) → in a round
+// (a confirmation round of package views serves it, in this view or, if that ends, in the next one) →
+// received (the round is confirmed; what had been received as it began is being delivered) → given (to
+// the application) → ended.
 //
 // Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was
 // closed.

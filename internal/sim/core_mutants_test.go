@@ -108,7 +108,6 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.AnyVote:        duelPlan,
 	mutant.FewEnter:       duelPlan,
 	mutant.WholeForgotten: overtakenPlan,
-	mutant.PeeksOver:      halfwayPlan,
 }
 
 func allMutants() []mutant.Name {
@@ -177,14 +176,6 @@ func skipPlan(seed uint64) *Plan {
 	for i := range p.Apps {
 		p.Apps[i].SkipIn, p.Apps[i].Burst, p.Apps[i].HoldIn, p.Apps[i].LargeIn, p.Apps[i].Gap, p.Apps[i].Messages = 1, 1, 0, 0, 10*time.Microsecond, 400
 	}
-	return p
-}
-
-// halfwayPlan is a run in which a member stands still when it has echoed a decision.
-func halfwayPlan(seed uint64) *Plan {
-	yes := true
-	p, d := Draw(seed, Limits{Nodes: 3 + int(seed%3), Faults: &yes}), newDice(seed)
-	d.halfway(p, d.upTo(p.FailAfter()))
 	return p
 }
 
