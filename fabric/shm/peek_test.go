@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
 
@@ -94,15 +95,67 @@ func threads(t *testing.T, most int) (n int) {
 	}
 }
 
-func TestRobustWordsLeaveNoThreadsDescriptorsAndMappings(t *testing.T) {
-	mapped := func() int {
-		maps, err := os.ReadFile("/proc/self/maps")
+// mapped is how many segments of rows and robust words this process maps.
+func mapped(t *testing.T) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(maps), "squall-")
+}
+
+// A peer hands over its row and its robust word, in this order; all else is refused, and leaves nothing.
+func TestH1WhatIsNoRowAndNoRobustWordIsRefused(t *testing.T) {
+	d := newDesk(t, os.Getuid(), patience)
+	segment := func(n int) int {
+		_, fd, release, err := NewRow(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Count(string(maps), "squall-process")
+		t.Cleanup(func() { release() })
+		return fd
 	}
-	fds, maps := fdCount(t), mapped()
+	row, word, huge := segment(rowShape.RowBytes), d.robust.fd, segment(64<<20)
+	for name, fds := range map[string][]int{
+		"the row twice": {row, row}, "the word twice": {word, word}, "the word first": {word, row}, "a huge word": {row, huge}, "a huge row": {huge, word}, "no segment": {row, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := mapped(t)
+			links := d.await(row)
+			conn := d.dial()
+			h, err := d.spec(2).Hello(0, challenged(t, conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Send(conn, h); err != nil {
+				t.Fatal(err)
+			}
+			var w fabric.Welcome
+			got, err := Receive(conn, &w)
+			samehost.Close(got)
+			if err != nil || w.Refused != "" {
+				t.Fatal(w, err)
+			}
+			if err := Send(conn, handover{}, fds...); err != nil {
+				t.Fatal(err)
+			}
+			if r := <-d.rejected; !strings.Contains(r.Err.Error(), "H1") {
+				t.Error(r)
+			}
+			expectHungUp(t, conn)
+			if len(links) > 0 {
+				t.Error("a link is up")
+			}
+			if now := mapped(t); now > before {
+				t.Errorf("%d segments are mapped, %d before", now, before)
+			}
+		})
+	}
+}
+
+func TestRobustWordsLeaveNoThreadsDescriptorsAndMappings(t *testing.T) {
+	fds, maps := fdCount(t), mapped(t)
 	const n = 200
 	for range n {
 		r, err := newRobust()
@@ -127,7 +180,7 @@ func TestRobustWordsLeaveNoThreadsDescriptorsAndMappings(t *testing.T) {
 	if now := fdCount(t); now > fds {
 		t.Errorf("%d descriptors, %d before", now, fds)
 	}
-	if now := mapped(); now > maps {
+	if now := mapped(t); now > maps {
 		t.Errorf("%d mappings, %d before", now, maps)
 	}
 	if now := threads(t, n/2); now > n/2 {
