@@ -113,7 +113,6 @@ func lateListener(ctx context.Context, p *dds.Participant) (late, error) {
 	}
 	heard := make(chan dds.Sample[[]byte], 1<<12)
 	over, end := context.WithCancel(ctx)
-	context.AfterFunc(over, end)
 	go func() {
 		_, err := tp.Reader(over, dds.QoS{Durability: qos.Transient}, dds.Listen(func(s *dds.Sample[[]byte], _ error) {
 			select {
