@@ -105,23 +105,33 @@ func (c *Core) elsewhere(m Message, e *Effects) {
 	c.ignore(m.From, err.Error(), e)
 }
 
-// heard is the last process of a node of which something was heard, and how much.
+// heard is what was heard of a node: of the process that spoke last, and of others.
 type heard struct {
-	id          order.NodeID
+	id     order.NodeID
+	last   speaker
+	others []speaker // processes of the node that spoke before it
+}
+
+// speaker is a process of a node.
+type speaker struct {
 	incarnation uint64
-	before      []uint64 // earlier processes of the node
-	count       uint64   // of the last Hello
+	count       uint64 // of its last Hello
 }
 
 // Bounds of what is remembered of the processes that know the secret.
 const (
 	maxHeard  = 4 * views.MaxMembers
-	maxBefore = 16
+	maxOthers = 16
 )
 
 // fresh reports whether a message is not one of an earlier process of a node, and not an old Hello:
 // what that one said of its sender was replaced by a later one. Other verbs name the ballot that
 // they are about.
+//
+// Incarnations have no order, and a message of an earlier process may come late: behind the first
+// one of the later process. So a process that another one of its node followed is there again when
+// a Hello comes that is newer than its last one. The process that is there goes on saying Hello, and
+// of one that ended some may be on their way, but no more are added.
 func (c *Core) fresh(m Message) bool {
 	if c.state.View == nil || c.state.View.Group == "" {
 		return true
@@ -131,21 +141,26 @@ func (c *Core) fresh(m Message) bool {
 		if len(c.heard) >= maxHeard {
 			return false
 		}
-		c.heard = slices.Insert(c.heard, i, heard{id: m.From.ID, incarnation: m.From.Incarnation})
+		c.heard = slices.Insert(c.heard, i, heard{id: m.From.ID, last: speaker{incarnation: m.From.Incarnation}})
 	}
 	h := &c.heard[i]
-	if slices.Contains(h.before, m.From.Incarnation) {
-		return false
-	}
-	if h.incarnation != m.From.Incarnation {
-		h.before = append(h.before, h.incarnation)
-		h.before = h.before[max(0, len(h.before)-maxBefore):]
-		h.incarnation, h.count = m.From.Incarnation, 0
+	if h.last.incarnation != m.From.Incarnation {
+		now := speaker{incarnation: m.From.Incarnation}
+		if k := slices.IndexFunc(h.others, func(s speaker) bool { return s.incarnation == now.incarnation }); k >= 0 {
+			if m.Verb != Hello || m.Count <= h.others[k].count {
+				return false
+			}
+			now = h.others[k]
+			h.others = slices.Delete(h.others, k, k+1)
+		}
+		h.others = append(h.others, h.last)
+		h.others = h.others[max(0, len(h.others)-maxOthers):]
+		h.last = now
 	}
 	if m.Verb != Hello {
 		return true
 	}
-	later := m.Count > h.count
-	h.count = max(h.count, m.Count)
+	later := m.Count > h.last.count
+	h.last.count = max(h.last.count, m.Count)
 	return later
 }

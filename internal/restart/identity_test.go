@@ -151,8 +151,38 @@ func TestAnOldHelloSaysNothingNew(t *testing.T) {
 		t.Errorf("an older hello was believed: %v", c.peers[0].peers)
 	}
 	hello(1, 8, "10.0.0.8:1")
-	hello(9, 7, "10.0.0.7:1")
+	hello(5, 7, "10.0.0.7:1")
 	if !slices.Equal(c.peers[0].peers, []string{"10.0.0.8:1"}) || c.peers[0].member.Incarnation != 8 {
 		t.Errorf("an earlier process was believed: %+v", c.peers[0])
+	}
+}
+
+// The first hello that comes of a process may be behind one of the process that followed it. That one is believed
+// again when it speaks again.
+func TestALateHelloOfAnEarlierProcessDoesNotReplaceTheLaterOneForEver(t *testing.T) {
+	c := lone(t)
+	hear := func(verb Verb, count uint64, incarnation uint64) uint64 {
+		m := c.hello()
+		m.From, m.Verb, m.To, m.Count, m.Counts = views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: incarnation}, verb, 3, count, true
+		c.Hear(1, m.Sealed(c.state.Secret))
+		return c.peers[0].member.Incarnation
+	}
+	for i, step := range []struct {
+		verb        Verb
+		count       uint64
+		incarnation uint64
+		there       uint64
+	}{
+		{Hello, 6, 8, 8},
+		{Hello, 5, 7, 7}, // which may be there, as far as can be known
+		{Hello, 6, 8, 7}, // the same one again
+		{Prepare, 0, 8, 7},
+		{Hello, 7, 8, 8},
+		{Hello, 5, 7, 8},
+		{Hello, 8, 8, 8},
+	} {
+		if got := hear(step.verb, step.count, step.incarnation); got != step.there {
+			t.Fatalf("step %d: process %d is there, want %d", i, got, step.there)
+		}
 	}
 }

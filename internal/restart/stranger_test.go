@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,7 +149,7 @@ func snapshotOf(c *Core) snapshot {
 		s.Peers = append(s.Peers, *p)
 	}
 	for _, h := range c.heard {
-		h.before = append([]uint64(nil), h.before...)
+		h.others = slices.Clone(h.others)
 		s.Heard = append(s.Heard, h)
 	}
 	if c.attempt != nil {
