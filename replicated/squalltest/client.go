@@ -213,7 +213,8 @@ func (c *Client) arrive(q *request, place int, data []byte) {
 	case !ok && r.random.IntN(4) > 0: // its host refuses the connection
 		c.breaks(q.link)
 		return
-	case !ok:
+	case !ok: // it hears of nothing, until a process that does not know the connection breaks it
+		c.peers[q.link] = nil
 		return
 	case h.Hangs() > 0:
 		r.world.After(h.Hangs()+1, func() { c.arrive(q, place, data) })
