@@ -66,7 +66,8 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 	case errors.Is(reason, views.ErrPartitioned), errors.Is(reason, views.ErrEvicted):
 		there := func(q *process) bool {
 			late := q.member == nil && p.untold>>q.node.place&1 != 0 || q.member != nil && w.toldLate(p, q)
-			return q == p || q.blame == "" && w.knows(q, r) && !late
+			replaced := q.member != nil && q.seatIn(r) == nil // it had promised another one, and went on in that (Y5)
+			return q == p || q.blame == "" && w.knows(q, r) && !late && !replaced
 		}
 		if p.blame == "" && r.quorum(there) {
 			return violated("G5", "node %d halts, and only to %d of %d members anything was done: %v", p.self.ID, len(r.procs)-r.unblamed(p), len(r.procs), reason)
