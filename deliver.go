@@ -3,7 +3,6 @@ package squall
 import (
 	"sync"
 
-	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/smc"
 )
@@ -261,9 +260,10 @@ func (q *queue) MaxRun() int { return q.maxRun }
 // serve calls the application until the queue is closed and empty.
 func (q *queue) serve(reading buffer) {
 	defer close(q.done)
-	id := goroutine.ID()
-	q.upcalls.count(id, 1)
-	defer q.upcalls.count(id, -1)
+	q.upcalls.run(func() { q.deliverAll(reading) })
+}
+
+func (q *queue) deliverAll(reading buffer) {
 	for {
 		q.mu.Lock()
 		q.calling = false

@@ -3,7 +3,6 @@ package squall
 import (
 	"context"
 	"io"
-	"sync"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/internal/goroutine"
@@ -20,8 +19,7 @@ type upcalls struct {
 	running atomic.Int32  // functions of the application that run on the loop. W: loop
 	loop    atomic.Uint64 // number of the loop's goroutine; 0: it does not run yet
 
-	mu        sync.Mutex
-	elsewhere map[uint64]int // by number of a goroutine that Close waits for: functions of the application that it runs
+	elsewhere goroutine.Set // that Close waits for, and that run functions of the application
 }
 
 // enter and leave enclose what the application does on the loop. Loop.
@@ -34,25 +32,13 @@ func (u *upcalls) begin() { u.loop.Store(goroutine.ID()) }
 // run calls a function of the application on whatever goroutine this is.
 func (u *upcalls) run(f func()) {
 	id := goroutine.ID()
-	if id != 0 && id == u.loop.Load() {
-		u.enter()
-		defer u.leave()
-	} else {
-		u.count(id, 1)
-		defer u.count(id, -1)
+	if id == 0 || id != u.loop.Load() {
+		u.elsewhere.Run(id, f)
+		return
 	}
+	u.enter()
+	defer u.leave()
 	f()
-}
-
-func (u *upcalls) count(id uint64, n int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.elsewhere == nil {
-		u.elsewhere = map[uint64]int{}
-	}
-	if u.elsewhere[id] += n; u.elsewhere[id] == 0 {
-		delete(u.elsewhere, id)
-	}
 }
 
 // waits returns ErrInUpcall if the caller, which is about to wait for the loop, is in an upcall
@@ -72,10 +58,7 @@ func (u *upcalls) ends() error {
 	if err := u.waits(); err != nil {
 		return err
 	}
-	id := goroutine.ID()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if id != 0 && u.elsewhere[id] > 0 {
+	if u.elsewhere.HasCaller() {
 		return ErrInUpcall
 	}
 	return nil

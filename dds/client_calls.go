@@ -18,7 +18,7 @@ func (c *client) persistent() bool {
 	return c.welcome.Persistent
 }
 
-// declare declares a topic. The relays that the client comes to later are told of it, too.
+// declare declares a topic. The client declares the topic at later relays, too.
 func (c *client) declare(ctx context.Context, info space.TopicInfo) error {
 	if err := c.ask(ctx, &call{request: remote.Request{Op: remote.OpTopic, Topic: &info}}); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, 
 			err = c.fits(key, data)
 		}
 		if err == nil && u.outbox.Bytes() > 0 && u.outbox.Bytes()+e.Bytes() > c.cfg.OutboxBytes {
-			return false, c.p.hearers.waits()
+			return false, c.p.mayWait()
 		}
 		if err != nil {
 			return false, err
@@ -234,7 +234,7 @@ func (c *client) shut(ctx context.Context, id space.ID) error {
 	}
 	var err error
 	if !u.info.Reader {
-		if err = c.flush(ctx, id); err == nil && c.persistent() { // nothing is told of a writer that was closed
+		if err = c.flush(ctx, id); err == nil && c.persistent() { // relays send no acknowledgements to a closed writer
 			err = c.stored(ctx, u, func() uint64 { return u.future })
 		}
 	}

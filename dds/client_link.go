@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/squall-go/squall/internal/goroutine"
 	"slices"
 	"sync"
 	"time"
@@ -115,7 +116,7 @@ func (c *client) use(i int) (met bool, err error) {
 			_ = conn.Close() // receive fails
 		}
 	})
-	c.p.hearers.run(func() { err = c.receive(in) })
+	c.p.hearers.Run(goroutine.ID(), func() { err = c.receive(in) })
 	end()
 	c.end(l)
 	_ = conn.Close()

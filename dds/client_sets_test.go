@@ -17,7 +17,6 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
 )
@@ -294,25 +293,7 @@ func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
 func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 	const samples = 100
 	members := 2 * *relayKills
-	addr := testutil.FreeAddress(t)
-	children := map[string]*proc.Child{}
-	var addresses []string
-	var all []*proc.Child
-	for i := range members {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: members + 1, Relay: true}
-		if i == 0 {
-			spec.Listen = addr
-		}
-		child, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			child.Kill()
-			_ = child.Wait() // it was killed
-		})
-		all = append(all, child)
-	}
+	addr, all := startRelays(t, members, members+1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	inside := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
@@ -321,13 +302,7 @@ func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(t, inside) })
-	for _, child := range all {
-		var at string
-		if err := child.Receive(ctx, &at); err != nil {
-			t.Fatal(err)
-		}
-		children[at], addresses = child, append(addresses, at)
-	}
+	children, addresses := relaysAt(t, ctx, all)
 	found := make(chan string, 100)
 	client := dial(t, func(e dds.Event) {
 		if e, ok := e.(dds.Relayed); ok && e.Err == nil {

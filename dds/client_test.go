@@ -258,34 +258,10 @@ var relayKills = flag.Int("relay-kills", 2, "relays that are killed under the lo
 // relay is logged.
 func TestAClientSurvivesKilledRelays(t *testing.T) {
 	members := 2 * *relayKills
-	addr := testutil.FreeAddress(t)
-	children := map[string]*proc.Child{}
-	var addresses []string
-	var all []*proc.Child
-	for i := range members {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: members, Relay: true}
-		if i == 0 {
-			spec.Listen = addr
-		}
-		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			c.Kill()
-			_ = c.Wait() // it was killed
-		})
-		all = append(all, c)
-	}
+	_, all := startRelays(t, members, members)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for _, c := range all {
-		var at string
-		if err := c.Receive(ctx, &at); err != nil {
-			t.Fatal(err)
-		}
-		children[at], addresses = c, append(addresses, at)
-	}
+	children, addresses := relaysAt(t, ctx, all)
 	found := make(chan string, 100)
 	client := dial(t, func(e dds.Event) {
 		switch e := e.(type) {
@@ -375,4 +351,40 @@ func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) || !strings.Contains(err.Error(), address) {
 		t.Errorf("the client says: %v", err)
 	}
+}
+
+// startRelays starts processes that are relays, and members of a group of so many. It returns an address of the group.
+func startRelays(t *testing.T, n, members int) (addr string, all []*proc.Child) {
+	t.Helper()
+	addr = testutil.FreeAddress(t)
+	for i := range n {
+		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: members, Relay: true}
+		if i == 0 {
+			spec.Listen = addr
+		}
+		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			c.Kill()
+			_ = c.Wait() // it was killed
+		})
+		all = append(all, c)
+	}
+	return addr, all
+}
+
+// relaysAt waits until relays serve clients, and returns them by address.
+func relaysAt(t *testing.T, ctx context.Context, all []*proc.Child) (children map[string]*proc.Child, addresses []string) {
+	t.Helper()
+	children = map[string]*proc.Child{}
+	for _, c := range all {
+		var at string
+		if err := c.Receive(ctx, &at); err != nil {
+			t.Fatal(err)
+		}
+		children[at], addresses = c, append(addresses, at)
+	}
+	return children, addresses
 }

@@ -74,7 +74,7 @@ type LivelinessChanged struct {
 // samples of the topic any more that came meanwhile: Count of them. (SAMPLE_LOST)
 type SampleLost struct {
 	Endpoint, Peer ID
-	Count          uint64 // samples; 0: the number is unknown, since the space began anew, or has lost records that the reader was told of
+	Count          uint64 // samples; 0: the number is unknown, since the space began anew, or has lost records that the reader had received
 	Position       uint64
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/goroutine"
 )
 
 // QoS is a value for each policy.
@@ -58,8 +59,8 @@ type Participant struct {
 	changes uint64         // records that were no samples
 	stalled bool           // a reader had no room for the next record
 
-	client  *client // of a process outside of the group; nil: this is a member
-	hearers hearers
+	client  *client       // of a process outside of the group; nil: this is a member
+	hearers goroutine.Set // call listeners, other than on the group's loop
 	binders binders
 	clients map[uint32]*attended // endpoints that this process has for clients, by their numbers
 
@@ -485,4 +486,13 @@ func (p *Participant) tend(ctx context.Context) time.Duration {
 		}
 	}
 	return min(max(patience/4, leastLook), mostLook)
+}
+
+// mayWait returns ErrInUpcall if the caller, which is about to wait for room, is a listener: what it would wait for may wait
+// for the listener.
+func (p *Participant) mayWait() error {
+	if p.hearers.HasCaller() {
+		return squall.ErrInUpcall
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package dds
 import (
 	"context"
 	"fmt"
+	"github.com/squall-go/squall/internal/goroutine"
 	"iter"
 	"math"
 	"runtime"
@@ -182,7 +183,7 @@ func (r *Reader[T]) fill(ctx context.Context) error {
 		case len(heard) == 0:
 			runtime.Gosched()
 		default:
-			p.hearers.run(func() {
+			p.hearers.Run(goroutine.ID(), func() {
 				for i := range heard {
 					r.hear(&heard[i])
 				}

@@ -134,7 +134,7 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 		ctx, cancel = context.WithTimeout(ctx, longest)
 		defer cancel()
 	}
-	if err = w.p.hearers.waits(); err != nil {
+	if err = w.p.mayWait(); err != nil {
 		f = nil
 	} else if future {
 		f, err = sub.SendFuture(ctx, record)
@@ -305,7 +305,7 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	}
 	c, err := sub.TryClaim(head + n)
 	if errors.Is(err, squall.ErrWindowFull) {
-		if err = w.p.hearers.waits(); err == nil {
+		if err = w.p.mayWait(); err == nil {
 			c, err = sub.Claim(ctx, head+n)
 		}
 	}

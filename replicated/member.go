@@ -337,7 +337,7 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 	return err
 }
 
-// sendCommand sends a command of a stay. One that is alone is encoded in the ring if its size is known before.
+// sendCommand sends a command of a stay. A command that is alone is encoded in the ring if its size is known before.
 func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder, s *stay, alone bool) error {
 	size, known := args.size()
 	if alone && known {

@@ -48,8 +48,8 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 	}
 }
 
-// Gate has the readers of this process that want coherent access show nothing, or show what they have: some of them may have been told of the beginning of a set, or of a
-// later one, that others have not been told of.
+// Gate has the readers of this process that want coherent access show nothing, or show what they have: some of these readers may have got the
+// first samples of a set, or a later set, that other readers have not got.
 func (s *Space) Gate(shut bool) {
 	for _, e := range s.endpoints {
 		if c := e.cache; c != nil && e.QoS.Presentation.Coherent && c.gated != shut {

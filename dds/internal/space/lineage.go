@@ -36,7 +36,7 @@ func (s *Space) Lineage() []ViewStart {
 	return s.views[from:len(s.views):len(s.views)]
 }
 
-// common returns up to which position the records that a client has been told of are those of this space, by the lineage of the space where it was told. It is not more
+// common returns up to which position the records that a client has received are the records of this space, by the lineage of the space that sent these records. It is not more
 // than upTo, and 0 if nothing is known to be in common.
 func (s *Space) common(lineage []ViewStart, upTo uint64) uint64 {
 	if len(lineage) == 0 || len(s.views) == 0 || lineage[len(lineage)-1].View < s.views[0].View { // too long ago to be known

@@ -264,7 +264,7 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	}
 }
 
-// depart goes on behind the last position that the space has in common with the one that the reader was told of: the space has lost records from there on, and others have
+// depart goes on behind the last position that the space has in common with the space whose records the reader got: the space has lost records from there on, and others have
 // their positions.
 func (r *Followed) depart(s *Space, common uint64) {
 	t := r.e.topic
@@ -386,7 +386,7 @@ func (f *Follower) Readers() []*Followed { return f.readers }
 // work bounds what Collect does at once, under its caller's lock.
 type work struct{ bytes, steps int }
 
-// collectSteps bounds the steps that Collect looks at: a reader whose filter lets nothing through costs others no more than one that is told everything.
+// collectSteps bounds the steps that Collect looks at: a reader whose filter passes nothing costs the other readers no more than a reader without a filter.
 const collectSteps = 4 << 10
 
 func (w *work) done() bool { return w.bytes <= 0 || w.steps <= 0 }
@@ -394,8 +394,8 @@ func (w *work) done() bool { return w.bytes <= 0 || w.steps <= 0 }
 // Mixed reports whether the last call of Collect had something for a reader that wants coherent access from before the tail: then positions are not in order.
 func (f *Follower) Mixed() bool { return f.mixed }
 
-// Apart reports whether readers of the client that want coherent access have come to different positions. Each of them is told of sets as a whole, but those that one is told of
-// while it catches up, others are told of earlier or later. A reader that is opened counts as soon as it has come as far as the others.
+// Apart reports whether the positions of the client's readers with coherent access differ. Collect delivers each set to a reader as a whole; but a reader that catches up with
+// its history gets a set at another time than a reader that follows the tail. A new reader counts once its position is that of the other readers.
 func (f *Follower) Apart() bool {
 	n, due, first, last := 0, false, uint64(math.MaxUint64), uint64(0)
 	wants := func(r *Followed) bool { return r.Open() && !r.Held && r.e.QoS.Presentation.Coherent }

@@ -47,7 +47,7 @@ type Waiting[T any] struct {
 // Limit sets the most bytes that a message of several records has.
 func (b *Batch[T]) Limit(bytes int) { b.limit = bytes }
 
-// Fits reports whether a record of so many bytes may share a message. One that does not is sent by itself behind a barrier.
+// Fits reports whether a record of so many bytes may share a message. A larger record is sent by itself behind a barrier.
 func (b *Batch[T]) Fits(bytes int) bool {
 	return bytes <= b.limit-machine.SeveralBytes-machine.PartBytes
 }
