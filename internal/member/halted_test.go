@@ -39,3 +39,29 @@ func TestACallWakesTheLoop(t *testing.T) {
 		t.Error("the next step does not call")
 	}
 }
+
+// A message that every member delivered before its sender halted was sent, also if the halt comes
+// before Commit returns. One that was not delivered gets the reason of the halt.
+func TestCommitSaysWhatWasSentBeforeAHalt(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	w.pass(time.Second)
+	halt := errors.New("enough")
+	w.onWake = func() {
+		w.onWake = nil
+		w.pass(time.Second)
+		w.members[0].Halt(halt)
+	}
+	if err := w.send(0); err != nil {
+		t.Errorf("a message that was delivered: %v", err)
+	}
+	w.delivered(1, 0, 1)
+	w = newWorld(t, 2, 16)
+	w.pass(time.Second)
+	w.onWake = func() {
+		w.onWake = nil
+		w.members[0].Halt(halt)
+	}
+	if err := w.send(0); err != halt {
+		t.Errorf("a message that was not delivered: %v", err)
+	}
+}

@@ -221,8 +221,9 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 	return o.claim(w.n)
 }
 
-// Commit hands a filled claim to the loop. After a halt the message will not be sent, and Commit
-// returns the reason.
+// Commit hands a filled claim to the loop. If this member has halted, Commit returns the reason: the
+// message may have been sent before the halt, or not. It returns nil if every member is known to
+// have delivered the message before the halt.
 func (o *Outbox) Commit(c smc.Claim) error {
 	err := o.ring.Load().Commit(c)
 	if errors.Is(err, smc.ErrMoved) {
@@ -232,7 +233,17 @@ func (o *Outbox) Commit(c smc.Claim) error {
 	if err != nil {
 		return err
 	}
-	return o.member.Err()
+	if err := o.member.Err(); err != nil && !o.released(c.Number()) {
+		return err
+	}
+	return nil
+}
+
+// released reports whether the message of a committed claim was delivered everywhere.
+func (o *Outbox) released(claim uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sender != nil && o.sender.Released(claim)
 }
 
 // Abort gives a claim back.

@@ -59,6 +59,7 @@ type world struct {
 	retired int             // tables that were given back
 	paused  []bool
 	onEvent func(i int, e views.Event) // optional
+	onWake  func()                     // optional
 
 	logs   []*testLog // of persistent worlds
 	clocks []order.Time
@@ -141,7 +142,12 @@ func (w *world) enter(v *views.View) {
 			}
 			return beginning{w.apps[i]}
 		},
-		Wake:      func() { w.woken.Add(1) },
+		Wake: func() {
+			w.woken.Add(1)
+			if w.onWake != nil {
+				w.onWake()
+			}
+		},
 		Transfers: w.transfers(i),
 		Room: func(size int) (*multicast.Body, error) {
 			if w.noRoom != nil {
