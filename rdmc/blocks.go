@@ -65,13 +65,16 @@ func (l *link) readBlock(from intake, h *relay.Header) error {
 	return err
 }
 
-// writeBlock sends a header and its block. It waits for the blocks of other groups, at most one of
-// each, and for the socket.
-func (l *link) writeBlock(h *relay.Header, block []byte) {
+// writeBlock implements carrier. It waits for the blocks of other groups, at most one of each, and
+// for the socket.
+func (l *link) writeBlock(h *relay.Header, block []byte, wanted func() bool) {
 	l.moving.Add(1)
 	defer l.moving.Add(-1)
 	l.writing.Lock()
 	defer l.writing.Unlock()
+	if !wanted() {
+		return
+	}
 	var header [relay.HeaderBytes]byte
 	h.Put(&header)
 	var err error

@@ -171,11 +171,18 @@ func (g *Group) send() {
 		if s.NeedSum {
 			s.Header.Sum = crc32.Checksum(block, castagnoli)
 		}
-		to.way.writeBlock(&s.Header, block)
+		to.way.writeBlock(&s.Header, block, func() bool { return g.wants(&s) })
 		g.mu.Lock()
 		g.relay.BlockSent(&s, &g.effects)
 		g.apply()
 	}
+}
+
+// wants reports whether a block still has to leave.
+func (g *Group) wants(s *relay.Send) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.relay.Wanted(s)
 }
 
 // block returns the bytes of a block that is to be sent.

@@ -74,7 +74,8 @@ type link struct {
 // when the block's memory is free, and the next one may leave. A group chooses one for each peer
 // when they meet; a link is one.
 type carrier interface {
-	writeBlock(h *relay.Header, block []byte)
+	// writeBlock leaves out a block that is not wanted any more when its turn comes.
+	writeBlock(h *relay.Header, block []byte, wanted func() bool)
 }
 
 // membership is a group's tie to one peer. It is guarded by the locks of the node and of the group:

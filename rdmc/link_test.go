@@ -48,7 +48,7 @@ func TestBlocksOfSeveralGroupsDoNotMix(t *testing.T) {
 		writing.Go(func() {
 			block := bytes.Repeat([]byte{byte(g)}, length)
 			for k := range uint32(blocks) {
-				l.writeBlock(&relay.Header{Channel: g, Block: k, Length: length}, block)
+				l.writeBlock(&relay.Header{Channel: g, Block: k, Length: length}, block, wanted)
 			}
 		})
 	}
@@ -69,6 +69,45 @@ func TestBlocksOfSeveralGroupsDoNotMix(t *testing.T) {
 			t.Fatalf("block %d of group %d, want %d: %v; its bytes are another group's, or it came twice", h.Block, h.Channel, next, err)
 		}
 		next[h.Channel]++
+	}
+	writing.Wait()
+}
+
+func wanted() bool { return true }
+
+// A block waits for those of other groups. When its turn comes it may not be wanted any more: then
+// the next one leaves at once.
+func TestABlockThatIsNotWantedWhenItsTurnComesDoesNotLeave(t *testing.T) {
+	l := newLink(&Node{}, 2, true, "session")
+	here, there := net.Pipe()
+	defer there.Close()
+	l.blocks = here
+	block := make([]byte, 100)
+	var writing sync.WaitGroup
+	writing.Go(func() { l.writeBlock(&relay.Header{Channel: 1, Length: 100}, block, wanted) })
+	first := make([]byte, 10)
+	if _, err := io.ReadFull(there, first); err != nil { // now the first one is being written
+		t.Fatal(err)
+	}
+	var givenUp atomic.Bool
+	writing.Go(func() {
+		l.writeBlock(&relay.Header{Channel: 2, Length: 100}, block, func() bool { return !givenUp.Load() })
+	})
+	givenUp.Store(true)
+	if _, err := io.ReadFull(there, make([]byte, relay.HeaderBytes+90)); err != nil {
+		t.Fatal(err)
+	}
+	writing.Wait()
+	writing.Go(func() { l.writeBlock(&relay.Header{Channel: 3, Length: 100}, block, wanted) })
+	var head [relay.HeaderBytes]byte
+	if _, err := io.ReadFull(there, head[:]); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := relay.ParseHeader(&head); err != nil || h.Channel != 3 {
+		t.Errorf("the next block is of group %d, %v", h.Channel, err)
+	}
+	if _, err := io.ReadFull(there, block); err != nil {
+		t.Fatal(err)
 	}
 	writing.Wait()
 }

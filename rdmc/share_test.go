@@ -39,7 +39,7 @@ func (w *world) alloc(node, size int) *Memory {
 // noBlocks is a way that no block must take.
 type noBlocks struct{ t *testing.T }
 
-func (n noBlocks) writeBlock(h *relay.Header, _ []byte) {
+func (n noBlocks) writeBlock(h *relay.Header, _ []byte, _ func() bool) {
 	n.t.Errorf("block %d of message %d was sent", h.Block, h.Message)
 }
 

@@ -300,8 +300,15 @@ func (r *Relay) begin(m *message) (s Send, ok bool) {
 	return s, true
 }
 
-// BlockSent takes the news that the block of Next was taken by the connection, or that the
-// connection broke.
+// Wanted reports whether the block of Next still has to leave when its turn on the connection comes.
+// Nobody takes a block of a message that was aborted, or of a group that failed: the connection is
+// for what others wait for.
+func (r *Relay) Wanted(s *Send) bool {
+	return r.failure == nil && r.at(s.Header.Message).aborted == nil
+}
+
+// BlockSent takes the news that the block of Next was taken by the connection, that it was not
+// wanted any more, or that the connection broke.
 func (r *Relay) BlockSent(s *Send, out *Effects) {
 	m := r.at(s.Header.Message)
 	m.sending = false

@@ -42,6 +42,7 @@ type node struct {
 	buffer map[uint64][]byte // by index
 	sends  map[uint64][]byte // by number; nil once it must not be touched
 	taking *Send
+	waits  bool // it is not its turn yet
 	refuse func(index uint64) error
 	blind  bool
 	taken  *Fetch            // what is being fetched
@@ -148,7 +149,9 @@ func (x *node) options() (all []func()) {
 	if len(x.calls) > 0 {
 		all = append(all, x.call)
 	}
-	if x.taking != nil {
+	if x.waits {
+		all = append(all, x.leave)
+	} else if x.taking != nil {
 		all = append(all, x.finishSending)
 	}
 	if x.taken != nil {
@@ -162,15 +165,24 @@ func (x *node) options() (all []func()) {
 	return all
 }
 
-// startSending puts this node's next block on the wire, if there is one and the one before was
-// taken.
+// startSending has this node's next block leave, if there is one and the one before was taken. Its
+// turn may come later.
 func (x *node) startSending() {
 	if x.dead || x.taking != nil {
 		return
 	}
 	if s, ok := x.relay.Next(); ok {
 		x.taking = &s
-		x.put(&s)
+		if x.waits = x.w.rnd.IntN(4) == 0; !x.waits {
+			x.put(&s)
+		}
+	}
+}
+
+// leave puts a block on the wire whose turn came, unless it is not wanted any more.
+func (x *node) leave() {
+	if x.waits = false; x.relay.Wanted(x.taking) {
+		x.put(x.taking)
 	}
 }
 

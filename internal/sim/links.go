@@ -131,17 +131,16 @@ func (e *linkEnd) ask() {
 }
 
 // carry sends a block to the other side, which takes a while, and returns when the connection has
-// taken it.
+// taken it. The block before has arrived, or is lost.
 func (e *linkEnd) carry(b block, takes time.Duration) (taken time.Duration) {
 	o, w := e.other, e.proc.world
-	begins := max(o.lastBlock, w.now)
-	o.lastBlock = begins + takes
+	o.lastBlock = w.now + takes
 	if !e.over && !o.over && o.ends == never {
 		b.at = o.lastBlock
 		o.blocks = append(o.blocks, b)
 		o.wakeAt(b.at)
 	}
-	return begins + takes/2
+	return w.now + takes/2
 }
 
 func (e *linkEnd) wakeAt(at time.Duration) {

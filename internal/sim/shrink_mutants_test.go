@@ -18,7 +18,7 @@ func TestFailingSeedsOfMutantsAreShrunk(t *testing.T) {
 		{mutant.Unstable, 3, 1, 12},
 		{mutant.NoCarry, 7, 1, 30},
 		{mutant.EarlyPersisted, 3, 1, 12},
-		{mutant.EagerNulls, 4, 1, 20},
+		{mutant.EagerNulls, 4, 1, 30},
 	} {
 		t.Run(string(m.name), func(t *testing.T) {
 			mutant.Set(m.name)

@@ -33,7 +33,8 @@ type transfers struct {
 	calls    []relay.Call
 	callAt   time.Duration // not before
 	leaving  relay.Send    // the block that the connection takes
-	takenAt  time.Duration // never: there is none
+	waits    bool          // it does so when it has taken another one
+	takenAt  time.Duration // when it has, or when it is looked at again; never: there is no block
 	fetching relay.Fetch   // what is being looked at, or copied
 	fetchAt  time.Duration // never: nothing is
 	sendings []*sending    // the sender's
@@ -293,7 +294,9 @@ func (t *transfers) act(now time.Duration) time.Duration {
 	if until, held := p.held(now); held {
 		return until
 	}
-	if t.takenAt != never && now >= t.takenAt {
+	if t.takenAt != never && now >= t.takenAt && t.waits {
+		t.leave()
+	} else if t.takenAt != never && now >= t.takenAt {
 		s := t.leaving
 		t.takenAt = never
 		t.relay.BlockSent(&s, &t.effects)
@@ -330,32 +333,49 @@ func (t *transfers) send() {
 	if t.takenAt != never {
 		return
 	}
-	s, ok := t.relay.Next()
-	if !ok {
-		return
+	if s, ok := t.relay.Next(); ok {
+		t.proc().world.sometimes(BlockRelayed, t.self != 0)
+		t.leaving = s
+		t.leave()
 	}
-	w, m := t.proc().world, t.buffers[s.Header.Message]
+}
+
+// leave has a block leave if it is its turn, and if it is still wanted.
+func (t *transfers) leave() {
+	w, s := t.proc().world, &t.leaving
+	e, wanted := t.ties[s.To].end, t.relay.Wanted(s)
+	if t.waits = wanted && e != nil && w.now < e.other.lastBlock; t.waits {
+		t.takenAt = e.other.lastBlock
+	} else {
+		t.takenAt = w.now + 1
+	}
+	if !t.waits && wanted {
+		t.carry(e)
+	}
+	t.wakeAt(t.takenAt)
+}
+
+// carry gives the block that leaves to a connection; nil: it broke.
+func (t *transfers) carry(e *linkEnd) {
+	w, s := t.proc().world, &t.leaving
+	m := t.buffers[s.Header.Message]
 	if t.self == 0 {
 		m = t.sending(s.Number).memory
-	} else {
-		w.probes[BlockRelayed]++
 	}
 	if m == nil || !m.used && m.holds == 0 {
 		w.judge("release", violated("R5", "node %d sends block %d of message %d from memory that was given back", t.proc().self.ID, s.Header.Block, s.Header.Message))
 		return
 	}
-	data, size := m.data, len(m.data)
-	data = slices.Clone(data[s.Offset:][:s.Header.Length])
+	size := len(m.data)
+	data := slices.Clone(m.data[s.Offset:][:s.Header.Length])
 	if s.NeedSum {
 		s.Header.Sum = checksum(data)
 	}
-	t.leaving, t.takenAt = s, w.now+1
-	if m := &t.ties[s.To]; m.end != nil {
-		q := m.end.other.proc
+	if e != nil {
+		q := e.other.proc
 		takes := w.frameTime(t.proc(), q) + w.bulkTime(t.proc(), q)*time.Duration(len(data))/time.Duration(size)
-		t.takenAt = max(t.takenAt, m.end.carry(block{to: t.name(), h: s.Header, data: data}, takes))
+		t.takenAt = max(t.takenAt, e.carry(block{to: t.name(), h: s.Header, data: data}, takes))
 	}
-	t.wakeAt(t.takenAt)
 }
 
 // fetch begins to look at a message in memory of the sender, or to copy a piece of it.
