@@ -183,7 +183,7 @@ func hold(t *testing.T, p *dds.Participant) *dds.Reader[position] {
 	}
 	r := reader(t, tp, dds.QoS{History: qos.KeepAll(), Limits: qos.Limits{Samples: 5}})
 	w := writer(t, tp, dds.QoS{Reliability: qos.Reliability{MaxBlocking: 200 * time.Millisecond}})
-	for range 1 << 14 {
+	for range 1 << 15 {
 		if err := w.Write(t.Context(), position{}); err != nil {
 			return r
 		}

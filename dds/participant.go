@@ -24,7 +24,8 @@ type QoS = qos.Set
 // Config declares a participant.
 type Config struct {
 	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members, Senders, Shards and Layout must not be set: all
-	// members of the group have the space.
+	// members of the group have the space. RingBytes of 0 is 2 MiB here, and Window of 0 is 16 384: all topics share the rings, and with more room
+	// processes that share a processor change less often.
 	Subgroup squall.SubgroupConfig
 	// Unordered is a subgroup for samples that need no order, if its name is set; all members set it alike. Its Mode is Unordered, and what Subgroup
 	// must not have it must not have, either. Writers send there that are BEST_EFFORT, VOLATILE and SHARED, offer no coherent access, no order by source,
@@ -33,6 +34,12 @@ type Config struct {
 	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
 	Events func(Event)
 }
+
+// Of the subgroups of a space, unless they are configured.
+const (
+	ringBytes = 2 << 20
+	window    = 16 << 10
+)
 
 // Participant is this process's part in a space of topics.
 type Participant struct {
@@ -96,12 +103,14 @@ func NewParticipant(cfg Config) *Participant {
 	}
 	p.err = errors.Join(p.err, whole(sg))
 	sg.DeliverSome, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
+	sg.RingBytes, sg.Window = cmp.Or(sg.RingBytes, ringBytes), cmp.Or(sg.Window, window)
 	if loose := &p.cfg.Unordered; loose.Name != "" {
 		if loose.Mode != squall.Unordered && loose.Mode != squall.Ordered {
 			p.err = errors.Join(p.err, errors.New("the mode of the subgroup without an order is Unordered"))
 		}
 		p.err = errors.Join(p.err, whole(loose))
 		loose.Mode, loose.DeliverBatch = squall.Unordered, p.pass
+		loose.RingBytes, loose.Window = cmp.Or(loose.RingBytes, ringBytes), cmp.Or(loose.Window, window)
 	}
 	p.space.Told = func(e space.Event) { p.told = append(p.told, e) }
 	return p
