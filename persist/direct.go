@@ -17,17 +17,28 @@ const sectorBytes = 4096
 // with what follows, as the page cache would do. Behind what was written last are zeros, up to the
 // end of its sector: the first write to a file that was there already is at its end, too. A write
 // in front of another one goes through the cache.
+//
+// A file system notes which of the blocks that were set aside are written, and a sync waits for that note, too.
+// For a small write that takes longer than the write itself. So small writes have zeros behind them now and then, as
+// many bytes as small writes had in a row, up to aheadBytes: the writes that follow change nothing that
+// the file system has to note.
 type appender struct {
 	segmentFile             // through the cache
 	direct      segmentFile // around it; nil: there is no such thing
+	room        int64       // that is set aside
 	end         int64       // behind what was written last, if that is where last is from; -1: it is not known
 	high        int64       // behind everything that was written here
+	zeroed      int64       // behind the zeros behind that
+	small       int64       // bytes of the last small writes in a row
 	staged      []byte      // memory for whole sectors, on the boundary of one. What lies in the last sector of the file stands at last
 	last        []byte
 }
 
-func newAppender(f segmentFile) *appender {
-	return &appender{segmentFile: f, direct: f.Direct(), end: -1}
+// aheadBytes is how many zeros there are behind a write at most. A write of largeGroup bytes is no small one.
+const aheadBytes = 256 << 10
+
+func newAppender(f segmentFile, room int) *appender {
+	return &appender{segmentFile: f, direct: f.Direct(), room: int64(room), end: -1}
 }
 
 // WriteAt implements io.WriterAt.
@@ -42,11 +53,11 @@ func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 		}
 	}
 	before := len(a.last)
-	whole := (before + len(p) + sectorBytes - 1) &^ (sectorBytes - 1)
-	b := a.stage(whole)
+	at, whole := off-int64(before), (before+len(p)+sectorBytes-1)&^(sectorBytes-1)
+	b := a.stage(whole + a.ahead(at+int64(whole), len(p)))
 	copy(b, a.last)
 	clear(b[before+copy(b[before:], p):])
-	if _, err := a.direct.WriteAt(b, off-int64(before)); err != nil {
+	if _, err := a.direct.WriteAt(b, at); err != nil {
 		if !noDirect(err) {
 			a.end = -1
 			return 0, err
@@ -59,9 +70,21 @@ func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 		return a.segmentFile.WriteAt(p, off)
 	}
 	a.end = off + int64(len(p))
-	a.high = a.end
+	a.high, a.zeroed = a.end, max(a.zeroed, at+int64(len(b)))
 	a.last = append(a.last[:0], b[(before+len(p))&^(sectorBytes-1):before+len(p)]...)
 	return len(p), nil
+}
+
+// ahead returns how many zeros a write of so many bytes has behind its sectors, which end at an offset.
+func (a *appender) ahead(end int64, bytes int) int {
+	if bytes >= largeGroup {
+		a.small = 0
+		return 0
+	}
+	if a.small = min(a.small+int64(bytes), aheadBytes); end <= a.zeroed {
+		return 0
+	}
+	return max(0, int(min(a.small, a.room-end))) &^ (sectorBytes - 1)
 }
 
 // resume reads what lies in the sector of an offset before it.

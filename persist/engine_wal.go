@@ -375,7 +375,7 @@ func (f *walFiles) Create(dir, name string, size uint64) (types.WritableFile, er
 	if f.noted(err) != nil {
 		return nil, err
 	}
-	return &walFile{appender: newAppender(file), disk: f.disk, dir: dir}, nil
+	return &walFile{appender: newAppender(file, f.size), disk: f.disk, dir: dir}, nil
 }
 
 // Delete removes a file that is in the list no more. That need not be durable: the engine removes
@@ -394,7 +394,7 @@ func (f *walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walFile{appender: newAppender(file), disk: f.disk, dir: dir}
+	w := &walFile{appender: newAppender(file, f.size), disk: f.disk, dir: dir}
 	if err := w.Sync(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
