@@ -363,17 +363,17 @@ func (s *simulatedCopy) Forwards() (all []seam.Forward) {
 		}
 		r := forwarding((&desk{object: o, shard: shard}).id(), source, &next[0], s.host.Secret)
 		c := next[0].Cursor
-		all = append(all, seam.Forward{To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}})
+		all = append(all, seam.Forward{From: stay.shard, To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}})
 	}
 	return all
 }
 
-// Handed implements seam.Copy.
+// Handed implements seam.Copy. A member that has gone to another shard meanwhile sends a record there which that shard refuses.
 func (s *simulatedCopy) Handed(f seam.Forward, answer []byte) {
 	a, err := relay.ParseAnswer(answer)
 	if stay := s.o.stay.Load(); err == nil && (a.Said == saidDone || a.Said == saidFailed) && stay.number() != 0 && s.o.has(stay) {
 		to := machine.Destination{Kind: machine.ToObject, Name: f.Name}
-		s.host.Send(machine.AppendHanded(nil, machine.Header{Time: s.host.Wall(), Shard: stay.shard}, to, machine.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]}))
+		s.host.Send(machine.AppendHanded(nil, machine.Header{Time: s.host.Wall(), Shard: f.From}, to, machine.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]}))
 	}
 }
 

@@ -67,7 +67,8 @@ type Copy interface {
 
 // Forward is a request of a member to a member of another shard.
 type Forward struct {
-	To      int // 1 + the number of the shard
+	From    int // 1 + the number of the shard that sent it
+	To      int // and of the one to which it goes
 	Request []byte
 	Name    string    // of the destination
 	At      [3]uint64 // the cursor of what was sent
