@@ -96,9 +96,12 @@ func (r *run) judgeShard(shard int) error {
 		switch {
 		case max(0, k.shard-1) != shard, k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
 			continue
-		case k.unknown: // it may be executed at any later time
-			ended = end + 1
-			k.at = r.executions[number{shard, k.request.Session, k.request.Number}]
+		case k.unknown: // it was executed at some later time, or never
+			at, executed := r.executions[number{shard, k.request.Session, k.request.Number}]
+			if !executed {
+				continue
+			}
+			k.at, ended = at, end+1
 		}
 		all = append(all, porcupine.Operation{ClientId: i, Input: k, Call: int64(k.began), Output: k, Return: int64(ended)})
 	}
