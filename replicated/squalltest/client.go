@@ -2,6 +2,7 @@ package squalltest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,13 +61,17 @@ func (c *Client) Fail(err error) { c.run.world.Fail(fmt.Errorf("client %d: %w", 
 func (c *Client) Go(f func()) {
 	c.lanes++
 	c.run.begin(func() {
-		defer func() {
-			if c.lanes--; c.lanes == 0 {
-				c.release()
-			}
-		}()
+		defer c.laneDone()
 		f()
 	})
+}
+
+// laneDone is the end of a lane. A client that is done sends nothing more.
+func (c *Client) laneDone() {
+	if c.lanes--; c.lanes == 0 {
+		c.over = errDone
+		c.release()
+	}
 }
 
 // begin begins a lane.
@@ -176,6 +181,7 @@ var (
 	errBroken  = errors.New("the connection broke")
 	errDropped = errors.New("the member does not answer")
 	errNobody  = errors.New("no member has answered for long")
+	errDone    = errors.New("the client is done")
 )
 
 // Now implements seam.Carrier.
@@ -185,13 +191,13 @@ func (c *Client) Now() time.Time { return time.Unix(1_700_000_000, 0).Add(c.run.
 func (c *Client) Call(shard int, number uint64, place string, data []byte, f func(answer []byte)) error {
 	r := c.run
 	at, err := strconv.Atoi(place)
-	if err != nil {
-		return err
+	if err != nil || c.lanes == 0 {
+		return cmp.Or(err, errDone)
 	}
 	r.attempts++
 	q := &request{link: link{shard, number}, lane: r.current}
 	c.requests = append(c.requests, q)
-	r.world.After(r.hop(), func() { c.arrive(q, at, data) })
+	c.deliver(r.hop(), q, at, data)
 	r.park()
 	for i := range c.requests {
 		if c.requests[i] == q {
@@ -203,6 +209,15 @@ func (c *Client) Call(shard int, number uint64, place string, data []byte, f fun
 		f(q.reply)
 	}
 	return q.err
+}
+
+// deliver has a request arrive after a while. The run does not end before that, even if the client is done: the member may send something.
+func (c *Client) deliver(after time.Duration, q *request, place int, data []byte) {
+	arrived := c.run.world.Hold()
+	c.run.world.After(after, func() {
+		c.arrive(q, place, data)
+		arrived()
+	})
 }
 
 // arrive is when a request comes to where a member is, or was.
@@ -217,7 +232,7 @@ func (c *Client) arrive(q *request, place int, data []byte) {
 		c.peers[q.link] = nil
 		return
 	case h.Hangs() > 0:
-		r.world.After(h.Hangs()+1, func() { c.arrive(q, place, data) })
+		c.deliver(h.Hangs()+1, q, place, data)
 		return
 	}
 	at := h.Copy().(*copyAt)

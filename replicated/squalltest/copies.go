@@ -269,7 +269,9 @@ func (c *copyAt) Later(f func()) {
 
 // Soon implements seam.Host.
 func (c *copyAt) Soon(f func()) {
+	done := c.run.world.Hold()
 	c.run.world.After(c.run.hop(), func() {
+		defer done()
 		if !c.gone {
 			f()
 		}

@@ -145,7 +145,7 @@ func (c *copyAt) handOver() {
 			}
 			over = true
 			delete(c.handing, f.Name)
-			if answer != nil {
+			if answer != nil && r.busy() {
 				c.copy.Handed(f, answer)
 			}
 			r.world.After(4*r.hop(), c.handOver)

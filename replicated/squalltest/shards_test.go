@@ -175,9 +175,7 @@ func (c *Client) looksElsewhere(key string) {
 	}
 	other.lanes++
 	_, _ = count1.Call(c.Context(), other.Object(), key)
-	if other.lanes--; other.lanes == 0 {
-		other.release()
-	}
+	other.laneDone()
 }
 
 // watches watches a shard until its last event. It reports whether that came.
