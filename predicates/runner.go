@@ -23,9 +23,6 @@ type Config struct {
 	// Deadline is how long after now the next timer is due; less than 0 is never.
 	Deadline func(now time.Duration) time.Duration
 	Parker   Parker
-	// Settle, if not nil, is called ahead of a sleep where others than the loops compete for the
-	// cores: the next step is to do at once what it would put off for some steps.
-	Settle func()
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less
 	// than 0 forbids spinning.
 	MaxSpin time.Duration
@@ -177,9 +174,6 @@ func (r *Runner) waitYielding() bool {
 // park sleeps until a writer rings or a timer is due (P2, P3), unless the last look finds work.
 func (r *Runner) park() (worked bool) {
 	p := r.cfg.Parker
-	if r.cfg.Settle != nil && r.contention.found(r.now) {
-		r.cfg.Settle()
-	}
 	if r.cfg.Deadline(r.now) == 0 { // due already: a sleep of no length would only cost peers their bells
 		p.Yield()
 		return r.step()

@@ -125,7 +125,7 @@ func (h *hooks) Yield()   {}
 // at once.
 type slowYields struct {
 	parker
-	yields, sleeps, settled int
+	yields, sleeps int
 }
 
 func (p *slowYields) Yield() {
@@ -145,7 +145,7 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 			}
 			return n % 8 / 7 // there is work now and then
 		},
-		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p, Settle: func() { p.settled++ },
+		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
 	})
 	r.SetLoops(runtime.NumCPU() + 1)
 	r.Start()
@@ -154,8 +154,8 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 	<-r.Done()
 	// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and
 	// holds for half a second.
-	if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 || p.settled < p.sleeps/2 {
-		t.Errorf("%d yields, %d sleeps, settled %d times in %d steps", p.yields, p.sleeps, p.settled, n)
+	if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 {
+		t.Errorf("%d yields, %d sleeps in %d steps", p.yields, p.sleeps, n)
 	}
 }
 

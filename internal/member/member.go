@@ -88,21 +88,22 @@ type Receiver interface {
 // Member is one process's part in a group, over all its views. All methods are the loop's, except
 // Call, View, Err and the methods of its outboxes.
 type Member struct {
-	cfg     Config
-	now     time.Duration
-	last    time.Duration // when the last step began
-	epoch   *epoch        // the view in force
-	past    []*epoch      // views that are over here, the oldest first
-	out     []*Outbox     // in the order of declarations
-	kept    []keptShard   // all shards that this member was in
-	view    atomic.Pointer[views.View]
-	clock   clock
-	walls   walls
-	leave   bool
-	left    bool   // the decision without this member is in force
-	mute    uint64 // where the application does not want to send, a bit for each declaration
-	muted   uint64 // where the others were told so
-	joiners []views.Member
+	cfg      Config
+	now      time.Duration
+	settleAt time.Duration // when what waits for company is pushed; 0: nothing does, or steps go on
+	last     time.Duration // when the last step began
+	epoch    *epoch        // the view in force
+	past     []*epoch      // views that are over here, the oldest first
+	out      []*Outbox     // in the order of declarations
+	kept     []keptShard   // all shards that this member was in
+	view     atomic.Pointer[views.View]
+	clock    clock
+	walls    walls
+	leave    bool
+	left     bool   // the decision without this member is in force
+	mute     uint64 // where the application does not want to send, a bit for each declaration
+	muted    uint64 // where the others were told so
+	joiners  []views.Member
 
 	ran     []*part // the parts that delivered in this step
 	doomed  bool    // the next step begins with a halt
@@ -254,11 +255,34 @@ func (m *Member) Step(now time.Duration) (work int) {
 	if len(m.past) > 0 {
 		work += m.linger()
 	}
+	if m.settleAt != 0 && now >= m.settleAt {
+		work += m.settle()
+	}
 	work += m.epoch.cycle.Step()
 	if m.muted != m.mute {
 		work += m.publishMute()
 	}
-	return work + m.turn()
+	work += m.turn()
+	if work == 0 && m.settleAt == 0 && m.Unsettled() {
+		m.settleAt = now + SettleTime
+	}
+	return work
+}
+
+// SettleTime is how long a counter waits for company after a step that found nothing to do.
+const SettleTime = time.Millisecond
+
+// settle pushes the counters that wait for company. A loop that goes on stepping does so earlier
+// (multicast.SettleAfter); one that sleeps need not stay awake for it.
+func (m *Member) settle() (work int) {
+	m.settleAt = 0
+	for _, p := range m.epoch.mine {
+		if p.core.Unsettled() {
+			p.core.Settle()
+			work++
+		}
+	}
+	return work
 }
 
 // isHalted reports whether the member halted, so that nothing of the protocol may happen here any
@@ -417,17 +441,9 @@ func (m *Member) Skip(name string, n order.Index) {
 }
 
 // Deadline is how long after now Step must be called again even if nothing happens: until the next
-// heartbeat, or at once while something is not settled. A halted member has no next heartbeat: less
+// heartbeat, or until what waits for company is pushed. A halted member has no next heartbeat: less
 // than 0 is never.
 func (m *Member) Deadline(now time.Duration) time.Duration {
-	if m.Unsettled() {
-		return 0
-	}
-	return m.SettledDeadline(now)
-}
-
-// SettledDeadline is what Deadline would be after Settle.
-func (m *Member) SettledDeadline(now time.Duration) time.Duration {
 	if m.halted.Load() != nil {
 		return -1
 	}
@@ -437,23 +453,15 @@ func (m *Member) SettledDeadline(now time.Duration) time.Duration {
 			at = min(at, left)
 		}
 	}
+	if m.settleAt != 0 && m.Unsettled() {
+		at = min(at, max(0, m.settleAt-now))
+	}
 	return at
 }
 
 // Unsettled reports whether something waits for company to be pushed.
 func (m *Member) Unsettled() bool {
 	return m.halted.Load() == nil && slices.ContainsFunc(m.epoch.mine, func(p *part) bool { return p.core.Unsettled() })
-}
-
-// Settle has the next step push what waits for company, so that Deadline is not "at once" because
-// of that.
-func (m *Member) Settle() {
-	if m.isHalted() {
-		return
-	}
-	for _, p := range m.epoch.mine {
-		p.core.Settle()
-	}
 }
 
 // Halt stops the member for good (B3). The first reason stays.

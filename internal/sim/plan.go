@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
@@ -300,7 +301,7 @@ func (p *Plan) Settling() (longest time.Duration) {
 	for _, n := range p.Nodes {
 		longest = max(longest, steps*(n.Pace.Step*3/2)+steps*n.Pace.Pause/time.Duration(max(1, n.Pace.PauseEvery/3)))
 	}
-	return longest
+	return longest + member.SettleTime
 }
 
 // Bound is the time within which whatever is under way must arrive, when no process fails (G7):

@@ -11,7 +11,6 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/simnet"
@@ -39,8 +38,6 @@ type process struct {
 	asleep bool          // steps no more until something wakes it, or its turn comes
 	rung   bool          // was to be woken since its last step began
 	due    time.Duration // its inboxes want nothing before
-	settle time.Duration // what waits for company is pushed then; 0: nothing waits
-	counts bool          // or its steps are counted until it is
 	hangs  time.Duration // does not step before
 	jumped time.Duration // its clock is ahead by so much
 	slow   time.Duration // its next upcall takes so long
@@ -322,14 +319,9 @@ func (p *process) sleep(now time.Duration) time.Duration {
 	}
 	unsettled := p.member != nil && p.member.Unsettled()
 	if p.member != nil {
-		if d := p.member.SettledDeadline(p.local()); d >= 0 {
+		if d := p.member.Deadline(p.local()); d >= 0 {
 			at = min(at, now+d)
 		}
-	}
-	if unsettled {
-		at = min(at, p.settleAt(now))
-	} else {
-		p.settle = 0
 	}
 	if due, ok := p.world.net.Due(p.self.ID); ok {
 		at = min(at, due)
@@ -338,18 +330,6 @@ func (p *process) sleep(now time.Duration) time.Duration {
 		p.stepsOnceMore()
 	}
 	return max(at, now) + p.rest()
-}
-
-// settleAt is when the process steps next for what waits for company to be pushed. In some of the times these are the steps that the
-// member allows itself for that; in the others it has the time of so many steps, and pushes then, as a loop does that is about to sleep.
-func (p *process) settleAt(now time.Duration) time.Duration {
-	if p.settle == 0 {
-		p.settle, p.counts = now+multicast.SettleAfter*p.pace.Step, p.random.IntN(spinIn) == 0
-	}
-	if p.counts {
-		return now
-	}
-	return p.settle
 }
 
 // stepsOnceMore plays a step that is left out otherwise. It must not change anything.
@@ -399,10 +379,6 @@ func (p *process) cycle() (work int) {
 		work += p.takeInputs()
 	}
 	p.stepping = true
-	if p.settle > 0 && p.world.now >= p.settle && !p.counts {
-		p.settle = 0
-		p.member.Settle()
-	}
 	work += p.member.Step(p.local())
 	p.stepping = false
 	p.lead()

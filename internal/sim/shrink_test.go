@@ -164,7 +164,7 @@ func TestFailingSeedsAreShrunk(t *testing.T) {
 		first                   uint64 // seed: in some plans a run of several messages takes many members
 		nodes, faults, messages int    // at most
 	}{
-		{"what was taken is offered again", Options{Lie: TakesAgain}, 2, 2, 0, 8},
+		{"what was taken is offered again", Options{Lie: TakesAgain}, 3, 2, 0, 8},
 		{"a future is that of another message", Options{Lie: WrongFuture}, 1, 2, 0, 8},
 		{"not everybody begins the same view", Options{Lie: AnotherView}, 2, 2, 1, 8},
 		{"a log is not synced", Options{Disk: NoSync}, 2, 2, 0, 8},
