@@ -289,7 +289,7 @@ func (g *Group) start() {
 	loops.Add(1)
 	g.runner = predicates.NewRunner(predicates.Config{
 		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member},
-		MaxSpin: g.cfg.MaxSpin,
+		Shared: g.parker.Shared, MaxSpin: g.cfg.MaxSpin,
 	})
 	if g.durable != nil {
 		g.durable.witness = restart.NewServer(g.cfg.Cluster, g.self, g.working)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -135,7 +136,7 @@ func (p *Parker) Retract() { p.sleeping.Store(0) }
 // Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is
 // for ever.
 func (p *Parker) Sleep(d time.Duration) {
-	if crowded() && p.inRuntime(d) {
+	if shares() && p.inRuntime(d) {
 		p.wait(0, true)
 		return
 	}
@@ -154,11 +155,12 @@ func (p *Parker) Sleep(d time.Duration) {
 // So a goroutine that sleeps for longer, or beside busy ones, then sleeps in the runtime's own
 // poller, which wakes it some microseconds later.
 func (p *Parker) Doze(busy bool) {
+	shares := shares()
 	if runtime.GOMAXPROCS(0) > 1 {
 		p.poll(-1)
 		return
 	}
-	if !busy && parkers.Load() == 1 && p.poll(shortDoze) {
+	if !busy && !shares && p.poll(shortDoze) {
 		return
 	}
 	if !p.inRuntime(-1) {
@@ -166,12 +168,25 @@ func (p *Parker) Doze(busy bool) {
 	}
 }
 
-// parkers is how many there are in this process.
-var parkers atomic.Int32
+// parkers is how many there are in this process, and shared what shares found last.
+var (
+	parkers atomic.Int32
+	shared  atomic.Bool
+)
 
-// crowded reports whether a loop that sleeps in the system keeps another one from running: a member
+// shares looks whether a loop that sleeps in the system keeps another one from running: a member
 // that serves clients has two, and perhaps one processor of the runtime for both.
-func crowded() bool { return parkers.Load() > 1 && runtime.GOMAXPROCS(0) == 1 }
+func shares() bool {
+	is := parkers.Load() > 1 && runtime.GOMAXPROCS(0) == 1
+	if is != shared.Load() {
+		shared.Store(is)
+	}
+	return is
+}
+
+// Shared reports whether the loop had the runtime's only processor together with other loops as a
+// parker of the process slept last. A loop that waits without sleeping keeps the others from it.
+func (p *Parker) Shared() bool { return shared.Load() }
 
 // inRuntime sleeps in the runtime's poller until there is something to look at, Rouse finds
 // something, or d has passed, if it is not less than 0. It reports false where the runtime's poller
@@ -209,7 +224,7 @@ const shortDoze = 1 // ms
 // kernel does not learn that the ringer is about to sleep.
 func (p *Parker) poll(ms int) bool {
 	var one [1]unix.EpollEvent
-	n, _ := unix.EpollWait(p.epoll, one[:], ms) // EINTR: the loop looks again by itself
+	n, _ := epollWait(p.epoll, one[:], ms) // EINTR: the loop looks again by itself
 	return n > 0
 }
 
@@ -234,7 +249,7 @@ func (p *Parker) Rang() []*Readiness {
 }
 
 func (p *Parker) wait(ms int, takeBells bool) {
-	n, err := unix.EpollWait(p.epoll, p.events[:], ms)
+	n, err := epollWait(p.epoll, p.events[:], ms)
 	if err != nil || n <= 0 { // EINTR: the loop looks again by itself
 		return
 	}
@@ -244,7 +259,7 @@ func (p *Parker) wait(ms int, takeBells bool) {
 		if int(e.Fd) == p.event {
 			if takeBells {
 				var count [8]byte
-				unix.Read(p.event, count[:])
+				unix.RawSyscall(unix.SYS_READ, uintptr(p.event), uintptr(unsafe.Pointer(&count)), uintptr(len(count)))
 			}
 			continue
 		}
@@ -258,6 +273,20 @@ func (p *Parker) wait(ms int, takeBells bool) {
 	}
 }
 
+// epollWait is unix.EpollWait, of which the runtime's scheduler learns only if it may wait. Each call
+// of which it learns can wake its monitor, a thread that then looks at all processors every 20 µs for
+// a millisecond: with one processor, which is idle between two calls, that is most of the calls.
+func epollWait(epoll int, events []unix.EpollEvent, ms int) (int, error) {
+	if ms != 0 {
+		return unix.EpollWait(epoll, events, ms)
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
 // Yield offers the core to other processes.
 func (p *Parker) Yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
@@ -269,7 +298,8 @@ func (p *Parker) Wake() {
 		defer p.mu.Unlock()
 		if !p.closed {
 			one := [8]byte{1}
-			unix.Write(p.event, one[:]) // it can only fail when the counter is full, and then the loop will see it
+			// It can only fail when the counter is full, and then the loop will see it.
+			unix.RawSyscall(unix.SYS_WRITE, uintptr(p.event), uintptr(unsafe.Pointer(&one)), uintptr(len(one)))
 		}
 	}
 }

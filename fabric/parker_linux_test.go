@@ -206,6 +206,15 @@ func TestASleepBesideAnotherParkerLeavesTheOnlyProcessor(t *testing.T) {
 		_, woken = sleep(3 * time.Millisecond)
 		ended(woken, "its time")
 	}
+	if !p.Shared() || !other.Shared() {
+		t.Error("no loop learns that it keeps the only processor from the other one")
+	}
+	runtime.GOMAXPROCS(2)
+	_, woken := sleep(time.Millisecond)
+	ended(woken, "its time")
+	if p.Shared() || other.Shared() {
+		t.Error("the loops have two processors, and take them for one")
+	}
 }
 
 // stateOf returns what the runtime says of a goroutine: its number, and what it waits for.

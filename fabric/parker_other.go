@@ -40,6 +40,9 @@ func (p *Parker) Watching() int { return 0 }
 // Look does nothing.
 func (p *Parker) Look() {}
 
+// Shared is false.
+func (p *Parker) Shared() bool { return false }
+
 // Announce is to be called before the last look.
 func (p *Parker) Announce() { p.sleeping.Store(1) }
 

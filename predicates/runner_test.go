@@ -159,6 +159,34 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 	}
 }
 
+// A loop that other loops of the process wait for does not keep their processor: it sleeps after one
+// more look.
+func TestTheRunnerSleepsWhereOthersNeedItsProcessor(t *testing.T) {
+	for _, loops := range []int{1, runtime.NumCPU() + 1} {
+		p := &longLooks{parker: parker{note: func(string) {}}}
+		const rounds = 1000
+		n, done := 0, make(chan struct{})
+		r := predicates.NewRunner(predicates.Config{
+			Step: func(time.Duration) int {
+				if n++; n == rounds {
+					close(done)
+				}
+				return n % 8 / 7
+			},
+			Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
+			Shared: func() bool { return true },
+		})
+		r.SetLoops(loops)
+		r.Start()
+		<-done
+		r.Stop(func() {})
+		<-r.Done()
+		if p.yields > 0 || p.sleeps < rounds/8 {
+			t.Errorf("%d loops: %d yields, %d sleeps in %d steps", loops, p.yields, p.sleeps, n)
+		}
+	}
+}
+
 // longLooks is a parker whose yields take no time.
 type longLooks struct {
 	parker

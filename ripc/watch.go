@@ -227,7 +227,11 @@ func (e *Endpoint) glance(w *waiter, s *Service) bool {
 		return false
 	}
 	e.heatStirred()
-	for looks := 0; looks < e.glanceLooks; looks += len(e.hot) {
+	most := e.glanceLooks
+	if e.parker.Shared() {
+		most = 1
+	}
+	for looks := 0; looks < most; looks += len(e.hot) {
 		for _, p := range e.hot {
 			if !p.direct || p.ended {
 				return false
@@ -334,7 +338,7 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 			e.interrupt(now)
 		}
 		last = now
-		if w.goal != goalNone && now.Sub(began) < e.patience && now.After(e.crowded) {
+		if w.goal != goalNone && now.Sub(began) < e.patience && now.After(e.crowded) && !e.parker.Shared() {
 			if e.spin(rounds, now) {
 				continue
 			}

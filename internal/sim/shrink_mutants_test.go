@@ -15,7 +15,7 @@ func TestFailingSeedsOfMutantsAreShrunk(t *testing.T) {
 		name                    mutant.Name
 		nodes, faults, messages int // at most
 	}{
-		{mutant.Unstable, 3, 1, 12},
+		{mutant.Unstable, 4, 1, 12},
 		{mutant.NoCarry, 7, 1, 30},
 		{mutant.EarlyPersisted, 3, 1, 12},
 		{mutant.EagerNulls, 4, 1, 30},
