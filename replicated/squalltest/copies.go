@@ -45,6 +45,7 @@ type run struct {
 	attempts   int
 	latest     order.ViewID  // view
 	provided   time.Duration // since when all shards of it have members
+	vacant     map[int]bool  // shards on disks that had no members for a while: the tail of their last view may be lost
 	bare       bool          // one has none: its log is on disks of processes that are not there
 	ownCalls   int
 	outcomes   [3]int // of members' own commands
@@ -68,7 +69,7 @@ func newRun(cfg Config, declared seam.Declaration, object func() any, work func(
 	return &run{
 		cfg: cfg, declared: declared, object: object, work: work, check: check, hash: maphash.MakeSeed(),
 		digests: map[place]uint64{}, places: map[place]seam.At{}, executions: map[number]seam.At{},
-		lost: map[int]bool{}, owns: map[ownKey]*ownCall{},
+		lost: map[int]bool{}, vacant: map[int]bool{}, owns: map[ownKey]*ownCall{},
 	}
 }
 
@@ -211,6 +212,9 @@ func (c *copyAt) Installed(v *views.View) {
 	}
 	rank, _ := v.RankOf(c.host.ID())
 	if at := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return sg.Has(rank) }); at != c.shard {
+		for own := c.last; own != nil; own = own.before {
+			own.left = !own.done
+		}
 		c.shard, c.last = at, nil
 	}
 	c.copy.Installed()
@@ -222,7 +226,12 @@ func (r *run) follow(v *views.View) {
 	if v.ID <= r.latest {
 		return
 	}
-	bare := slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return !sg.Provisioned() })
+	bare := false
+	for _, sg := range v.Subgroups {
+		if !sg.Provisioned() {
+			bare, r.vacant[sg.Shard] = true, true
+		}
+	}
 	if r.latest = v.ID; bare != r.bare {
 		r.bare, r.provided = bare, r.world.Now()
 	}

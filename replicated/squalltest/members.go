@@ -25,6 +25,7 @@ type ownCall struct {
 	passed bool     // it came, and was not executed there
 	denied bool     // its caller learned that it was not executed, and never will be
 	told   bool     // its caller learned that it was executed
+	left   bool     // the process left the shard before it was executed
 	before *ownCall // the one before it of the same process
 }
 
@@ -95,7 +96,7 @@ func (r *run) cameOwn(at place, sender uint64, data []byte, index uint64, execut
 	case own == nil:
 	case !executed:
 		own.passed = true
-	case own.before != nil && !own.before.done && !own.before.passed && !r.forgets() && len(r.lost) == 0:
+	case own.before != nil && !own.before.done && !own.before.passed && !r.forgets() && len(r.lost) == 0 && !(own.before.left && r.vacant[at.shard]):
 		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and one that it called before is not", sender, at.v))
 	case own.shard != at.shard:
 		r.world.Fail(fmt.Errorf("RO10 is violated: shard %d executes at %v what node %d sent to shard %d", at.shard, at.v, sender, own.shard))
