@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
@@ -194,6 +195,8 @@ type SubgroupConfig struct {
 	// Restore runs; 0 is 16 MiB. Memory is allocated as it is needed. When the backlog is full,
 	// only the senders of this subgroup are held up.
 	BacklogBytes int
+
+	keeper hooks.Keeper // of package dds; nil: the application keeps no message
 }
 
 // Defaults.

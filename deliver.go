@@ -3,7 +3,9 @@ package squall
 import (
 	"sync"
 
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 )
 
@@ -27,7 +29,11 @@ type application interface {
 // application makes a subgroup's upcalls out of its configuration.
 func (sg SubgroupConfig) application(u *upcalls, wake func()) application {
 	if sg.DeliverSome != nil {
-		return &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
+		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
+		if sg.keeper != nil {
+			return &keeping{s, sg.keeper}
+		}
+		return s
 	}
 	r := direct{upcall: single(sg.Deliver), maxRun: sg.maxRun(128), upcalls: u} // short runs stay in the processor's first cache
 	if sg.DeliverBatch != nil {
@@ -146,6 +152,24 @@ func (s *some) idle() bool { return true }
 func (s *some) abandon() { close(s.closed) }
 
 func (s *some) close() {}
+
+// keeping is a some whose application keeps messages.
+type keeping struct {
+	*some
+	keeper hooks.Keeper
+}
+
+// Deliver implements multicast.Receiver: the messages are in the ring. What call has is not.
+func (k *keeping) Deliver(run []multicast.Message) int {
+	k.keeper.Offer()
+	return k.some.Deliver(run)
+}
+
+// Kept implements multicast.Keeper.
+func (k *keeping) Kept() order.Seq { return order.Seq(k.keeper.Kept()) }
+
+// LetGo implements multicast.Keeper.
+func (k *keeping) LetGo() { k.keeper.LetGo() }
 
 // queue copies messages for a goroutine that calls the application.
 //

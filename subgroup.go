@@ -29,6 +29,7 @@ type Subgroup struct {
 }
 
 func init() {
+	hooks.Keep = func(config any, k hooks.Keeper) { config.(*SubgroupConfig).keeper = k }
 	hooks.BeforeLeave = func(s any, f func(context.Context)) { s.(*Subgroup).leaving.Store(&f) }
 	hooks.Bound = func(ctx context.Context, s any) context.Context { return s.(*Subgroup).group.upcalls.bound(ctx) }
 }

@@ -66,6 +66,7 @@ type Participant struct {
 	changes uint64         // records that were no samples
 	stalled bool           // a reader had no room for the next record
 
+	keeper  *keeper       // of a space with the mode Ordered; otherwise nil
 	client  *client       // of a process outside of the group; nil: this is a member
 	hearers goroutine.Set // call listeners, other than on the group's loop
 	binders binders
@@ -104,6 +105,9 @@ func NewParticipant(cfg Config) *Participant {
 	p.err = errors.Join(p.err, whole(sg))
 	sg.DeliverSome, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
 	sg.RingBytes, sg.Window = cmp.Or(sg.RingBytes, ringBytes), cmp.Or(sg.Window, window)
+	if sg.Mode == squall.Ordered {
+		p.keeper = newKeeper(p, sg)
+	}
 	if loose := &p.cfg.Unordered; loose.Name != "" {
 		if loose.Mode != squall.Unordered && loose.Mode != squall.Ordered {
 			p.err = errors.Join(p.err, errors.New("the mode of the subgroup without an order is Unordered"))
@@ -165,9 +169,13 @@ func (p *Participant) Open(ctx context.Context, cfg squall.Config) error {
 }
 
 func (p *Participant) begin(ctx context.Context) (err error) {
-	if p.sub, err = p.group.Subgroup(p.cfg.Subgroup.Name); err != nil {
+	sub, err := p.group.Subgroup(p.cfg.Subgroup.Name)
+	if err != nil {
 		return err
 	}
+	p.mu.Lock()
+	p.sub = sub
+	p.mu.Unlock()
 	if p.cfg.Unordered.Name != "" {
 		if p.loose, err = p.group.Subgroup(p.cfg.Unordered.Name); err != nil {
 			return err
@@ -228,9 +236,10 @@ func (p *Participant) Position() uint64 {
 func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	p.fresh.Store(0)
 	p.mu.Lock()
+	stays, bytes, largest := p.keeper.stays(), 0, 0
 	for taken < len(batch) {
 		m := &batch[taken]
-		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data}
+		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data, Stays: stays && m.Body() == nil && len(m.Data) <= p.keeper.largest}
 		applied, err := p.space.TryApply(r)
 		if !applied {
 			if !p.closing {
@@ -240,6 +249,8 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 			err = p.space.Apply(r)
 		}
 		taken++
+		bytes += len(m.Data)
+		largest = max(largest, len(m.Data))
 		p.version = m.Version()
 		if space.IsSample(m.Data) {
 			continue
@@ -252,6 +263,13 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 		}
 	}
 	p.space.Settle()
+	switch {
+	case !stays || taken == 0:
+	case largest > p.keeper.largest: // such messages need room in one piece
+		p.keeper.letGo()
+	default:
+		p.keeper.delivered(run{batch[0].Seq, p.space.Position(), taken, bytes})
+	}
 	p.wake()
 	p.tellAll()
 	p.mu.Unlock()

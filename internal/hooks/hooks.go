@@ -1,4 +1,4 @@
-// Package hooks gives package replicated what it needs of packages squall and ripc and programs do not. Those packages set the functions.
+// Package hooks gives packages replicated and dds what they need of packages squall and ripc and programs do not. Those packages set the functions.
 package hooks
 
 import "context"
@@ -11,7 +11,19 @@ var (
 	Bound func(ctx context.Context, subgroup any) context.Context
 	// NewReplies returns replies that callers get together.
 	NewReplies func() Replies
+	// Keep has the application of a *squall.SubgroupConfig, whose mode is Ordered and which has DeliverSome, read the data of messages after the upcall.
+	Keep func(config any, k Keeper)
 )
+
+// Keeper keeps messages: it reads their data after the upcall.
+type Keeper interface {
+	// Offer is called before the upcall, on the loop, if the data of the messages that it is about to get stay as long as they are kept.
+	Offer()
+	// Kept returns the position of the first message of the view that it keeps, and math.MaxUint64 if it keeps none. Any goroutine.
+	Kept() uint64
+	// LetGo has it keep no message.
+	LetGo()
+}
 
 // Replies are replies to requests of package ripc, which need not wake their callers one by one. It is for one goroutine.
 type Replies interface {

@@ -65,6 +65,12 @@ func (t *Intake) Deliver(run []multicast.Message) (taken int) {
 // MaxRun implements multicast.Receiver.
 func (t *Intake) MaxRun() int { return t.App.MaxRun() }
 
+// Keeper is the application, if it keeps messages that it was given; otherwise nil.
+func (t *Intake) Keeper() multicast.Keeper {
+	k, _ := t.App.(multicast.Keeper)
+	return k
+}
+
 // Begin implements Receiver.
 func (t *Intake) Begin(v *views.View, subgroup int) { t.Begins(v, subgroup) }
 

@@ -39,6 +39,9 @@ func (m *Member) part(e *epoch, i int) *part {
 	}
 	p.receiver = m.cfg.Receiver(e.view, i)
 	cfg.Receiver = p.receiver
+	if k, ok := p.receiver.(interface{ Keeper() multicast.Keeper }); ok {
+		cfg.Keeper = k.Keeper()
+	}
 	p.before, p.outbox.last = p.outbox.last, p
 	cfg.Ahead = p.outbox.ahead
 	if m.cfg.Transfers != nil {
@@ -90,6 +93,7 @@ func (p *part) deliver() (work int) {
 		if !p.before.finished() && !(mutant.Enabled && mutant.On(mutant.Impatient)) {
 			return 0
 		}
+		p.before.core.LetGo()
 		p.before = nil
 	}
 	if !p.begun {

@@ -110,4 +110,7 @@ func (s *Subgroup) releaseBodies(run []Message) {
 
 // Drop ends the core's hold on the bodies of messages that the application did not take, and never
 // will. Nothing is delivered afterwards.
-func (s *Subgroup) Drop() { s.releaseBodies(s.run[s.runStart:]) }
+func (s *Subgroup) Drop() {
+	s.releaseBodies(s.run[s.runStart:])
+	s.LetGo()
+}

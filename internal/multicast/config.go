@@ -1,6 +1,7 @@
 package multicast
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ type Config struct {
 	Columns  Columns        // of the subgroup
 	Table    *sst.Table
 	Receiver Receiver
+	Keeper   Keeper // the receiver, if it keeps messages and the subgroup's mode is Ordered; otherwise nil
 	Bodies   Bodies // nil: there are no large messages
 	Tuning   Tuning
 	Clock    func() order.Time // for persistent mode: later messages of this member have later times, or the same one
@@ -47,6 +49,20 @@ type Receiver interface {
 	// MaxRun is how many messages it wants at once; 0 is all that can be delivered.
 	MaxRun() int
 }
+
+// Keeper is a receiver that reads the data of messages after it took them, until it lets them go
+// (M12). It is called on the loop.
+type Keeper interface {
+	// Kept returns the position of the first message of this view that the receiver keeps, and NoSeq
+	// if it keeps none. What was let go is not kept again. A receiver that lets messages go between two
+	// steps wakes the loop.
+	Kept() order.Seq
+	// LetGo has the receiver keep no message: the memory of the view is about to go.
+	LetGo()
+}
+
+// NoSeq is a position behind all others.
+const NoSeq order.Seq = math.MaxUint64
 
 // Tuning switches parts of the protocol off, to measure what they are worth. The zero value has
 // everything on.

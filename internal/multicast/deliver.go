@@ -54,12 +54,28 @@ func (s *Subgroup) deliver() (work int) {
 	return work
 }
 
-// storeDelivered publishes what was delivered. After a wedge no member needs that, and what is
-// delivered beyond a trim is no prefix.
-func (s *Subgroup) storeDelivered() {
-	if !s.wedged {
-		sst.Store(s.own, wordDelivered, uint64(s.delivered))
-		s.unsettled = true
+// storeDelivered publishes what was delivered and is not kept, and reports whether that is more than
+// before. After a wedge no member needs that, and what is delivered beyond a trim is no prefix.
+func (s *Subgroup) storeDelivered() bool {
+	released := s.delivered
+	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptReused)) {
+		released = min(released, s.keeper.Kept())
+	}
+	if s.wedged || released <= s.released {
+		return false
+	}
+	s.released = released
+	sst.Store(s.own, wordDelivered, uint64(released))
+	s.unsettled = true
+	return true
+}
+
+// LetGo has the receiver keep nothing of this view, when all of the view is delivered or nothing more
+// will be.
+func (s *Subgroup) LetGo() {
+	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptTooLong)) {
+		s.keeper.LetGo()
+		s.keeper = nil
 	}
 }
 

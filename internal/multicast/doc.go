@@ -13,8 +13,10 @@
 //	got[s] > k           this member has it
 //	received > q         it has everything up to q             (word received of this member)
 //	stable > q           every member has everything up to q   (min of received)
-//	delivered > q        this member's application saw it      (word delivered of this member)
-//	released             every member delivered it: its room may be used again
+//	delivered > q        this member's application saw it
+//	kept ≤ q             … and may still read it
+//	let go               … and does not any more               (word delivered of this member)
+//	released             every member let it go: its room may be used again
 //
 // The end of a view. A wedge (Wedge) can come at any moment of that life:
 //
@@ -51,6 +53,8 @@
 //	M9  the end of a view is every position below the trim, in order, each once, and nothing else
 //	M10  in unordered mode what a member delivered beyond the trim is not delivered there in a later view
 //	M11  in persistent mode a member's persisted ≤ delivered, both only grow, and persisted > 0 only where whole
+//	M12  what a member publishes as delivered is at most delivered and at most kept, and the application
+//	     keeps nothing of a view whose memory goes
 //
 // Columns. Each member's row has one line per subgroup it is in, and in unordered mode a vector:
 //
@@ -58,7 +62,7 @@
 //	sent          sender's loop   indexes published: messages and nulls
 //	skipped       sender's loop   indexes declared silent ahead: all of them that are not sent are nulls
 //	received      member's loop   length of the gap-free prefix of the order that is here
-//	delivered     member's loop   length of the prefix that was delivered
+//	delivered     member's loop   length of the prefix that was delivered and is not kept
 //	persisted     member's loop   persistent mode: length of the prefix that is on its disk, nulls included
 //	whole         member's loop   persistent mode: 1: its disk has everything that was delivered before this view
 //	taken[s]      member's loop   unordered mode: messages of sender s that were delivered

@@ -55,7 +55,9 @@ type Subgroup struct {
 	received  order.Seq
 	stable    order.Seq
 	delivered order.Seq
-	next      turn // whose turn delivered is
+	released  order.Seq // as published: delivered, less what keeper keeps. After Wedge it stands
+	keeper    Keeper    // nil: the receiver keeps nothing
+	next      turn      // whose turn delivered is
 	least     order.Seq
 	run       []Message
 	runStart  int       // messages of run that were taken already
@@ -122,6 +124,9 @@ func New(cfg Config) *Subgroup {
 	if s.Stats == nil {
 		s.Stats = new(Stats)
 	}
+	if sg.Mode == views.Ordered {
+		s.keeper = cfg.Keeper
+	}
 	s.sizeRuns()
 	if k, ok := sg.SenderRank(table.Self()); ok {
 		s.rank = k
@@ -169,10 +174,10 @@ func (s *Subgroup) ring(k int) (descriptors, bytes []byte) {
 // owner at fault: so it changes nothing in place but what belongs to that row, and no step uses
 // what it loaded from a row after it failed it.
 //
-// From then on nothing is read from the row's former memory, but for a run that was made before and
-// has its messages there. A fabric keeps that memory until the table is closed, and its owner has
-// no right to change these messages, as this member did not deliver them. The row of a link that is
-// coming is zeros: a member that received nothing.
+// From then on nothing is read from the row's former memory, but messages of a run that was made
+// before, and messages that the receiver keeps. A fabric keeps that memory until the table is closed,
+// and its owner has no right to change these messages: this member has not published that it delivered
+// them. The row of a link that is coming is zeros: a member that received nothing.
 func (s *Subgroup) Rebind(r order.Rank) {
 	m, ok := slices.BinarySearch(s.sg.Members, r)
 	if !ok {
@@ -283,6 +288,9 @@ func (s *Subgroup) Deliver() (work int) {
 		work = s.deliverArrived()
 	} else {
 		work = s.stabilise() + s.deliver()
+		if s.released < s.delivered && s.storeDelivered() {
+			work++
+		}
 	}
 	if s.unsettled {
 		s.waited++
@@ -497,7 +505,7 @@ func (s *Subgroup) acknowledge() int {
 // stabilise finds out what every member has, and releases what every member delivered. One pass
 // over the members' lines serves both.
 func (s *Subgroup) stabilise() (work int) {
-	stable, least := s.received, s.delivered
+	stable, least := s.received, s.released
 	for m, line := range s.lines {
 		if m == s.self {
 			continue
@@ -522,7 +530,7 @@ func (s *Subgroup) stabilise() (work int) {
 	}
 	if least > s.least && s.Sender != nil {
 		if invariants.Enabled {
-			invariants.Check(least <= s.delivered, "M4", "release up to %d, delivered %d", least, s.delivered)
+			invariants.Check(least <= s.released && s.released <= s.delivered, "M4", "release up to %d, of %d, delivered %d", least, s.released, s.delivered)
 		}
 		s.least = least
 		if s.Sender.Release(s.turns.CountBefore(least, s.rank)) {

@@ -6,5 +6,14 @@ const (
 	NoTrim     Name = "what a failed sender left behind the trim is delivered"
 )
 
+// The faults of what is kept of a view.
+const (
+	KeptReused  Name = "room of messages that the application keeps is used again"
+	KeptTooLong Name = "messages of a view are kept after it"
+)
+
+// KeepNames are all of them.
+var KeepNames = []Name{KeptReused, KeptTooLong}
+
 // CarryNames are all of them.
 var CarryNames = []Name{ForgetOpen, NoTrim}

@@ -26,6 +26,9 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.ForgetOpen: "loss",
 	mutant.NoTrim:     "order",
 
+	mutant.KeptReused:  "content",
+	mutant.KeptTooLong: "content",
+
 	mutant.PlainHalf:       "brain",
 	mutant.SilentSuspicion: "live",
 	mutant.NoFreeze:        "brain",
@@ -114,7 +117,7 @@ func allMutants() []mutant.Name {
 	restarts := slices.DeleteFunc(slices.Clone(mutant.RestartNames), func(n mutant.Name) bool {
 		return n == mutant.ShortestLog // the tests of package restart find it
 	})
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.KeepNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
 }
 
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {

@@ -66,6 +66,7 @@ func Draw(seed uint64, l Limits) *Plan {
 	if p.Reads.Count == 0 {
 		dice{rand.New(rand.NewPCG(seed, 0x4ead))}.reads(p)
 	}
+	dice{rand.New(rand.NewPCG(seed, 0x6e9))}.keepers(p)
 	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
 	return p
 }
@@ -464,6 +465,15 @@ func (d dice) inboxes(p *Plan) {
 			row = append(row, Inbox{ShutIn: pick(d, 0, 0, 3, 12), Shut: d.upTo(300 * time.Microsecond), MaxRun: pick(d, 0, 0, 1, 3, 1024)})
 		}
 		p.Inboxes = append(p.Inboxes, row)
+	}
+}
+
+// keepers draws which applications keep messages after their upcalls.
+func (d dice) keepers(p *Plan) {
+	for _, row := range p.Inboxes {
+		for k := range row {
+			row[k].Keep, row[k].KeepFor = pick(d, 0, 0, 1, 3, 16), d.upTo(300*time.Microsecond)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +20,14 @@ type inbox struct {
 	plan   Inbox
 	random *rand.Rand
 	shut   time.Duration // takes nothing before
+	kept   []keptMessage
+	until  time.Duration // these are let go if nothing else is delivered
+}
+
+// keptMessage is a message that an application keeps after the upcall, and what it was then.
+type keptMessage struct {
+	seq        order.Seq
+	data, copy []byte
 }
 
 func newInbox(p *process, g *group) *inbox {
@@ -54,6 +63,7 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 			in.took(d)
 		}
 	}
+	in.keep(run[:take])
 	if p.slow > 0 && take > 0 {
 		w.hang(p, p.slow)
 		p.slow = 0
@@ -66,6 +76,47 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 		return take - 1
 	}
 	return take
+}
+
+// keep keeps messages, in place of older ones. What waited for a state is not in the ring.
+func (in *inbox) keep(run []multicast.Message) {
+	w, p := in.world, in.reader.proc
+	if in.plan.Keep == 0 || len(run) == 0 || in.group.sg.Mode != views.Ordered || p.stays[in.group.decl].handing {
+		return
+	}
+	for _, m := range run {
+		if m.Body() == nil {
+			in.kept = append(in.kept, keptMessage{m.Seq, m.Data, slices.Clone(m.Data)})
+		}
+	}
+	in.letGo(len(in.kept) - in.plan.Keep)
+	in.until = w.now + in.plan.KeepFor
+	w.sometimes(MessageKept, len(in.kept) > 0)
+}
+
+// letGo lets the first messages go that it keeps. They are as they were delivered.
+func (in *inbox) letGo(n int) {
+	w := in.world
+	for i := range max(n, 0) {
+		if k := &in.kept[i]; !bytes.Equal(k.data, k.copy) {
+			w.judge("content", violated("content", "node %d: subgroup %q of view %d: seq %d changed while it was kept",
+				in.reader.proc.self.ID, in.group.sg.Name, in.group.record.view.ID, k.seq))
+		}
+	}
+	in.kept = in.kept[max(n, 0):]
+}
+
+// keptFrom is the first message that it keeps.
+func (in *inbox) keptFrom() order.Seq {
+	if in.world.now >= in.until {
+		in.letGo(len(in.kept))
+	}
+	if len(in.kept) == 0 {
+		return multicast.NoSeq
+	}
+	p := in.reader.proc
+	p.due = min(p.due, in.until)
+	return in.kept[0].seq
 }
 
 // MaxRun implements multicast.Receiver.

@@ -117,9 +117,11 @@ type App struct {
 
 // Inbox is how an application takes what is delivered.
 type Inbox struct {
-	ShutIn int           // one in so many offers finds it full, or fills it; 0: none
-	Shut   time.Duration // how long at most
-	MaxRun int           // messages that it wants at once; 0: all
+	ShutIn  int           // one in so many offers finds it full, or fills it; 0: none
+	Shut    time.Duration // how long at most
+	MaxRun  int           // messages that it wants at once; 0: all
+	Keep    int           // messages that it keeps at most, where that is allowed; 0: none
+	KeepFor time.Duration // how long after the last delivery
 }
 
 // NetPlan is the character of the network.

@@ -31,6 +31,7 @@ const (
 	OnlyAborted
 	DeliveredPastOpenClaim
 	RunRefused
+	MessageKept // after its upcall
 	RunTakenInPart
 	LongRun
 	UnorderedDelivery
@@ -157,7 +158,7 @@ var probeNames = [probes]string{
 	SharedPair: "shared pair", SeepingPair: "seeping pair", LineLostInFlight: "pieces lost with their host",
 	LoadBetween: "row changed between two loads", FrozenUnseen: "row frozen before all of it was seen", NullsSent: "nulls sent", NullsDelivered: "nulls delivered",
 	RoundsSkipped: "rounds skipped", EmptyMessage: "empty message", LargestMessage: "largest message", ClaimAborted: "claim aborted", OnlyAborted: "nothing but aborted claims",
-	DeliveredPastOpenClaim: "delivered past an open claim", RunRefused: "run refused", RunTakenInPart: "run taken in part", LongRun: "long run", UnorderedDelivery: "unordered delivery",
+	DeliveredPastOpenClaim: "delivered past an open claim", RunRefused: "run refused", MessageKept: "message kept", RunTakenInPart: "run taken in part", LongRun: "long run", UnorderedDelivery: "unordered delivery",
 	SilentSender: "silent sender", SilentGroup: "silent group", AloneInView: "alone in the view", SevenMembers: "seven members", ThreeSubgroups: "three subgroups",
 	SlowMember: "slow member", MemberPaused: "member paused", WayCut: "way cut", CrashedInStep: "crash within a step", UpcallSlow: "upcall longer than usual", ClockJumped: "clock jumped",
 	CameBack: "node came back", HeardOfEnd: "end of a peer heard", HeardSilence: "silence of a peer heard", HeardAccusation: "accusation of a peer heard",

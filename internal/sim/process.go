@@ -200,10 +200,19 @@ func (p *process) openTable(v *views.View, self order.Rank, l *member.Layout) (*
 func (p *process) retire(t *fabric.Table) {
 	i := slices.IndexFunc(p.seats, func(s *seat) bool { return s.table == t })
 	p.world.judge("brain", checkFrozen(p, p.seats[i]))
+	p.world.judge("content", checkLetGo(p, p.seats[i].record.view.ID))
 	p.seats[i].closed = true
 	if err := t.Close(); err != nil {
 		p.world.fail(err)
 	}
+}
+
+// checkLetGo checks that the application keeps nothing of a view whose memory goes.
+func checkLetGo(p *process, v order.ViewID) error {
+	if p.keepsOf(v) {
+		return violated("content", "node %d: messages of view %d are kept when its memory goes", p.self.ID, v)
+	}
+	return nil
 }
 
 // next is the member's Next.
@@ -535,6 +544,9 @@ func (p *process) look() {
 func (p *process) onHalted(reason error) {
 	w := p.world
 	p.told = true
+	for _, s := range p.seats {
+		w.judge("content", checkLetGo(p, s.record.view.ID))
+	}
 	p.host.end()
 	w.stir()
 	w.event(halted, p.node.place)

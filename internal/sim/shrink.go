@@ -160,8 +160,9 @@ var shrinkable = []part{
 	{"inboxes", func(p *Plan) int { return len(p.Nodes) }, func(p *Plan, from, to int) (changed bool) {
 		for i := from; i < to; i++ {
 			for k := range p.Inboxes[i] {
-				changed = changed || p.Inboxes[i][k].ShutIn > 0 || p.Inboxes[i][k].MaxRun > 0
-				p.Inboxes[i][k].ShutIn, p.Inboxes[i][k].MaxRun = 0, 0
+				in := &p.Inboxes[i][k]
+				changed = changed || in.ShutIn > 0 || in.MaxRun > 0 || in.Keep > 0
+				in.ShutIn, in.MaxRun, in.Keep = 0, 0, 0
 			}
 		}
 		return changed

@@ -204,6 +204,23 @@ func (h *stays) Deliver(run []multicast.Message) (taken int) {
 	return taken
 }
 
+// Kept implements multicast.Keeper.
+func (h *stays) Kept() order.Seq { return h.inboxes[len(h.inboxes)-1].keptFrom() }
+
+// LetGo implements multicast.Keeper. No view begins before what was kept of the one before is let go.
+func (h *stays) LetGo() {
+	for _, in := range h.inboxes {
+		in.letGo(len(in.kept))
+	}
+}
+
+// keepsOf reports whether the application keeps a message of a view.
+func (p *process) keepsOf(v order.ViewID) bool {
+	return slices.ContainsFunc(p.stays, func(h *stays) bool {
+		return slices.ContainsFunc(h.inboxes, func(in *inbox) bool { return in.group.record.view.ID == v && len(in.kept) > 0 })
+	})
+}
+
 // MaxRun implements multicast.Receiver.
 func (h *stays) MaxRun() int { return h.inboxes[len(h.inboxes)-1].MaxRun() }
 

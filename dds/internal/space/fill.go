@@ -92,7 +92,7 @@ func (t *topic) merge(after uint64) (m merged, samples uint64) {
 			from = sort.Search(in.history.len(), func(i int) bool { return in.history.at(i).position > after })
 		}
 		if from < in.history.len() {
-			m.sources = append(m.sources, source{key: in.key, place: i, view: in.view(), next: from})
+			m.sources = append(m.sources, source{key: in.key, place: i, view: t.view(in), next: from})
 			samples += in.samples(from)
 		}
 	}

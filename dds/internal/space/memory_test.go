@@ -82,3 +82,60 @@ func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
 	write(2)
 	w.agree()
 }
+
+// A history within the limits copies nothing of data that stay: not the data of samples that later samples replace, and those of the others when they are repaid, or a view is taken.
+func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch, w.stay = 1, 100
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(20)}})
+	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
+	s, top := w.members[1], w.members[1].byName["t"]
+	s.Lent = Limits{Samples: 21, Bytes: 21 * 500}
+	write := func(n, size int) {
+		for i := range n {
+			w.write(by, "k", strings.Repeat(string(rune('a'+i%20)), size))
+		}
+	}
+	borrowed := func(want int) {
+		t.Helper()
+		in := top.instances["k"]
+		n := 0
+		for k := range in.history.each {
+			if k.borrowed {
+				n++
+			}
+		}
+		if n != want || top.loose != want {
+			t.Errorf("%d samples are borrowed, and %d are counted; %d are due", n, top.loose, want)
+		}
+	}
+	write(60, 500)
+	borrowed(20)
+	if len(top.spare) > 0 {
+		t.Errorf("%d samples were copied and dropped", len(top.spare))
+	}
+	w.repay(len(w.records) - 5) // all but the last five
+	borrowed(5)
+	if !s.Owes(s.Position()) || s.Owes(s.Position()-5) {
+		t.Error("it does not owe the last five")
+	}
+	write(5, 500)
+	borrowed(10)
+	write(20, 501) // beyond the limit, with the sample that goes
+	borrowed(0)
+	write(20, 500)
+	borrowed(20)
+	w.agree() // takes views
+	borrowed(0)
+	write(3, 500)
+	dispose := AppendSample(nil, w.now, &Sample{Writer: by, Operation: Dispose, Key: []byte("k")})
+	w.must(w.apply(1, dispose, nil))
+	write(3, 500)
+	borrowed(6)
+	w.repay(3)
+	w.agree()
+	write(7, 500)
+	w.repay(len(w.records))
+	borrowed(0)
+	w.agree()
+}

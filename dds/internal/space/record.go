@@ -36,6 +36,7 @@ type Record struct {
 	View   uint64 // in which it has its position
 	Sender uint64 // node that sent it
 	Data   []byte
+	Stays  bool // the data stay as they are until Repay
 }
 
 // ErrMalformed is returned for a record that no member of this version sends.

@@ -12,6 +12,8 @@ import (
 type Space struct {
 	// Told is called with what happens, in order, within Apply. It must not call the space.
 	Told func(Event)
+	// Lent bounds histories that borrow data until Repay: the samples of a topic, and their bytes.
+	Lent Limits
 
 	position  uint64      // records applied
 	now       int64       // the largest time of a record
@@ -27,19 +29,25 @@ type Space struct {
 	expected  map[ID]*Cache
 	origins   []*origin // in the order in which they came
 	byOrigin  map[Origin]*origin
-	recent    *endpoint // of the last sample; nil: unknown
-	memory    chunks    // of data of samples that readers take soon
-	parsed    Sample    // of the record that is being applied
-	lazy      bool      // the data of the record are valid until Settle
-	unsettled []unsettled
-	passing   instance // has the key of the last sample without an order
-	tail      *tail    // of a process with clients; nil: none
+	recent    *endpoint      // of the last sample; nil: unknown
+	memory    chunks         // of data of samples that readers take soon
+	parsed    Sample         // of the record that is being applied
+	lazy      bool           // the data of the record are valid until Settle
+	stays     bool           // … until Repay
+	unsettled []loan         // until Settle
+	loans     sequence[loan] // until Repay, in the order of their positions
+	lent      *loan          // the last one of loans, while it may grow
+	passing   instance       // has the key of the last sample without an order
+	tail      *tail          // of a process with clients; nil: none
 	followed  map[ID]*Followed
 	lives     map[party]*life
 	leased    int // writers that have to be asserted
 	silences  int // … whose leases have ended
 	piece     int // in place of fillPiece, in tests
 }
+
+// Limits are of samples in the histories of a topic.
+type Limits struct{ Samples, Bytes int }
 
 // endpoint is a writer or a reader.
 type endpoint struct {
@@ -126,14 +134,13 @@ func (s *Space) Apply(r Record) error {
 
 // TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
 // until samples were taken. The data of the record must stay as they are until the next call of Settle: of the samples that come at once, a history with a small
-// depth drops most without a copy.
+// depth drops most without a copy. If the data stay longer, until Repay, a history within the limits Lent has no copies at all.
 func (s *Space) TryApply(r Record) (bool, error) { return s.apply(r, true) }
 
 // apply applies a record: with try, within the limits of readers, and the data of the record are valid until Settle.
 func (s *Space) apply(r Record, try bool) (bool, error) {
-	s.lazy = try
+	s.lazy, s.stays = try, r.Stays
 	if !IsSample(r.Data) {
-		s.Settle() // what follows may look at histories, or keep views of them
 		if err := s.advance(r); err != nil {
 			return true, err
 		}

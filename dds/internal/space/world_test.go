@@ -19,7 +19,9 @@ type world struct {
 	now     int64
 	view    uint64
 	batch   int      // records after which the second member settles; 0: it applies each of them by itself
-	records [][]byte // that it has applied since
+	stay    int      // records of which the data stay after that; the ones before are repaid
+	records []Record // that it has applied, and whose memory is not used again yet
+	fresh   int      // of these, the last ones: since it settled
 }
 
 func newWorld(t *testing.T, n int) *world {
@@ -46,8 +48,10 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 		var applied bool
 		var err error
 		if i == 1 && w.batch > 0 {
+			r.Stays = w.stay > 0
 			applied, err = s.TryApply(r)
-			w.records = append(w.records, r.Data)
+			w.records = append(w.records, r)
+			w.fresh++
 		}
 		if !applied {
 			err = s.Apply(r)
@@ -58,7 +62,7 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 			w.t.Fatalf("members say %v and %v", first, err)
 		}
 	}
-	if len(w.records) >= w.batch {
+	if w.fresh >= w.batch {
 		w.settle()
 	}
 	return first
@@ -69,13 +73,28 @@ func (w *world) settle() {
 	if w.batch == 0 {
 		return
 	}
-	w.members[1].Settle()
-	for _, data := range w.records {
-		for i := range data {
-			data[i] = 0xee
+	s := w.members[1]
+	s.Settle()
+	w.fresh = 0
+	if over := len(w.records) - w.stay; over > 0 {
+		w.repay(over)
+	}
+}
+
+// repay has the memory of the first records of the second member used again.
+func (w *world) repay(n int) {
+	w.t.Helper()
+	s := w.members[1]
+	to := s.Position() - uint64(len(w.records)-n)
+	if s.Repay(to); s.Owes(to) {
+		w.t.Fatalf("a history has data of a record up to position %d, and they are repaid", to)
+	}
+	for _, r := range w.records[:n] {
+		for i := range r.Data {
+			r.Data[i] = 0xee
 		}
 	}
-	w.records = w.records[:0]
+	w.records = slices.Delete(w.records, 0, n)
 }
 
 func (w *world) must(err error) {

@@ -87,8 +87,14 @@ func (o *options) levelBars(s *bench.Set[run]) {
 		s.Judge(bench.Bar[run]{Unit: "samples/s", Figure: figure.name(), Limits: []string{limit.name()}, Of: rateOf, ByRound: true, Asked: a})
 	}
 	bar(at(atomic, false), at(unordered, false), bench.Asked{AtLeast: 0.9})
-	bar(at(transient, false), at(atomic, false), bench.Asked{AtLeast: 0.6})
-	// A history reads what a listener may leave unread, and takes the lines from the writer's cache. So the same with listeners that read, too, and with the least history.
+	// A history refers to the ring where that has room for it.
+	long := at(atomic, false).with(func(s *spec) { s.RingBytes = historyRingBytes })
+	inRing := long.with(func(s *spec) { s.Level = transient })
+	s.Add(caseOf(long), caseOf(inRing))
+	bar(inRing, long, bench.Asked{AtLeast: 0.6})
+	bar(inRing, at(atomic, false), bench.Asked{})
+	bar(at(transient, false), at(atomic, false), bench.Asked{})
+	// Where it copies, it reads what a listener may leave unread, and takes the lines from the writer's cache. So the same with listeners that read, too, and with the least history.
 	read := at(atomic, false).with(func(s *spec) { s.Touch = true })
 	kept := read.with(func(s *spec) { s.Level = transient })
 	least := at(transient, false).with(func(s *spec) { s.Depth = 1 })

@@ -65,8 +65,11 @@ type load interface {
 	latency() bench.Latency
 }
 
-// historyDepth is how many samples of a transient topic are kept.
-const historyDepth = 1000
+// historyDepth is how many samples of a transient topic are kept. Rings of historyRingBytes have room for that many of 10 KiB.
+const (
+	historyDepth     = 1000
+	historyRingBytes = 16 << 20
+)
 
 func newMember(j job) *member {
 	s := j.Spec
@@ -75,10 +78,10 @@ func newMember(j job) *member {
 		id--
 	}
 	m := &member{job: j, Group: bench.NewGroup(id, s.members(), s.Fabric)}
-	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}}
+	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space", RingBytes: s.RingBytes}}
 	switch s.Level {
 	case unordered:
-		cfg.Unordered.Name = "loose"
+		cfg.Unordered.Name, cfg.Unordered.RingBytes = "loose", s.RingBytes
 	case persistent, durable:
 		cfg.Subgroup.Mode, cfg.Subgroup.Log.Engine, m.Config.Dir = squall.Persistent, squall.EngineWAL, j.Dir
 	}

@@ -46,15 +46,16 @@ type spec struct {
 	SizeBytes int           `json:"size_bytes"`
 	Readers   int           `json:"readers"` // processes with a reader
 	Level     level         `json:"level"`
-	Depth     int           `json:"depth,omitempty"`   // of the history of a transient topic; 0 is historyDepth
-	Touch     bool          `json:"touch,omitempty"`   // listeners read a byte of each cache line of a sample, and not its number only
-	Copy      bool          `json:"copy,omitempty"`    // the writer writes a sample that it has, and readers take; otherwise in place, and listeners
-	Codec     string        `json:"codec,omitempty"`   // xcdr: ddsperf's own type; empty: raw
-	Topics    int           `json:"topics,omitempty"`  // with a writer and readers each; one is active
-	Plain     bool          `json:"plain,omitempty"`   // without batching and nulls, as the paper's baseline
-	Client    client        `json:"client,omitempty"`  // which process is not a member, but a client of a relay
-	History   int           `json:"history,omitempty"` // samples that a process gets which joins late, in place of a stream
-	Dir       string        `json:"dir,omitempty"`     // for the logs
+	Depth     int           `json:"depth,omitempty"`      // of the history of a transient topic; 0 is historyDepth
+	RingBytes int           `json:"ring_bytes,omitempty"` // of each member; 0 is the default
+	Touch     bool          `json:"touch,omitempty"`      // listeners read a byte of each cache line of a sample, and not its number only
+	Copy      bool          `json:"copy,omitempty"`       // the writer writes a sample that it has, and readers take; otherwise in place, and listeners
+	Codec     string        `json:"codec,omitempty"`      // xcdr: ddsperf's own type; empty: raw
+	Topics    int           `json:"topics,omitempty"`     // with a writer and readers each; one is active
+	Plain     bool          `json:"plain,omitempty"`      // without batching and nulls, as the paper's baseline
+	Client    client        `json:"client,omitempty"`     // which process is not a member, but a client of a relay
+	History   int           `json:"history,omitempty"`    // samples that a process gets which joins late, in place of a stream
+	Dir       string        `json:"dir,omitempty"`        // for the logs
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
 	Samples   int           `json:"samples,omitempty"` // about, of the window: its time is what they take, if that is longer than Duration
@@ -147,6 +148,9 @@ func (s spec) name() string {
 	}
 	if s.Depth > 0 {
 		text += fmt.Sprintf(" with a depth of %d", s.Depth)
+	}
+	if s.RingBytes > 0 {
+		text += ", rings of " + bench.Size(s.RingBytes)
 	}
 	if s.Touch {
 		text += ", read"
