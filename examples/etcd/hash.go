@@ -20,20 +20,20 @@ func (s *Store) hash(at int64) (*pb.HashKVResponse, func() (uint32, error), erro
 	case at < s.compacted:
 		return nil, nil, rpctypes.ErrGRPCCompacted
 	}
-	versions := s.clone()
+	kept, log := s.kept, s.log[:s.from(at+1)]
 	return &pb.HashKVResponse{Header: s.header(), CompactRevision: s.compacted, HashRevision: at}, func() (uint32, error) {
 		sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 		var one []byte
-		var err error
-		versions.Ascend(func(v version) bool {
-			if v.mod > at {
-				return true
+		for _, all := range [][]version{kept, log} {
+			for _, v := range all {
+				var err error
+				if one, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(one[:0], v.event); err != nil {
+					return 0, err
+				}
+				one = binary.LittleEndian.AppendUint64(one, uint64(len(one)))
+				_, _ = sum.Write(one)
 			}
-			one, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(one[:0], v.event)
-			one = binary.LittleEndian.AppendUint64(one, uint64(len(one)))
-			_, _ = sum.Write(one)
-			return err == nil
-		})
-		return sum.Sum32(), err
+		}
+		return sum.Sum32(), nil
 	}, nil
 }

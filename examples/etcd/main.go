@@ -8,6 +8,8 @@
 //
 // With -dir the members keep what they did on disk, and a write is answered when it is on the disk of every member.
 //
+// Garbage is collected when the memory in use has grown fivefold, unless GOGC says otherwise. GOMEMLIMIT bounds the memory, as always.
+//
 // The files, from the inside out: store.go, txn.go and lease.go are the state and its commands, snapshot.go hands it over and
 // hash.go hashes it; operations.go makes it an object; check.go, server.go and watch.go are the API.
 package main
@@ -21,6 +23,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -30,6 +33,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {

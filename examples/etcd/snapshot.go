@@ -5,9 +5,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/fxamacker/cbor/v2"
-	"github.com/google/btree"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 
@@ -18,7 +18,7 @@ import (
 
 var _ replicated.Snapshotter = (*Store)(nil)
 
-// head is what a snapshot begins with. The versions follow, in the order of the tree.
+// head is what a snapshot begins with. The versions follow, in the order in which they were made.
 type head struct {
 	Revision  int64
 	Compacted int64
@@ -34,9 +34,9 @@ type saved struct {
 	Event []byte // a protobuf
 }
 
-// Snapshot implements replicated.Snapshotter. The clone of the tree stays as it is.
+// Snapshot implements replicated.Snapshotter. The lists stay as they are.
 func (s *Store) Snapshot() func(io.Writer) error {
-	h := head{Revision: s.revision, Compacted: s.compacted, Versions: s.versions.Len()}
+	h := head{Revision: s.revision, Compacted: s.compacted, Versions: len(s.kept) + len(s.log)}
 	for _, id := range slices.Sorted(maps.Keys(s.leases)) {
 		h.Leases = append(h.Leases, *s.leases[id])
 	}
@@ -44,7 +44,7 @@ func (s *Store) Snapshot() func(io.Writer) error {
 	for _, id := range slices.Sorted(maps.Keys(s.members)) {
 		members = append(members, s.members[id])
 	}
-	versions := s.clone()
+	kept, log := s.kept, s.log
 	return func(w io.Writer) error {
 		h := h
 		for _, m := range members {
@@ -54,24 +54,27 @@ func (s *Store) Snapshot() func(io.Writer) error {
 			}
 			h.Members = append(h.Members, b)
 		}
-		return write(w, h, versions)
+		return write(w, h, kept, log)
 	}
 }
 
-func write(w io.Writer, h head, versions *btree.BTreeG[version]) error {
+func write(w io.Writer, head head, versions ...[]version) error {
 	e := cbor.NewEncoder(w)
-	err := e.Encode(h)
-	versions.Ascend(func(v version) bool {
-		var b []byte
-		if err == nil {
-			b, err = proto.Marshal(v.event)
+	if err := e.Encode(head); err != nil {
+		return err
+	}
+	for _, all := range versions {
+		for _, v := range all {
+			b, err := proto.Marshal(v.event)
+			if err != nil {
+				return err
+			}
+			if err := e.Encode(saved{Index: v.index, Event: b}); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			err = e.Encode(saved{Index: v.index, Event: b})
-		}
-		return err == nil
-	})
-	return err
+	}
+	return nil
 }
 
 // Restore implements replicated.Snapshotter.
@@ -94,6 +97,7 @@ func (s *Store) Restore(r io.Reader) error {
 		}
 		s.members[m.ID] = m
 	}
+	var all []version
 	for range h.Versions {
 		var one saved
 		if err := d.Decode(&one); err != nil {
@@ -106,15 +110,16 @@ func (s *Store) Restore(r io.Reader) error {
 		if e.Kv == nil {
 			return errors.New("a version without a key")
 		}
-		v := version{key: e.Kv.Key, mod: e.Kv.ModRevision, index: one.Index, event: e}
-		s.versions.ReplaceOrInsert(v)
-		if v.mod >= s.compacted {
-			s.log = append(s.log, v)
-		}
+		all = append(all, version{event: e, index: one.Index})
 	}
-	slices.SortFunc(s.log, inOrder)
-	s.ascend(span{}, newest, func(v version) bool {
-		s.attach(v.event.Kv)
+	slices.SortFunc(all, inOrder)
+	for _, v := range all {
+		s.index(v)
+	}
+	n := sort.Search(len(all), func(i int) bool { return all[i].mod() >= s.compacted })
+	s.kept, s.log = all[:n:n], all[n:]
+	s.ascend(span{}, newest, func(kv *mvccpb.KeyValue) bool {
+		s.attach(kv)
 		return true
 	})
 	return nil

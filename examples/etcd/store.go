@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"sync"
 
 	"github.com/google/btree"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -21,42 +20,72 @@ import (
 // Store is the state: keys with all their versions since the last compaction, leases, and where the members are. Every
 // command that changes keys has the next revision.
 //
-// A version never changes once it is in the store. So reads return versions without copying them, and a snapshot is
-// a clone of the tree, which is copied as it is changed.
+// A version never changes once it is in the store, and those in kept and log stay where they are until the next compaction, which makes new lists. So reads
+// return versions without copying them, and a snapshot is the two lists as they are.
 type Store struct {
 	revision  int64
-	compacted int64 // the oldest revision that can be read
-	versions  *btree.BTreeG[version]
-	log       []version // of revisions from compacted on, in the order in which they were made
+	compacted int64     // the oldest revision that can be read
+	kept      []version // of earlier revisions, which can be read at that one, in the order in which they were made
+	log       []version // of revisions from compacted on, in that order
+	keys      map[string]*history
+	sorted    *btree.BTreeG[*history] // the same, by key
 	leases    map[int64]*lease
 	expiry    squall.Time // no lease expires before
 	members   map[uint64]*pb.Member
 
 	changed chan struct{} // closed when the revision changes or the store is compacted, and made anew
-	cloning sync.Mutex    // of versions, by readers that share the store
+}
+
+// history is a key with its versions, the oldest first.
+type history struct {
+	key      []byte
+	versions []version
 }
 
 // version is a key at a revision.
 type version struct {
-	key   []byte
-	mod   int64
-	index int           // among the changes of its revision
 	event *mvccpb.Event // with the value, or a deletion
+	index int           // among the changes of its revision
 }
 
-func (v *version) deleted() bool { return v.event.Type == mvccpb.DELETE }
+// newEvent returns an event with a key and a value beside it, because they are looked up together.
+func newEvent() *mvccpb.Event {
+	e := &struct {
+		mvccpb.Event
+		kv mvccpb.KeyValue
+	}{}
+	e.Kv = &e.kv
+	return &e.Event
+}
 
-// before orders versions by key. Of each key the newest version is the first, so that the one at a revision is the first that is not newer.
-func before(a, b version) bool {
-	if c := bytes.Compare(a.key, b.key); c != 0 {
-		return c < 0
+func (v version) key() []byte   { return v.event.Kv.Key }
+func (v version) mod() int64    { return v.event.Kv.ModRevision }
+func (v version) deleted() bool { return v.event.Type == mvccpb.DELETE }
+
+// through returns how many of the versions are of a revision or an earlier one.
+func (h *history) through(revision int64) int {
+	if revision == newest {
+		return len(h.versions)
 	}
-	return a.mod > b.mod
+	return sort.Search(len(h.versions), func(i int) bool { return h.versions[i].mod() > revision })
 }
+
+// at returns the value at a revision, or nil.
+func (h *history) at(revision int64) *mvccpb.KeyValue {
+	if h == nil {
+		return nil
+	}
+	if n := h.through(revision); n > 0 && !h.versions[n-1].deleted() {
+		return h.versions[n-1].event.Kv
+	}
+	return nil
+}
+
+func byKey(a, b *history) bool { return bytes.Compare(a.key, b.key) < 0 }
 
 func newStore() *Store {
 	return &Store{
-		revision: 1, versions: btree.NewG(32, before), leases: map[int64]*lease{}, expiry: never, members: map[uint64]*pb.Member{}, changed: make(chan struct{}),
+		revision: 1, keys: map[string]*history{}, sorted: btree.NewG(32, byKey), leases: map[int64]*lease{}, expiry: never, members: map[uint64]*pb.Member{}, changed: make(chan struct{}),
 	}
 }
 
@@ -82,38 +111,20 @@ func (s span) has(key []byte) bool { return bytes.Compare(key, s.key) >= 0 && s.
 // reaches reports whether a key is before the end.
 func (s span) reaches(key []byte) bool { return s.end == nil || bytes.Compare(key, s.end) < 0 }
 
-// ascend calls f with the versions that the keys of a span have at a revision, until f returns false. It looks each key up, because
-// a key may have any number of other versions.
-func (s *Store) ascend(keys span, revision int64, f func(version) bool) {
-	next := version{key: keys.key, mod: revision}
-	for {
-		found := version{}
-		s.versions.AscendGreaterOrEqual(next, func(v version) bool {
-			found = v
+// ascend calls f with the values that the keys of a span have at a revision, until f returns false.
+func (s *Store) ascend(keys span, revision int64, f func(*mvccpb.KeyValue) bool) {
+	s.sorted.AscendGreaterOrEqual(&history{key: keys.key}, func(h *history) bool {
+		if !keys.reaches(h.key) {
 			return false
-		})
-		switch {
-		case found.event == nil || !keys.reaches(found.key):
-			return
-		case found.mod > revision:
-			next = version{key: found.key, mod: revision}
-			continue
-		case !found.deleted() && !f(found):
-			return
 		}
-		next = version{key: found.key} // behind all of its versions
-	}
+		kv := h.at(revision)
+		return kv == nil || f(kv)
+	})
 }
 
 // get returns the value of a key at a revision, or nil.
-func (s *Store) get(key []byte, revision int64) (kv *mvccpb.KeyValue) {
-	s.versions.AscendGreaterOrEqual(version{key: key, mod: revision}, func(v version) bool {
-		if bytes.Equal(v.key, key) && !v.deleted() {
-			kv = v.event.Kv
-		}
-		return false
-	})
-	return kv
+func (s *Store) get(key []byte, revision int64) *mvccpb.KeyValue {
+	return s.keys[string(key)].at(revision)
 }
 
 const newest = math.MaxInt64
@@ -131,19 +142,18 @@ func (s *Store) keyRange(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	}
 	out := &pb.RangeResponse{Header: s.header()}
 	// Where the order of keys is asked for and nothing is left out, keys beyond the limit are only counted.
-	byKey := r.SortOrder == pb.RangeRequest_NONE || r.SortOrder == pb.RangeRequest_ASCEND && r.SortTarget == pb.RangeRequest_KEY
-	s.ascend(spanOf(r.Key, r.RangeEnd), at, func(v version) bool {
-		kv := v.event.Kv
+	asStored := r.SortOrder == pb.RangeRequest_NONE || r.SortOrder == pb.RangeRequest_ASCEND && r.SortTarget == pb.RangeRequest_KEY
+	s.ascend(spanOf(r.Key, r.RangeEnd), at, func(kv *mvccpb.KeyValue) bool {
 		out.Count++
 		switch {
 		case r.CountOnly, !within(kv.ModRevision, r.MinModRevision, r.MaxModRevision), !within(kv.CreateRevision, r.MinCreateRevision, r.MaxCreateRevision):
-		case byKey && r.Limit > 0 && int64(len(out.Kvs)) > r.Limit:
+		case asStored && r.Limit > 0 && int64(len(out.Kvs)) > r.Limit:
 		default:
 			out.Kvs = append(out.Kvs, kv)
 		}
 		return true
 	})
-	if !byKey {
+	if !asStored {
 		sortBy(out.Kvs, r.SortTarget, r.SortOrder == pb.RangeRequest_DESCEND)
 	}
 	if r.Limit > 0 && int64(len(out.Kvs)) > r.Limit {
@@ -195,24 +205,28 @@ func (s *Store) begin(c *replicated.Context) *batch {
 	return &batch{Store: s}
 }
 
-// add adds a change.
+// add adds a change of a key.
 func (b *batch) add(e *mvccpb.Event) {
 	if b.changes == 0 {
 		b.revision++
 		b.wake()
 	}
 	e.Kv.ModRevision = b.revision
-	v := version{key: e.Kv.Key, mod: b.revision, index: b.changes, event: e}
-	b.versions.ReplaceOrInsert(v)
+	v := version{event: e, index: b.changes}
+	b.index(v)
 	b.log = append(b.log, v)
 	b.changes++
 }
 
-// clone returns the versions as they are, which later commands do not change.
-func (s *Store) clone() *btree.BTreeG[version] {
-	s.cloning.Lock()
-	defer s.cloning.Unlock()
-	return s.versions.Clone()
+// index puts a version behind the others of its key.
+func (s *Store) index(v version) {
+	h := s.keys[string(v.key())]
+	if h == nil {
+		h = &history{key: v.key()}
+		s.keys[string(h.key)] = h
+		s.sorted.ReplaceOrInsert(h)
+	}
+	h.versions = append(h.versions, v)
 }
 
 // wake wakes the watchers of this process.
@@ -222,7 +236,9 @@ func (s *Store) wake() {
 }
 
 func (b *batch) put(r *pb.PutRequest) *pb.PutResponse {
-	kv := &mvccpb.KeyValue{Key: r.Key, Value: r.Value, Lease: r.Lease, Version: 1, CreateRevision: b.revision + 1}
+	e := newEvent()
+	kv := e.Kv
+	kv.Key, kv.Value, kv.Lease, kv.Version, kv.CreateRevision = r.Key, r.Value, r.Lease, 1, b.revision+1
 	if b.changes > 0 {
 		kv.CreateRevision = b.revision
 	}
@@ -242,15 +258,15 @@ func (b *batch) put(r *pb.PutRequest) *pb.PutResponse {
 		out.PrevKv = old
 	}
 	b.attach(kv)
-	b.add(&mvccpb.Event{Kv: kv})
+	b.add(e)
 	out.Header = b.header()
 	return out
 }
 
 func (b *batch) deleteRange(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 	var all []*mvccpb.KeyValue
-	b.ascend(spanOf(r.Key, r.RangeEnd), newest, func(v version) bool {
-		all = append(all, v.event.Kv)
+	b.ascend(spanOf(r.Key, r.RangeEnd), newest, func(kv *mvccpb.KeyValue) bool {
+		all = append(all, kv)
 		return true
 	})
 	for _, kv := range all {
@@ -301,31 +317,34 @@ func (s *Store) compact(_ *replicated.Context, r *pb.CompactionRequest) (*pb.Com
 		return nil, rpctypes.ErrGRPCFutureRev
 	}
 	s.compacted = r.Revision
-	var last []byte // the key whose version at the revision was found
-	var old []version
-	s.versions.Ascend(func(v version) bool {
-		switch {
-		case v.mod > r.Revision:
-		case bytes.Equal(v.key, last):
-			old = append(old, v)
-		default:
-			if last = v.key; v.deleted() && v.mod < r.Revision {
-				old = append(old, v)
-			}
+	var kept []version
+	var gone []*history
+	s.sorted.Ascend(func(h *history) bool {
+		first := max(0, h.through(r.Revision)-1)
+		if v := h.versions[first]; v.deleted() && v.mod() < r.Revision {
+			first++
+		}
+		switch h.versions = slices.Clone(h.versions[first:]); {
+		case len(h.versions) == 0:
+			gone = append(gone, h)
+		case h.versions[0].mod() < r.Revision:
+			kept = append(kept, h.versions[0])
 		}
 		return true
 	})
-	for _, v := range old {
-		s.versions.Delete(v)
+	for _, h := range gone {
+		delete(s.keys, string(h.key))
+		s.sorted.Delete(h)
 	}
-	s.log = slices.Clone(s.log[s.from(r.Revision):])
+	slices.SortFunc(kept, inOrder)
+	s.kept, s.log = kept, slices.Clone(s.log[s.from(r.Revision):])
 	s.wake() // watchers that are too far behind have to be told
 	return &pb.CompactionResponse{Header: s.header()}, nil
 }
 
 // from returns the place in the log of the first change of a revision or a later one.
 func (s *Store) from(revision int64) int {
-	return sort.Search(len(s.log), func(i int) bool { return s.log[i].mod >= revision })
+	return sort.Search(len(s.log), func(i int) bool { return s.log[i].mod() >= revision })
 }
 
 // announce notes where clients reach a member.
@@ -336,5 +355,5 @@ func (s *Store) announce(_ *replicated.Context, m *pb.Member) (*pb.ResponseHeade
 
 // inOrder orders versions as they were made.
 func inOrder(a, b version) int {
-	return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.index, b.index))
+	return cmp.Or(cmp.Compare(a.mod(), b.mod()), cmp.Compare(a.index, b.index))
 }

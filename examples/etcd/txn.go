@@ -99,9 +99,9 @@ func (b *batch) txn(r *pb.TxnRequest, taken []bool) (out *pb.TxnResponse, rest [
 // compare reports whether a comparison holds for all keys that it names. A key that is not there has the version 0, and no value.
 func (s *Store) compare(c *pb.Compare) bool {
 	holds, found := true, false
-	s.ascend(spanOf(c.Key, c.RangeEnd), newest, func(v version) bool {
+	s.ascend(spanOf(c.Key, c.RangeEnd), newest, func(kv *mvccpb.KeyValue) bool {
 		found = true
-		holds = holds && compareOne(c, v.event.Kv)
+		holds = holds && compareOne(c, kv)
 		return holds
 	})
 	if found {

@@ -207,15 +207,15 @@ func (w *watcher) events(s *Store) (events []*mvccpb.Event) {
 	at := s.from(w.next)
 	for n, v := range s.log[at:] {
 		if n >= maxChanges && v.index == 0 { // the next revision begins
-			w.next = v.mod
+			w.next = v.mod()
 			return events
 		}
-		if !w.keys.has(v.key) || w.noDelete && v.deleted() || w.noPut && !v.deleted() {
+		if !w.keys.has(v.key()) || w.noDelete && v.deleted() || w.noPut && !v.deleted() {
 			continue
 		}
 		e := v.event
 		if w.prevKV {
-			e = &mvccpb.Event{Type: e.Type, Kv: e.Kv, PrevKv: s.get(v.key, v.mod-1)}
+			e = &mvccpb.Event{Type: e.Type, Kv: e.Kv, PrevKv: s.get(v.key(), v.mod()-1)}
 		}
 		events = append(events, e)
 	}
