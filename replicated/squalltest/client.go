@@ -122,10 +122,13 @@ func (r *run) stop() {
 	}
 }
 
+// attempts is how long several attempts of a call take, between which a client pauses, however quick the members are.
+const attempts = 400 * time.Millisecond
+
 // newClient begins a client.
 func (r *run) newClient(number int) {
 	p := r.world.Plan()
-	c := &Client{run: r, number: number, rand: r.world.Dice(100 + uint64(number)), release: r.world.Hold(), patience: p.Patience() / 3, peers: map[link]*copyAt{}}
+	c := &Client{run: r, number: number, rand: r.world.Dice(100 + uint64(number)), release: r.world.Hold(), patience: p.Patience()/3 + attempts, peers: map[link]*copyAt{}}
 	var places []string
 	for _, at := range c.rand.Perm(r.world.Nodes()) {
 		places = append(places, strconv.Itoa(at))
