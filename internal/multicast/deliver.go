@@ -15,6 +15,10 @@ import (
 // is delivered.
 const runBytes = 128 << 10
 
+// besideBytes is how much of a ring a message takes beside its data at most: its time, and what fills
+// its last word.
+const besideBytes = smc.TimeBytes + 7
+
 // stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much
 // takes milliseconds, in which no other subgroup would be served.
 const (
@@ -169,7 +173,7 @@ func (s *Subgroup) offer() (taken int, all bool) {
 	s.Stats.Delivered.add(uint64(taken))
 	s.Stats.DeliveredBytes.add(bytes)
 	s.unpushed += taken
-	s.unpushedBytes += int(bytes)
+	s.unpushedBytes += int(bytes) + taken*besideBytes
 	s.runStart += taken
 	return taken, s.runStart == len(s.run)
 }

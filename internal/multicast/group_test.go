@@ -61,13 +61,18 @@ func newGroup(t *testing.T, n int, mode views.Mode, tuning multicast.Tuning, sen
 // newGroupAfter is newGroup with something of a view before.
 func newGroupAfter(t *testing.T, before func(r int, cfg *multicast.Config), n int, mode views.Mode, tuning multicast.Tuning, senders ...order.Rank) *group {
 	t.Helper()
-	sg := views.Subgroup{Name: "a", Mode: mode, RingBytes: 4096, Window: 8, Senders: senders}
+	return newGroupOf(t, views.Subgroup{Name: "a", Mode: mode, RingBytes: 4096, Window: 8, Senders: senders}, before, n, tuning)
+}
+
+// newGroupOf makes a group of all members of a subgroup, which are its senders unless it names them.
+func newGroupOf(t *testing.T, sg views.Subgroup, before func(r int, cfg *multicast.Config), n int, tuning multicast.Tuning) *group {
+	t.Helper()
 	v := &views.View{ID: 1}
 	for r := range n {
 		v.Members = append(v.Members, views.Member{ID: order.NodeID(r + 1)})
 		sg.Members = append(sg.Members, order.Rank(r))
 	}
-	if senders == nil {
+	if sg.Senders == nil {
 		sg.Senders = sg.Members
 	}
 	v.Subgroups = []views.Subgroup{sg}

@@ -305,8 +305,8 @@ func (s *Subgroup) Deliver() (work int) {
 // SettleAfter is how many steps the delivered counter waits for company.
 const SettleAfter = 128
 
-// Unsettled reports whether the delivered counter is not pushed yet: then the next steps must not
-// wait for an occasion.
+// Unsettled reports whether the delivered counter is not pushed yet: then further steps, or Settle,
+// have to follow.
 func (s *Subgroup) Unsettled() bool { return s.unsettled }
 
 // Settle pushes the delivered counter if it was not pushed yet.
