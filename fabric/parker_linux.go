@@ -136,7 +136,7 @@ func (p *Parker) Retract() { p.sleeping.Store(0) }
 // Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is
 // for ever.
 func (p *Parker) Sleep(d time.Duration) {
-	if shares() && p.inRuntime(d) {
+	if isShared() && p.inRuntime(d) {
 		p.wait(0, true)
 		return
 	}
@@ -155,12 +155,12 @@ func (p *Parker) Sleep(d time.Duration) {
 // So a goroutine that sleeps for longer, or beside busy ones, then sleeps in the runtime's own
 // poller, which wakes it some microseconds later.
 func (p *Parker) Doze(busy bool) {
-	shares := shares()
+	one := isShared()
 	if runtime.GOMAXPROCS(0) > 1 {
 		p.poll(-1)
 		return
 	}
-	if !busy && !shares && p.poll(shortDoze) {
+	if !busy && !one && p.poll(shortDoze) {
 		return
 	}
 	if !p.inRuntime(-1) {
@@ -168,15 +168,14 @@ func (p *Parker) Doze(busy bool) {
 	}
 }
 
-// parkers is how many there are in this process, and shared what shares found last.
 var (
-	parkers atomic.Int32
-	shared  atomic.Bool
+	parkers atomic.Int32 // in this process
+	shared  atomic.Bool  // what isShared returned last
 )
 
-// shares looks whether a loop that sleeps in the system keeps another one from running: a member
+// isShared looks whether a loop that sleeps in the system keeps another one from running: a member
 // that serves clients has two, and perhaps one processor of the runtime for both.
-func shares() bool {
+func isShared() bool {
 	is := parkers.Load() > 1 && runtime.GOMAXPROCS(0) == 1
 	if is != shared.Load() {
 		shared.Store(is)
@@ -184,8 +183,9 @@ func shares() bool {
 	return is
 }
 
-// Shared reports whether the loop had the runtime's only processor together with other loops as a
-// parker of the process slept last. A loop that waits without sleeping keeps the others from it.
+// Shared reports whether this process has several loops and one processor of the runtime for all of
+// them, as of the last sleep of one of them. A loop that waits without sleeping keeps the others from
+// the processor.
 func (p *Parker) Shared() bool { return shared.Load() }
 
 // inRuntime sleeps in the runtime's poller until there is something to look at, Rouse finds

@@ -26,7 +26,7 @@ type appender struct {
 	segmentFile             // through the cache
 	direct      segmentFile // around it; nil: there is no such thing
 	room        int64       // that is set aside
-	end         int64       // behind what was written last, if that is where last is from; -1: it is not known
+	end         int64       // behind what was written last, if the last write was made here; -1: it is not known
 	high        int64       // behind everything that was written here
 	zeroed      int64       // behind the zeros behind that
 	small       int64       // bytes of the last small writes in a row

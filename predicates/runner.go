@@ -23,8 +23,9 @@ type Config struct {
 	// Deadline is how long after now the next timer is due; less than 0 is never.
 	Deadline func(now time.Duration) time.Duration
 	Parker   Parker
-	// Shared, if not nil, reports whether other loops of this process need the processor that a loop
-	// keeps while it waits without sleeping. Then the runner sleeps at once.
+	// Shared, if not nil, reports whether other loops of this process need the processor that this loop
+	// keeps while it waits without sleeping. Then the runner sleeps at once, if there are also more
+	// loops than cores (SetLoops).
 	Shared func() bool
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less
 	// than 0 forbids spinning.
@@ -126,7 +127,7 @@ func (r *Runner) step() bool {
 
 // wait spins as long as it pays and reports whether there was work.
 func (r *Runner) wait() bool {
-	if r.contention.found(r.now) || r.cfg.Shared != nil && r.cfg.Shared() {
+	if r.contention.found(r.now) || r.crowded && r.cfg.Shared != nil && r.cfg.Shared() {
 		runtime.Gosched() // a goroutine that this process can run now may bring work
 		return r.step() || r.stopped.Load()
 	}

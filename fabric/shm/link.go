@@ -92,7 +92,7 @@ func (l *Link) Poll() (bool, error) {
 	}
 	var b [8]byte
 	// Raw: the call never waits, so the scheduler need not know of it.
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(l.fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)))
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(l.fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		l.ready.In = false

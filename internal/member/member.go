@@ -272,8 +272,8 @@ func (m *Member) Step(now time.Duration) (work int) {
 // SettleTime is how long a counter waits for company after a step that found nothing to do.
 const SettleTime = time.Millisecond
 
-// settle pushes the counters that wait for company. A loop that goes on stepping does so earlier
-// (multicast.SettleAfter); one that sleeps need not stay awake for it.
+// settle pushes the counters that wait for company. A loop that goes on stepping pushes them earlier
+// (multicast.SettleAfter), and a loop without work sleeps meanwhile.
 func (m *Member) settle() (work int) {
 	m.settleAt = 0
 	for _, p := range m.epoch.mine {

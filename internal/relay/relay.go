@@ -301,8 +301,8 @@ func (r *Relay) begin(m *message) (s Send, ok bool) {
 }
 
 // Wanted reports whether the block of Next still has to leave when its turn on the connection comes.
-// Nobody takes a block of a message that was aborted, or of a group that failed: the connection is
-// for what others wait for.
+// A block of a message that was aborted, or of a group that failed, is left out: no receiver takes it,
+// and the blocks behind it wait for the connection.
 func (r *Relay) Wanted(s *Send) bool {
 	return r.failure == nil && r.at(s.Header.Message).aborted == nil
 }
