@@ -90,7 +90,7 @@ type Receiver interface {
 type Member struct {
 	cfg      Config
 	now      time.Duration
-	settleAt time.Duration // when what waits for company is pushed; 0: nothing does, or steps go on
+	settleAt time.Duration // when what waits for company is pushed; 0: nothing waited
 	last     time.Duration // when the last step began
 	epoch    *epoch        // the view in force
 	past     []*epoch      // views that are over here, the oldest first
@@ -263,13 +263,13 @@ func (m *Member) Step(now time.Duration) (work int) {
 		work += m.publishMute()
 	}
 	work += m.turn()
-	if work == 0 && m.settleAt == 0 && m.Unsettled() {
+	if m.settleAt == 0 && m.Unsettled() {
 		m.settleAt = now + SettleTime
 	}
 	return work
 }
 
-// SettleTime is how long a counter waits for company after a step that found nothing to do.
+// SettleTime is how long a counter waits for company at most.
 const SettleTime = time.Millisecond
 
 // settle pushes the counters that wait for company. A loop that goes on stepping pushes them earlier
