@@ -64,11 +64,12 @@ func (k *keeper) LetGo() {
 // stays reports whether the data of the messages that the upcall has got stay. Without a keeper they do not.
 func (k *keeper) stays() bool { return k != nil && k.offered.Swap(false) }
 
-// letGo keeps nothing any more. The lock is held.
+// letGo keeps nothing any more, also of a delivery that is no run yet. The lock is held.
 func (k *keeper) letGo() {
 	for k.gone < len(k.runs) {
 		k.letFirstGo()
 	}
+	k.p.space.Repay(k.p.space.Position())
 	k.tell()
 }
 

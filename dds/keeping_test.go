@@ -224,3 +224,48 @@ func TestAParticipantWithSamplesInTheRingCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A long sample that is delivered together with short ones has all be let go, and the histories copy these first.
+func TestAHistoryCopiesWhatIsDeliveredTogetherWithALongSample(t *testing.T) {
+	const depth = 30
+	all, topics := keepers(t, depth)
+	w, err := topics[0].Writer(t.Context(), keptWriter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loose, err := dds.NewTopic(t.Context(), all[0], "loose", dds.Raw(), dds.QoS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := loose.Writer(t.Context(), dds.QoS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(0)
+	for range 20 {
+		for k := range depth {
+			if err := w.Write(t.Context(), ofNumber(n, 800)); err != nil {
+				t.Fatal(err)
+			}
+			if n++; k%7 != 3 {
+				continue
+			}
+			if err := other.Write(t.Context(), ofNumber(1, 100<<10)); err != nil { // of more than a 64th of the ring
+				t.Fatal(err)
+			}
+		}
+		for range 40 { // more than a ring
+			if err := other.Write(t.Context(), ofNumber(2, 100<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := other.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, tp := range topics {
+			if next := history(t, tp, depth); next != n {
+				t.Fatalf("the history ends before %d, and %d samples were written", next, n)
+			}
+		}
+	}
+}

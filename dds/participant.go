@@ -249,7 +249,7 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 			err = p.space.Apply(r)
 		}
 		taken++
-		bytes += len(m.Data)
+		bytes += (len(m.Data) + 7) &^ 7 // a ring has words
 		largest = max(largest, len(m.Data))
 		p.version = m.Version()
 		if space.IsSample(m.Data) {
