@@ -353,16 +353,16 @@ func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
 	}
 }
 
-// startRelays starts processes that are relays, and members of a group of so many. It returns an address of the group.
-func startRelays(t *testing.T, n, members int) (addr string, all []*proc.Child) {
+// startMembers starts processes that are members of a group, each with so many processors of the runtime. It returns an address of the group.
+func startMembers(t *testing.T, processors int, specs ...memberSpec) (addr string, all []*proc.Child) {
 	t.Helper()
 	addr = testutil.FreeAddress(t)
-	for i := range n {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: members, Relay: true}
+	for i, spec := range specs {
+		spec.ID, spec.Listen, spec.Join = squall.NodeID(i+1), "127.0.0.1:0", addr
 		if i == 0 {
 			spec.Listen = addr
 		}
-		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=1"}})
+		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{fmt.Sprint("GOMAXPROCS=", processors)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,6 +373,12 @@ func startRelays(t *testing.T, n, members int) (addr string, all []*proc.Child) 
 		all = append(all, c)
 	}
 	return addr, all
+}
+
+// startRelays starts processes that are relays, and members of a group of so many. It returns an address of the group.
+func startRelays(t *testing.T, n, members int) (addr string, all []*proc.Child) {
+	t.Helper()
+	return startMembers(t, 1, slices.Repeat([]memberSpec{{Members: members, Relay: true}}, n)...)
 }
 
 // relaysAt waits until relays serve clients, and returns them by address.

@@ -13,7 +13,6 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testutil"
 )
 
 var (
@@ -152,25 +151,9 @@ func TestALateListenerHearsALongHistory(t *testing.T) { getLate(t, lateListener)
 func TestALateClientGetsALongHistory(t *testing.T) { getLate(t, lateClient(t)) }
 
 func getLate(t *testing.T, open func(context.Context, *dds.Participant) (late, error)) {
-	addr := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	var all []*proc.Child
-	for i, samples := range []uint64{*lateSamples, 0} {
-		spec := memberSpec{ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: addr, Members: 2, Late: true, Samples: samples}
-		if i == 0 {
-			spec.Listen = addr
-		}
-		c, err := proc.Start(context.Background(), "member", spec, proc.Options{ID: i + 1, Env: []string{"GOMAXPROCS=2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			c.Kill()
-			_ = c.Wait() // it was killed
-		})
-		all = append(all, c)
-	}
+	addr, all := startMembers(t, 2, memberSpec{Members: 2, Late: true, Samples: *lateSamples}, memberSpec{Members: 2, Late: true})
 	gap := func(c *proc.Child) (d time.Duration) {
 		t.Helper()
 		if err := c.Receive(ctx, &d); err != nil {

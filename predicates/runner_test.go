@@ -134,24 +134,31 @@ func (p *slowYields) Yield() {
 }
 func (p *slowYields) Sleep(time.Duration) { p.sleeps++ }
 
-func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
-	p := &slowYields{parker: parker{note: func(string) {}}}
-	const rounds = 3000
-	n, done := 0, make(chan struct{})
+// runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns how
+// many it made until it ended.
+func runSteps(rounds, loops int, p predicates.Parker, shared func() bool) (n int) {
+	done := make(chan struct{})
 	r := predicates.NewRunner(predicates.Config{
 		Step: func(time.Duration) int {
 			if n++; n == rounds {
 				close(done)
 			}
-			return n % 8 / 7 // there is work now and then
+			return n % 8 / 7
 		},
-		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
+		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p, Shared: shared,
 	})
-	r.SetLoops(runtime.NumCPU() + 1)
+	r.SetLoops(loops)
 	r.Start()
 	<-done
 	r.Stop(func() {})
 	<-r.Done()
+	return n
+}
+
+func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
+	p := &slowYields{parker: parker{note: func(string) {}}}
+	const rounds = 3000
+	n := runSteps(rounds, runtime.NumCPU()+1, p, nil)
 	// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and
 	// holds for half a second.
 	if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 {
@@ -165,22 +172,7 @@ func TestTheRunnerSleepsWhereOthersNeedItsProcessor(t *testing.T) {
 	for _, loops := range []int{1, runtime.NumCPU() + 1} {
 		p := &longLooks{parker: parker{note: func(string) {}}}
 		const rounds = 1000
-		n, done := 0, make(chan struct{})
-		r := predicates.NewRunner(predicates.Config{
-			Step: func(time.Duration) int {
-				if n++; n == rounds {
-					close(done)
-				}
-				return n % 8 / 7
-			},
-			Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
-			Shared: func() bool { return true },
-		})
-		r.SetLoops(loops)
-		r.Start()
-		<-done
-		r.Stop(func() {})
-		<-r.Done()
+		n := runSteps(rounds, loops, p, func() bool { return true })
 		if at := p.sleeps >= rounds/8; p.yields > 0 || at != (loops > 1) {
 			t.Errorf("%d loops: %d yields, %d sleeps in %d steps", loops, p.yields, p.sleeps, n)
 		}
