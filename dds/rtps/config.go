@@ -77,7 +77,7 @@ type Config struct {
 	// Peers are addresses at which participants are looked for: HOST for the first ten participants of a host, HOST:PORT for
 	// one participant. An empty list without Multicast is the address of Interface.
 	Peers []string
-	// Lease is for how long a silent participant of DDS keeps this one; 0 is 10 s.
+	// Lease is the liveliness lease that the gateway's writers offer; a participant of DDS that receives nothing for 7/8 of it forgets the gateway. 0 is 10 s.
 	Lease time.Duration
 	// Silent is how long a reliable DDS reader may leave the gateway without an answer; then it loses samples, and does not hold up its topic any more. When it
 	// answers again it matches again. 0 is a minute.

@@ -85,7 +85,7 @@ func typeOf(t testing.TB, text string) *rtps.Type {
 
 // Pings of ddsperf go through two gateways to another ddsperf, and its pongs come back. ddsperf writes pongs for participants whose user data are those of a ddsperf, in a partition for
 // each of them: so the gateways have such user data, and offer any partition. A ddsperf that only answers misses the pings of its own kind, of
-// which a gateway has no writer, and says so with its status.
+// which a gateway has no writer, and says so with its status. The first ddsperf ends early: the other one must not forget the gateway because writers of it are gone.
 func TestPingsAndPongsOfDdsperfGoThroughTwoGateways(t *testing.T) {
 	kind := typeOf(t, "KeyedSeq { unsigned long seq; @key unsigned long keyval; sequence<octet> baggage; }")
 	for _, other := range [][]string{{"pong"}, {"ping", "20Hz"}} {
@@ -96,7 +96,7 @@ func TestPingsAndPongsOfDdsperfGoThroughTwoGateways(t *testing.T) {
 					c.Topics = append(c.Topics, rtps.Topic{Name: name, Type: kind, Direction: rtps.Both, PartitionsOut: []string{"*"}})
 				}
 			})
-			far := ddsperf(t, domains[1], append([]string{"-D", "3"}, other...)...)
+			far := ddsperf(t, domains[1], append([]string{"-D", "4"}, other...)...)
 			near := ddsperf(t, domains[0], "-D", "2.5", "ping", "size", "100")
 			out, back := near.wait(t, 20*time.Second), far.wait(t, 20*time.Second)
 			t.Logf("%s\n%s\n%+v\n%+v", out, back, gateways[0].Stats(), gateways[1].Stats())
@@ -113,6 +113,9 @@ func TestPingsAndPongsOfDdsperfGoThroughTwoGateways(t *testing.T) {
 			}
 			if other[0] == "ping" && (near.err != nil || far.err != nil) {
 				t.Fatalf("the programs end with %v and %v", near.err, far.err)
+			}
+			if strings.Contains(back, "gateway:1: gone") {
+				t.Fatal("the other program has forgotten the gateway")
 			}
 			for i, g := range gateways { // beside samples, instances end
 				if s, o := g.Stats(), gateways[1-i].Stats(); s.Written > o.Received+10 {

@@ -89,9 +89,16 @@ func (p *Participant) announceTo(all []wire.Locator) {
 	}
 }
 
+// announcementOf returns the announcement of this participant. Its lease is shorter than the one that writers offer: CycloneDDS 0.10 watches the shortest lease
+// of a participant and its writers. When the end of a writer leaves another lease of the same duration as the shortest one, CycloneDDS counts that lease as
+// expired, and forgets the participant.
 func (p *Participant) announcementOf() []byte {
+	lease := p.cfg.Lease
+	if lease != wire.Infinite {
+		lease -= lease / 8
+	}
 	me := wire.Participant{
-		Prefix: p.cfg.Prefix, Lease: p.cfg.Lease, Builtin: wire.BuiltinEndpoints, Domain: p.cfg.Domain, Name: p.cfg.Name, UserData: p.cfg.UserData,
+		Prefix: p.cfg.Prefix, Lease: lease, Builtin: wire.BuiltinEndpoints, Domain: p.cfg.Domain, Name: p.cfg.Name, UserData: p.cfg.UserData,
 		Metatraffic: p.cfg.Metatraffic, Default: p.cfg.Default, Multicast: p.cfg.Multicast,
 	}
 	p.plain.Reset(p.cfg.Prefix)

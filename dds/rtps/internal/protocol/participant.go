@@ -21,7 +21,8 @@ type Config struct {
 	Multicast []wire.Locator
 	// Announce is where announcements go: addresses at which participants may be, and groups.
 	Announce []wire.Locator
-	Lease    time.Duration // others forget this participant after so long a silence; 0 is 10 s
+	// Lease is what writers offer; others forget this participant after 7/8 of it without a message. 0 is 10 s.
+	Lease time.Duration
 	// Ignore reports a participant that is not to be known, by its announcement.
 	Ignore func(*wire.Participant) bool
 
