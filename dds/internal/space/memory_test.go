@@ -1,9 +1,11 @@
 package space
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -98,16 +100,7 @@ func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
 	}
 	borrowed := func(want int) {
 		t.Helper()
-		in := top.instances["k"]
-		n := 0
-		for k := range in.history.each {
-			if k.borrowed {
-				n++
-			}
-		}
-		if n != want || top.loose != want {
-			t.Errorf("%d samples are borrowed, and %d are counted; %d are due", n, top.loose, want)
-		}
+		top.borrowed(t, want)
 	}
 	write(60, 500)
 	borrowed(20)
@@ -138,4 +131,97 @@ func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
 	w.repay(len(w.records))
 	borrowed(0)
 	w.agree()
+}
+
+// borrowed checks how many samples of a topic are borrowed, and that the instances find all of them.
+func (t *topic) borrowed(test *testing.T, want int) {
+	test.Helper()
+	all := 0
+	for _, in := range t.order {
+		i, loose := 0, in.history.len()-in.loose
+		for k := range in.history.each {
+			if k.borrowed {
+				all++
+			}
+			if k.borrowed && (i < loose || i < in.captured) {
+				test.Errorf("sample %d of %q is borrowed: of %d, the last %d may be, and the first %d are in a view", i, in.key, in.history.len(), in.loose, in.captured)
+			}
+			i++
+		}
+	}
+	if all != want || t.loose != want {
+		test.Errorf("%d samples are borrowed, and %d are counted; %d are due", all, t.loose, want)
+	}
+}
+
+// Samples that expire, or end with their writer, have no other samples copied: neither of the topic nor of other topics.
+func TestSamplesThatExpireHaveNoOthersCopied(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch, w.stay = 1, 100
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(20)}}
+	w.topic("t", set)
+	w.topic("other", set)
+	s := w.members[1]
+	s.Lent = Limits{Samples: 100, Bytes: 100_000}
+	top, other := s.byName["t"], s.byName["other"]
+	lasting, short := w.writer(1, 1, "t", qos.Set{Durability: qos.TransientLocal}), w.writer(1, 2, "t", qos.Set{Durability: qos.TransientLocal, Lifespan: time.Second})
+	by := w.writer(1, 3, "other", qos.Set{Durability: qos.TransientLocal})
+	for i := range 4 {
+		w.write(short, "k", fmt.Sprint("first ", i))
+	}
+	w.settle()
+	capture(s) // a view of what is there
+	for i := range 5 {
+		w.write(lasting, "k", fmt.Sprint("lasting ", i))
+		w.write(short, "k", fmt.Sprint("short ", i))
+		w.write(by, "k", fmt.Sprint("other ", i))
+	}
+	before, all := other.loose, top.loose
+	if before == 0 || all == 0 {
+		t.Fatalf("%d and %d samples are borrowed", before, all)
+	}
+	w.now += int64(time.Minute)
+	w.write(by, "k", "later")
+	other.borrowed(t, before+1)
+	top.borrowed(t, 5)
+	if n := top.instances["k"].history.len(); n != 5 {
+		t.Errorf("%d samples are left", n)
+	}
+	w.write(lasting, "k", "later")
+	w.close(short)
+	top.borrowed(t, 6)
+	w.repay(len(w.records) - 2)
+	w.agree()
+}
+
+// A history frees the memory of samples that it has dropped, unless it has as many samples to copy, perhaps, and all of it once it is empty.
+func TestAHistoryFreesMemoryThatItNeedsNoMore(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch = 1
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(100)}})
+	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
+	s := w.members[1]
+	top := s.byName["t"]
+	write := func(n int) {
+		for range n {
+			w.write(by, "k", strings.Repeat("x", 100))
+		}
+		if len(top.spare) > maxSpare+top.loose {
+			t.Errorf("there is memory for %d samples, and %d are borrowed", len(top.spare), top.loose)
+		}
+	}
+	write(100) // copied
+	w.stay, s.Lent = 1000, Limits{Samples: 200, Bytes: 100_000}
+	write(100)
+	top.borrowed(t, 100)
+	if len(top.spare) < 100 {
+		t.Errorf("there is memory for %d of 100 samples", len(top.spare))
+	}
+	write(1)
+	w.dispose(by, "k")
+	w.unregister(by, "k")
+	w.agree()
+	if n := top.kept; n != 0 || len(top.spare) > 0 {
+		t.Errorf("%d samples are kept, and there is memory for %d", n, len(top.spare))
+	}
 }

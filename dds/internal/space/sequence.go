@@ -87,10 +87,10 @@ func (q *sequence[T]) drop(n int) {
 	q.from, q.shared = 0, 0
 }
 
-// remove removes the elements for which out returns true. The elements behind the first one that it removes are copied.
-func (q *sequence[T]) remove(out func(*T) bool) (n int) {
+// remove removes the elements for which out, which gets their places, returns true. The elements behind the first one that it removes are copied.
+func (q *sequence[T]) remove(out func(i int, v *T) bool) (n int) {
 	first := 0
-	for first < q.len() && out(q.at(first)) {
+	for first < q.len() && out(first, q.at(first)) {
 		first++
 	}
 	q.drop(first)
@@ -98,7 +98,7 @@ func (q *sequence[T]) remove(out func(*T) bool) (n int) {
 	at := 0
 	for v := range q.each {
 		switch {
-		case out(v):
+		case out(first+at, v):
 			if n == 0 { // the elements before stay
 				for i := range at {
 					rest.push(*q.at(i))

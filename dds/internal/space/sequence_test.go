@@ -40,11 +40,15 @@ func TestASequenceIsAQueue(t *testing.T) {
 				want = want[n:]
 			case 5:
 				by := 1 + rng.IntN(5)
-				out := func(v *int) bool { return *v%by == 0 }
-				was := len(want)
-				want = slices.DeleteFunc(slices.Clone(want), func(v int) bool { return out(&v) })
-				if n := q.remove(out); n != was-len(want) {
-					t.Fatalf("%d removed, %d are gone", n, was-len(want))
+				was := slices.Clone(want)
+				want = slices.DeleteFunc(want, func(v int) bool { return v%by == 0 })
+				if n := q.remove(func(i int, v *int) bool {
+					if was[i] != *v {
+						t.Fatalf("element %d is %d, want %d", i, *v, was[i])
+					}
+					return *v%by == 0
+				}); n != len(was)-len(want) {
+					t.Fatalf("%d removed, %d are gone", n, len(was)-len(want))
 				}
 			case 6:
 				if rng.IntN(4) == 0 {

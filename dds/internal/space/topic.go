@@ -24,6 +24,7 @@ type topic struct {
 	declared         uint64      // position of the record that declared it
 	count            uint64      // samples that took effect
 	floor            floor       // what the tail has dropped
+	sweep            int64       // nothing of the topic is due before
 }
 
 // instance is what the records say of one key. A topic without keys has one.
@@ -155,7 +156,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	}
 	if durable {
 		t.remember(s, in, k)
-		s.sweep = min(s.sweep, k.expires)
+		t.due(s, k.expires)
 	}
 	for _, c := range w.local {
 		c.accept(s, in, &k)
@@ -241,6 +242,18 @@ func (t *topic) drop(in *instance, n int) {
 	in.history.drop(n)
 	in.loose = min(in.loose, in.history.len())
 	t.kept -= n
+	t.trim()
+}
+
+// trim frees the memory of dropped samples that the history need not have: it may have to copy what it has borrowed, soon, and a topic without samples nothing.
+func (t *topic) trim() {
+	switch most := maxSpare + t.loose; {
+	case t.kept == 0:
+		t.spare, t.memory = nil, chunks{}
+	case len(t.spare) > most:
+		clear(t.spare[most:])
+		t.spare = t.spare[:most]
+	}
 }
 
 // loan is data that an instance has borrowed in a row: of the records from one position to another one, as far as samples of them are in the history still.
@@ -328,19 +341,28 @@ func (t *topic) settle(in *instance, to uint64) {
 	}
 }
 
-// remove removes samples from a history.
+// remove removes samples from a history. The other ones keep what they have borrowed: a loan names positions of the order, and not places in the history.
 func (t *topic) remove(in *instance, out func(*kept) bool) {
-	t.settle(in, math.MaxUint64)
-	t.kept -= in.history.remove(func(k *kept) bool {
+	captured, loose := in.captured, in.history.len()-in.loose
+	t.kept -= in.history.remove(func(i int, k *kept) bool {
 		if !out(k) {
 			return false
 		}
 		if k.dispose {
 			in.disposals--
 		}
+		if k.borrowed {
+			t.loose--
+		}
+		if i < captured {
+			in.captured--
+		}
+		if i >= loose {
+			in.loose--
+		}
 		return true
 	})
-	in.captured = min(in.captured, in.history.len())
+	t.trim()
 }
 
 // view returns the history as it is: it stays so, and its data, too.
@@ -350,7 +372,7 @@ func (t *topic) view(in *instance) sequence[kept] {
 	return in.history.view()
 }
 
-// maxSpare bounds the memory of samples that a history has dropped.
+// maxSpare is how many dropped samples a history has the memory of, beside one for each sample that it has borrowed.
 const maxSpare = 16
 
 // copied returns a copy of the data of a sample for the history.
@@ -430,7 +452,7 @@ func (t *topic) clean(s *Space, in *instance) {
 	if due := in.since + int64(t.QoS.Service.CleanupDelay); in.disposed && due <= s.now {
 		t.drop(in, in.history.len())
 	} else if in.disposed {
-		s.sweep = min(s.sweep, due)
+		t.due(s, due)
 	}
 	if in.history.len() == 0 {
 		delete(t.instances, in.key)
@@ -447,6 +469,11 @@ func (t *topic) tidy() {
 	}
 }
 
+// due notes that something of the topic is due at a time.
+func (t *topic) due(s *Space, at int64) {
+	t.sweep, s.sweep = min(t.sweep, at), min(s.sweep, at)
+}
+
 // expire removes samples from histories that have expired, and instances whose time has come. Nothing of either is due before sweep.
 func (s *Space) expire() {
 	if s.now < s.sweep {
@@ -455,15 +482,23 @@ func (s *Space) expire() {
 	s.sweep = math.MaxInt64
 	s.expireOrigins()
 	for _, t := range s.topics {
-		for _, in := range slices.Clone(t.order) {
-			t.remove(in, func(k *kept) bool { return k.expires <= s.now })
-			for k := range in.history.each {
-				s.sweep = min(s.sweep, k.expires)
-			}
-			t.clean(s, in)
+		if s.now >= t.sweep {
+			t.expire(s)
 		}
-		t.tidy()
+		s.sweep = min(s.sweep, t.sweep)
 	}
+}
+
+func (t *topic) expire(s *Space) {
+	t.sweep = math.MaxInt64
+	for _, in := range slices.Clone(t.order) {
+		t.remove(in, func(k *kept) bool { return k.expires <= s.now })
+		for k := range in.history.each {
+			t.sweep = min(t.sweep, k.expires)
+		}
+		t.clean(s, in)
+	}
+	t.tidy()
 }
 
 // withoutWriter tells a cache that a writer is not there for its reader any more.
