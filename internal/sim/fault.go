@@ -473,6 +473,8 @@ func (o *outages) act(now time.Duration) time.Duration {
 	if o.out {
 		o.out = false
 		w.heal(o.from, o.to)
+		w.pending--
+		w.stir()
 		if o.left == 0 {
 			return never
 		}
@@ -482,6 +484,7 @@ func (o *outages) act(now time.Duration) time.Duration {
 	o.to = (o.from + 1 + o.dice.IntN(len(w.nodes)-1)) % len(w.nodes)
 	o.out = true
 	o.left--
+	w.pending++ // a joiner that an outage cuts off joins after it
 	w.probes[WayCut]++
 	w.cut(o.from, o.to)
 	return now + o.dice.upTo(w.plan.Outage)
