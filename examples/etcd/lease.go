@@ -42,9 +42,9 @@ func (s *Store) attach(kv *mvccpb.KeyValue) {
 	}
 }
 
-func (s *Store) detach(kv *mvccpb.KeyValue) {
-	if l := s.leases[kv.Lease]; l != nil {
-		delete(l.keys, string(kv.Key))
+func (s *Store) detach(h *history) {
+	if l := s.leases[h.lease]; l != nil {
+		delete(l.keys, string(h.key))
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *Store) expire(now squall.Time) {
 func (s *Store) end(l *lease) {
 	b := batch{Store: s}
 	for _, key := range slices.Sorted(maps.Keys(l.keys)) {
-		b.remove(s.get([]byte(key), newest))
+		b.remove(s.keys[key])
 	}
 	delete(s.leases, l.ID)
 }

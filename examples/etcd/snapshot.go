@@ -114,7 +114,7 @@ func (s *Store) Restore(r io.Reader) error {
 	}
 	slices.SortFunc(all, inOrder)
 	for _, v := range all {
-		s.index(v)
+		s.of(v.key()).add(v)
 	}
 	n := sort.Search(len(all), func(i int) bool { return all[i].mod() >= s.compacted })
 	s.kept, s.log = all[:n:n], all[n:]

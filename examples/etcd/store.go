@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync/atomic"
 
 	"github.com/google/btree"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -33,13 +34,17 @@ type Store struct {
 	expiry    squall.Time // no lease expires before
 	members   map[uint64]*pb.Member
 
-	changed chan struct{} // closed when the revision changes or the store is compacted, and made anew
+	changed atomic.Pointer[chan struct{}] // what watchers of this process wait for; nil: there is none that waits
 }
 
-// history is a key with its versions, the oldest first.
+// history is a key with its versions, the oldest first. What a put needs to know of the newest one is beside the key, because of most keys the versions are
+// not in a cache of the processor.
 type history struct {
 	key      []byte
 	versions []version
+	created  int64 // the revision that the newest version was created at
+	count    int64 // of puts since then: its version for clients; 0 if it is deleted
+	lease    int64
 }
 
 // version is a key at a revision.
@@ -56,6 +61,16 @@ func newEvent() *mvccpb.Event {
 	}{}
 	e.Kv = &e.kv
 	return &e.Event
+}
+
+// newPutResponse returns a response with a header beside it.
+func newPutResponse() *pb.PutResponse {
+	r := &struct {
+		pb.PutResponse
+		header pb.ResponseHeader
+	}{}
+	r.Header = &r.header
+	return &r.PutResponse
 }
 
 func (v version) key() []byte   { return v.event.Kv.Key }
@@ -85,7 +100,7 @@ func byKey(a, b *history) bool { return bytes.Compare(a.key, b.key) < 0 }
 
 func newStore() *Store {
 	return &Store{
-		revision: 1, keys: map[string]*history{}, sorted: btree.NewG(32, byKey), leases: map[int64]*lease{}, expiry: never, members: map[uint64]*pb.Member{}, changed: make(chan struct{}),
+		revision: 1, keys: map[string]*history{}, sorted: btree.NewG(32, byKey), leases: map[int64]*lease{}, expiry: never, members: map[uint64]*pb.Member{},
 	}
 }
 
@@ -205,61 +220,80 @@ func (s *Store) begin(c *replicated.Context) *batch {
 	return &batch{Store: s}
 }
 
-// add adds a change of a key.
-func (b *batch) add(e *mvccpb.Event) {
+// add adds a change of the key of a history.
+func (b *batch) add(h *history, e *mvccpb.Event) {
 	if b.changes == 0 {
 		b.revision++
 		b.wake()
 	}
 	e.Kv.ModRevision = b.revision
 	v := version{event: e, index: b.changes}
-	b.index(v)
+	h.add(v)
 	b.log = append(b.log, v)
 	b.changes++
 }
 
-// index puts a version behind the others of its key.
-func (s *Store) index(v version) {
-	h := s.keys[string(v.key())]
+// of returns the history of a key, which begins now if there is none.
+func (s *Store) of(key []byte) *history {
+	h := s.keys[string(key)]
 	if h == nil {
-		h = &history{key: v.key()}
-		s.keys[string(h.key)] = h
+		h = &history{key: key}
+		s.keys[string(key)] = h
 		s.sorted.ReplaceOrInsert(h)
 	}
+	return h
+}
+
+// add puts a version behind the others.
+func (h *history) add(v version) {
+	kv := v.event.Kv
 	h.versions = append(h.versions, v)
+	h.created, h.count, h.lease = kv.CreateRevision, kv.Version, kv.Lease
+}
+
+// changes returns a channel that is closed when the revision changes or the store is compacted. Several watchers may call it at the same time.
+func (s *Store) changes() <-chan struct{} {
+	for {
+		if c := s.changed.Load(); c != nil {
+			return *c
+		}
+		c := make(chan struct{})
+		s.changed.CompareAndSwap(nil, &c)
+	}
 }
 
 // wake wakes the watchers of this process.
 func (s *Store) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if c := s.changed.Load(); c != nil {
+		s.changed.Store(nil)
+		close(*c)
+	}
 }
 
 func (b *batch) put(r *pb.PutRequest) *pb.PutResponse {
-	e := newEvent()
+	e, out := newEvent(), newPutResponse()
 	kv := e.Kv
 	kv.Key, kv.Value, kv.Lease, kv.Version, kv.CreateRevision = r.Key, r.Value, r.Lease, 1, b.revision+1
 	if b.changes > 0 {
 		kv.CreateRevision = b.revision
 	}
-	out := &pb.PutResponse{}
-	old := b.get(r.Key, newest)
-	if old != nil {
-		kv.CreateRevision, kv.Version = old.CreateRevision, old.Version+1
-		if r.IgnoreValue {
-			kv.Value = old.Value
-		}
+	h := b.of(r.Key)
+	if h.count > 0 {
+		kv.CreateRevision, kv.Version = h.created, h.count+1
 		if r.IgnoreLease {
-			kv.Lease = old.Lease
+			kv.Lease = h.lease
 		}
-		b.detach(old)
-	}
-	if r.PrevKv {
-		out.PrevKv = old
+		if r.IgnoreValue {
+			kv.Value = h.at(newest).Value
+		}
+		if r.PrevKv {
+			out.PrevKv = h.at(newest)
+		}
+		b.detach(h)
 	}
 	b.attach(kv)
-	b.add(e)
-	out.Header = b.header()
+	b.add(h, e)
+	out.Header.Revision = b.revision
 	return out
 }
 
@@ -270,7 +304,7 @@ func (b *batch) deleteRange(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 		return true
 	})
 	for _, kv := range all {
-		b.remove(kv)
+		b.remove(b.keys[string(kv.Key)])
 	}
 	out := &pb.DeleteRangeResponse{Header: b.header(), Deleted: int64(len(all))}
 	if r.PrevKv {
@@ -280,9 +314,9 @@ func (b *batch) deleteRange(r *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 }
 
 // remove deletes a key.
-func (b *batch) remove(kv *mvccpb.KeyValue) {
-	b.detach(kv)
-	b.add(&mvccpb.Event{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: kv.Key}})
+func (b *batch) remove(h *history) {
+	b.detach(h)
+	b.add(h, &mvccpb.Event{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: h.key}})
 }
 
 func (s *Store) put(c *replicated.Context, r *pb.PutRequest) (*pb.PutResponse, error) {

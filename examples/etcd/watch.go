@@ -143,7 +143,7 @@ func (w *watchers) send() (changed <-chan struct{}, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			out, more = w.collect(s)
-			changed = s.changed
+			changed = s.changes()
 		})
 		for _, r := range out {
 			r.Header = w.server.complete(r.Header)
