@@ -41,8 +41,8 @@ func (l *link) hear(c *relay.Control) error {
 		l.enqueue(&relay.Control{Kind: relay.Pong})
 		return nil
 	case c.Kind == relay.Pong:
-		if l.questions.Load() > 0 { // a Pong without a Ping answers no later one
-			l.questions.Add(-1)
+		if l.isAnswered() {
+			l.node.confirmed(l)
 		}
 		return nil
 	case c.Kind == relay.Attach:
@@ -52,7 +52,7 @@ func (l *link) hear(c *relay.Control) error {
 		return nil
 	}
 	m, err := l.member(c.Channel)
-	if m != nil {
+	if m != nil && !m.group.step(m, c) && l.node.confirm(m) {
 		m.group.step(m, c)
 	}
 	return err
@@ -141,7 +141,7 @@ func (w *watch) tick(now time.Time) {
 
 // load reports whether anything waits for the peer, and whether any group needs the link.
 func (l *link) load() (busy, needed bool) {
-	busy = l.moving.Load() > 0 || l.questions.Load() > 0
+	busy = l.moving.Load() > 0 || l.answered.Load() < l.asked.Load()
 	all := l.enlisted()
 	for _, m := range all {
 		busy = busy || m.group.awaits(m)

@@ -42,11 +42,20 @@ func (g *Group) apply() {
 	g.toFill.Broadcast()
 }
 
-// enlist notes the tie to a peer. The node's lock is held here and in the next four.
+// enlist notes the tie to a peer. The node's lock is held here and in the next five.
 func (g *Group) enlist(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.members[m.place] = m
+}
+
+// confirm answers the acceptor's answer, and asks whether that has arrived.
+func (g *Group) confirm(m *membership, c *relay.Control) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.theirs, m.digest = c.Channel, c.Word
+	m.link.tellAttach(m)
+	m.question = m.link.ask()
 }
 
 // attached takes the news that a peer has opened the group, too.
@@ -85,8 +94,8 @@ func (g *Group) left(m *membership) {
 	}
 }
 
-// farewell tells a peer how the group ended that may believe that this node is attached: it was
-// answered, and its confirmation is on its way.
+// farewell tells a peer how the group ended. One that answered the attach of this node, or whose
+// attach this node answered, may count it as attached.
 func (g *Group) farewell(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,16 +106,17 @@ func (g *Group) farewell(m *membership) {
 }
 
 // lost takes the news that the link to a peer is no more. A peer that had not attached may come by
-// another one.
+// another one. But a peer that may have attached would find this node gone if this node gives the
+// link up: so this node says that it is the peer that was silent.
 func (g *Group) lost(m *membership, silent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
+	case silent && (m.attached || m.confirming()):
+		g.relay.Silent(m.place, &g.effects)
 	case !m.attached && !m.left:
 		g.members[m.place] = nil
 		return
-	case silent && m.attached:
-		g.relay.Silent(m.place, &g.effects)
 	case m.attached:
 		g.relay.Gone(m.place, &g.effects)
 	}
@@ -114,14 +124,15 @@ func (g *Group) lost(m *membership, silent bool) {
 	g.apply()
 }
 
-// step takes a control frame.
-func (g *Group) step(m *membership, c *relay.Control) {
+// step takes a control frame, if its peer is attached.
+func (g *Group) step(m *membership, c *relay.Control) (attached bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if m.attached {
 		g.relay.Step(m.place, c, &g.effects)
 		g.apply()
 	}
+	return m.attached
 }
 
 // expect is where a block belongs, nil if nowhere, and whether its message comes from one node

@@ -2,6 +2,7 @@ package rdmc
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func visit(t *testing.T, p Peer, as order.NodeID) *stranger {
 	t.Helper()
 	s := &stranger{t: t}
 	var err [2]error
-	session := fmt.Sprint("session ", as)
+	session := rand.Text()
 	s.control, _, err[0] = knock(t, p, greeting{From: as, To: p.ID, Session: session})
 	s.blocks, _, err[1] = knock(t, p, greeting{From: as, To: p.ID, Session: session, Blocks: true})
 	if err := errors.Join(err[:]...); err != nil {

@@ -51,10 +51,11 @@ type link struct {
 	over   chan struct{} // closed when control frames are not read any more
 	stop   sync.Once
 
-	heard     atomic.Int64 // when the peer was last heard of, in ns since epoch
-	moving    atomic.Int32 // blocks that are being read or written
-	silent    atomic.Bool  // why it ended
-	questions atomic.Int32 // Pings that are not answered: the link waits for its peer
+	heard    atomic.Int64 // when the peer was last heard of, in ns since epoch
+	moving   atomic.Int32 // blocks that are being read or written
+	silent   atomic.Bool  // why it ended
+	asked    atomic.Int64 // Pings; the link waits for its peer as long as one is not answered
+	answered atomic.Int64 // Pongs. Invariant: answered <= asked
 
 	writing sync.Mutex // one block at a time
 	scratch []byte     // TLS: a header and its block, so that they travel in one record
@@ -88,9 +89,14 @@ type membership struct {
 	mine     uint32 // the peer's frames carry it
 	theirs   uint32 // ours do
 	digest   uint32 // of the peer's configuration
+	question int64  // the dialer's Ping behind its confirmation; 0: it has confirmed nothing
 	attached bool
 	left     bool // the peer was attached, and is not any more
 }
+
+// confirming reports whether the peer may count this node as attached, and this node does not know
+// yet whether it does.
+func (m *membership) confirming() bool { return m.question > 0 && !m.attached && !m.left }
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
@@ -256,10 +262,22 @@ func (l *link) meet(g *Group, place int, c *relay.Control) {
 	l.proven()
 }
 
-// ask asks the peer whether it is still there.
-func (l *link) ask() {
-	l.questions.Add(1)
+// ask asks the peer whether it is still there. When the peer has answered as many questions as ask
+// returns, everything that was sent before has arrived.
+func (l *link) ask() int64 {
+	l.asked.Add(1)
 	l.enqueue(&relay.Control{Kind: relay.Ping})
+	return l.asked.Load() // a Ping of another goroutine may have left before this one
+}
+
+// isAnswered takes an answer, and reports whether a question was asked: a Pong without a Ping
+// answers no later one. Only the reader of control frames calls it.
+func (l *link) isAnswered() bool {
+	asked := l.answered.Load() < l.asked.Load()
+	if asked {
+		l.answered.Add(1)
+	}
+	return asked
 }
 
 func (l *link) tellAttach(m *membership) {

@@ -180,42 +180,85 @@ func (d *detour) breakFar() {
 	}
 }
 
-// K4: a dialer whose confirmation is lost with the other side of its link gives the link up. The
-// acceptor waits for another one.
-func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
+// loseConfirmation opens a group at two nodes between which the dialer's confirmation is lost.
+func loseConfirmation(t *testing.T) (d *detour, dialer, acceptor *Group, failed chan error) {
 	w := newWorld(t, 2, 400*time.Millisecond)
-	d := newDetour(t, w.peers[0].Addr)
+	d = newDetour(t, w.peers[0].Addr)
 	w.peers[0].Addr = d.Addr().String()
 	first := w.open("first", GroupConfig{})
 	meet(t, first)
-	failed := make(chan error, 2)
+	failed = make(chan error, 2)
 	c := GroupConfig{Name: "g", Key: "secret", Members: w.peers, Failed: func(err error) { failed <- err }}
 	dialer, err := w.nodes[1].Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dialer.Discard()
 	l := first[0].members[1].link
-	offered := func() bool {
+	until(t, "the dialer's offer did not come", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.waiting) > 0
-	}
-	for ctx := testutil.Within(t); !offered(); time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatal("the dialer's offer did not come")
-		}
-	}
+	})
 	d.broken.Store(true)
-	acceptor, err := w.nodes[0].Open(c)
-	if err != nil {
+	if acceptor, err = w.nodes[0].Open(c); err != nil {
 		t.Fatal(err)
 	}
-	defer acceptor.Discard()
-	receive(t, dialer.complete, "answer")
+	until(t, "the acceptor's answer did not come", func() bool {
+		w.nodes[1].mu.Lock()
+		defer w.nodes[1].mu.Unlock()
+		m := dialer.members[0]
+		return m != nil && m.confirming()
+	})
+	return d, dialer, acceptor, failed
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for ctx := testutil.Within(t); !is(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal(what)
+		}
+	}
+}
+
+// K4: a dialer whose confirmation is lost with the other side of its link gives the link up. It
+// cannot know whether the acceptor waits for another one.
+func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
+	d, _, _, failed := loseConfirmation(t)
 	d.breakFar()
 	var failure *Failure
-	if err := receive(t, failed, "failure"); !errors.As(err, &failure) || failure.Node != 1 {
+	if err := receive(t, failed, "failure"); !errors.As(err, &failure) || failure.Node != 1 || failure.Code != FailureSilent {
+		t.Error(err)
+	}
+}
+
+// K4: an acceptor that gives a link up without the confirmation meets its dialer on another one. A
+// dialer that stood still finds the answer and the end of the link together, and accuses no node.
+func TestK4ADialerWhoseLinkEndsBeforeItIsConfirmedComesByAnother(t *testing.T) {
+	d, dialer, acceptor, failed := loseConfirmation(t)
+	d.broken.Store(false)
+	d.closeAll()
+	receive(t, dialer.complete, "member")
+	receive(t, acceptor.complete, "member")
+	if len(failed) > 0 {
+		t.Error(<-failed)
+	}
+}
+
+// K4: a dialer that offers a group again, over another link, has lost the one before. An acceptor
+// that does not know of that end answers, unless it had the confirmation: then it counts the dialer
+// as gone, or both would wait for ever.
+func TestK4AnOfferOverAnotherLinkIsTheEndOfTheOneBefore(t *testing.T) {
+	w := newWorld(t, 1, time.Minute)
+	x := w.lone(0)
+	first := visit(t, w.peers[0], 99)
+	first.say(relay.Control{Kind: relay.Attach, Channel: 2, Token: x.token, Word: x.digest})
+	first.hear(relay.Attach)
+	visit(t, w.peers[0], 99).attach(x.Group)
+	receive(t, x.complete, "member")
+	visit(t, w.peers[0], 99).say(relay.Control{Kind: relay.Attach, Channel: 2, Token: x.token, Word: x.digest})
+	var failure *Failure
+	if err := receive(t, x.failed, "failure"); !errors.As(err, &failure) || failure.Node != 99 || failure.Code != FailureGone {
 		t.Error(err)
 	}
 }

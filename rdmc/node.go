@@ -207,8 +207,9 @@ func (n *Node) leave(g *Group) {
 // for it to be opened. There are three of them: the dialer's, the acceptor's answer, and the
 // dialer's confirmation. Only that tells the acceptor that its peer did not leave meanwhile: an
 // attach that is withdrawn while it is answered must not look like a member that left. The dialer
-// asks behind it whether the acceptor is still there: if the link has broken at that side alone, the
-// acceptor waits for another link, and only the dialer makes one.
+// asks behind it, and counts the acceptor as attached when that is answered. If the link ends before,
+// the acceptor may have given it up without the confirmation, and waits for another link, which only
+// the dialer makes. A dialer that stood still finds the acceptor's answer and such an end together.
 func (n *Node) attach(l *link, c *relay.Control) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -221,6 +222,11 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 		return n.attachOther(l, c, g)
 	}
 	m := g.members[place]
+	if m != nil && m.link != l && !l.dialed && c.Index == 0 { // the link before ended at the dialer's side
+		m.link.dismiss(m)
+		g.lost(m, false)
+		m = g.members[place]
+	}
 	switch {
 	case m == nil && !l.dialed && c.Index == 0:
 		l.meet(g, place, c)
@@ -231,15 +237,39 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 		}
 		return l.wait(c) // the peer left the group, and has opened it again
 	case l.dialed:
-		m.theirs, m.digest = c.Channel, c.Word
-		l.tellAttach(m)
-		l.ask() // the answer says that the confirmation has arrived
+		if m.question == 0 {
+			g.confirm(m, c)
+		}
+		return nil
 	case m.theirs != c.Channel:
 		return nil
 	}
 	l.proven()
 	g.attached(m)
 	return nil
+}
+
+// confirmed attaches the peers of a link that have answered what was asked behind the confirmation.
+func (n *Node) confirmed(l *link) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range l.enlisted() {
+		if m.confirming() && m.question <= l.answered.Load() {
+			m.group.attached(m)
+		}
+	}
+}
+
+// confirm attaches a peer that has said something else before that answer, as only a peer does that
+// has the confirmation, or that has left the group with a word.
+func (n *Node) confirm(m *membership) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !m.confirming() {
+		return false
+	}
+	m.group.attached(m)
+	return true
 }
 
 // attachOther handles an attach frame for a group that has the name and key of a group here of

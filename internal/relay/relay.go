@@ -122,15 +122,12 @@ func (r *Relay) Left(place int, out *Effects) {
 // Gone takes the news that a node cannot be reached any more.
 func (r *Relay) Gone(place int, out *Effects) { r.lost(place, Gone, "is gone", out) }
 
-// Silent takes the news that a node has said nothing for too long.
+// Silent takes the news that a node, which is attached or may be, has said nothing for too long.
 func (r *Relay) Silent(place int, out *Effects) {
 	r.lost(place, Silent, "has been silent for too long", out)
 }
 
 func (r *Relay) lost(place int, code Code, text string, out *Effects) {
-	if !r.attached[place] {
-		return
-	}
 	r.attached[place] = false
 	if r.isRoot() && r.root.answered[place] {
 		return

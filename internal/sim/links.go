@@ -32,7 +32,8 @@ type linkEnd struct {
 	lastFrame time.Duration // when the last one arrives
 	lastBlock time.Duration
 	heard     time.Duration // on the process's own clock
-	questions int           // Pings that are not answered
+	asked     int           // Pings
+	answered  int           // Pongs. Invariant: answered <= asked
 	watch     relay.Watch
 }
 
@@ -124,10 +125,12 @@ func (e *linkEnd) say(to name, c relay.Control) {
 	o.wakeAt(o.lastFrame)
 }
 
-// ask asks the other side whether it is still there.
-func (e *linkEnd) ask() {
-	e.questions++
+// ask asks the other side whether it is still there. When that has answered as many questions as ask
+// returns, everything that was said before has arrived.
+func (e *linkEnd) ask() int {
+	e.asked++
 	e.say(name{}, relay.Control{Kind: relay.Ping})
+	return e.asked
 }
 
 // carry sends a block to the other side, which takes a while, and returns when the connection has
@@ -224,7 +227,8 @@ func (e *linkEnd) hear(f *frame) {
 		e.say(name{}, relay.Control{Kind: relay.Pong})
 		return
 	case relay.Pong:
-		e.questions--
+		e.answered++
+		e.proc.eachTransfers(func(t *transfers) { t.confirmed(e) })
 		return
 	}
 	t := e.proc.transfersOf(f.to)
@@ -394,7 +398,7 @@ func (u *pulse) act(now time.Duration) time.Duration {
 
 // isBusy reports whether anything waits for the other side.
 func (e *linkEnd) isBusy() bool {
-	busy := e.reading != nil || e.questions > 0
+	busy := e.reading != nil || e.answered < e.asked
 	e.proc.eachTransfers(func(t *transfers) { busy = busy || t.awaits(e) })
 	return busy
 }

@@ -45,9 +45,14 @@ type transfers struct {
 // tie is to a member.
 type tie struct {
 	end      *linkEnd // nil: there is no link
+	question int      // of the process that dialed, behind its confirmation; 0: it has confirmed nothing
 	attached bool     // it has opened the group, too
 	left     bool     // it was, and is not any more
 }
+
+// confirming reports whether the other process may count this one as attached, and this one does not
+// know yet whether it does.
+func (m *tie) confirming() bool { return m.question > 0 && !m.attached && !m.left }
 
 // sending is a message that is being sent. It implements courier.Sending.
 type sending struct {
@@ -112,7 +117,8 @@ func (t *transfers) begin() {
 }
 
 // The three frames by which two processes meet in a group, as in package rdmc. Only the last one tells the process that was dialed that the
-// other one has heard of it: without it, a link that breaks at one side alone would leave one of them behind.
+// other one has heard of it: without it, a link that breaks at one side alone would leave one of them behind. The process that dialed asks
+// behind it, and only the answer tells that it has arrived.
 const (
 	attachOffer   uint64 = iota // by the process that dialed
 	attachAnswer                // by the other one
@@ -143,6 +149,9 @@ func (t *transfers) attach(place int, e *linkEnd, step uint64) {
 func (t *transfers) meet(e *linkEnd, step uint64) {
 	place := slices.Index(t.procs, e.other.proc)
 	m := &t.ties[place]
+	if m.attached && m.end != e && step == attachOffer {
+		t.lost(m.end, false)
+	}
 	switch {
 	case m.attached || m.left:
 		return
@@ -153,14 +162,29 @@ func (t *transfers) meet(e *linkEnd, step uint64) {
 		return
 	case step == attachAnswer:
 		t.attach(place, e, attachConfirm)
-		e.ask() // the answer says that the confirmation has arrived
+		m.question = e.ask()
+		return
 	}
-	m.attached = true
+	t.met(place)
+	t.heard()
+}
+
+// confirmed takes an answer of the other side of a link: it may be the one to what was asked behind the confirmation.
+func (t *transfers) confirmed(e *linkEnd) {
+	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
+	if place >= 0 && t.ties[place].confirming() && t.ties[place].question <= e.answered {
+		t.met(place)
+		t.heard()
+	}
+}
+
+// met notes that another process has opened the group, and knows that this one has.
+func (t *transfers) met(place int) {
+	t.ties[place].attached = true
 	if (t.self == 0 || place == 0) && t.sees(place) {
 		t.relay.Sees(place)
 	}
 	t.relay.Attached(place, &t.effects)
-	t.heard()
 }
 
 // sees reports whether this process and the one at a place see each other's memory.
@@ -177,8 +201,10 @@ func (t *transfers) step(e *linkEnd, c *relay.Control) {
 	case m.end != e:
 		return
 	case !m.attached && c.Kind == relay.Leave:
-		m.end = nil // its offer was withdrawn
+		m.end, m.question = nil, 0 // its offer was withdrawn
 		return
+	case m.confirming(): // it says this behind the confirmation, or as it leaves
+		t.met(place)
 	case !m.attached:
 		return
 	}
@@ -212,20 +238,21 @@ func (t *transfers) arrived(e *linkEnd, h *relay.Header, a relay.Arrival) {
 	t.heard()
 }
 
-// lost takes the end of a link. A process that had not opened the group may come by another one.
+// lost takes the end of a link. A process that had not attached may come by another one. One that may have is silent if this one gives it up.
 func (t *transfers) lost(e *linkEnd, silent bool) {
 	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
 	if place < 0 {
 		return
 	}
 	m := &t.ties[place]
+	known := m.attached || silent && m.confirming()
 	switch m.end = nil; {
-	case silent && m.attached:
+	case silent && known:
 		t.relay.Silent(place, &t.effects)
-	case m.attached:
+	case known:
 		t.relay.Gone(place, &t.effects)
 	}
-	m.attached, m.left = false, m.attached || m.left
+	m.question, m.attached, m.left = 0, false, known || m.left
 	t.apply()
 }
 
@@ -579,7 +606,7 @@ func (t *transfers) Discard() {
 	for place := range t.ties {
 		m := &t.ties[place]
 		if e := m.end; e != nil {
-			if last, ok := t.relay.LastWord(); ok && !m.attached && !m.left && !e.dialed { // it was answered, and may count this process as attached
+			if last, ok := t.relay.LastWord(); ok && !m.attached && !m.left && (!e.dialed || m.confirming()) { // it may count this process as attached
 				e.say(t.name(), last)
 			}
 			e.say(t.name(), relay.Control{Kind: relay.Leave})
