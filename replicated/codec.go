@@ -23,6 +23,13 @@ type Sizer[T any] interface {
 	Size(v *T) int
 }
 
+// Copier is implemented by codecs that copy a value in less time than they encode and decode it. The reply to a caller in the
+// process of the handler is then copied.
+type Copier[T any] interface {
+	// Copy returns a value equal to what Decode makes of the encoding of v. It shares no memory with v that can be changed.
+	Copy(v T) T
+}
+
 // CBOR returns the codec that is used where no other one is chosen: CBOR (RFC 8949), in its deterministic encoding.
 // Fields that the receiver does not have are ignored, and fields that the sender does not have are zero.
 func CBOR[T any]() Codec[T] { return cborCodec[T]{} }

@@ -82,7 +82,7 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 	name, query := op.describe()
 	in, out := op.codecs()
 	codecs := [2]string{codecName(in), codecName(out)}
-	detach := detached[R]()
+	detach := detached(out)
 	if query {
 		b := bound{name: name, query: true, codecs: codecs}
 		b.read = func(state any, c Context, r reading) (bool, error) {
@@ -154,7 +154,10 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 
 // detached returns a function that copies a reply for a caller in this process, so that the copy shares no memory with
 // the state or the arguments. It returns nil if a reply is copied by encoding and decoding it.
-func detached[R any]() func(R) R {
+func detached[R any](c Codec[R]) func(R) R {
+	if copier, ok := c.(Copier[R]); ok {
+		return copier.Copy
+	}
 	if clone, ok := any(bytes.Clone).(func(R) R); ok {
 		return clone
 	}

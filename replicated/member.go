@@ -339,8 +339,11 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 
 // sendCommand sends a command of a stay. A command that is alone is encoded in the ring if its size is known before.
 func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder, s *stay, alone bool) error {
-	size, known := args.size()
-	if alone && known {
+	size, known := 0, false
+	if alone {
+		size, known = args.size()
+	}
+	if known {
 		c, err := o.claimAlone(machine.CommandBytes + size)
 		if err == nil {
 			h.Time = now()

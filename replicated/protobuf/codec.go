@@ -12,6 +12,7 @@ package protobuf
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/squall-go/squall/replicated"
 	"google.golang.org/protobuf/proto"
@@ -19,9 +20,16 @@ import (
 
 // Codec returns the codec of a message, which is a pointer to a generated struct. Messages with the methods that vtprotobuf
 // generates (SizeVT, MarshalToSizedBufferVT, UnmarshalVT) are encoded and decoded by them.
-func Codec[M proto.Message]() replicated.Codec[M] { return codec[M]{} }
+func Codec[M proto.Message]() replicated.Codec[M] {
+	return codec[M]{reflect.TypeFor[M]().Elem()}
+}
 
-type codec[M proto.Message] struct{}
+type codec[M proto.Message] struct {
+	generated reflect.Type // the struct that an M points to
+}
+
+// fresh returns an empty message, in less time than protoreflect does.
+func (c codec[M]) fresh() M { return reflect.New(c.generated).Interface().(M) }
 
 // Name implements replicated.Named.
 func (codec[M]) Name() string { return "protobuf" }
@@ -62,11 +70,18 @@ func (c codec[M]) Append(b []byte, m *M) ([]byte, error) {
 }
 
 // Decode implements replicated.Codec. The message refers to no byte of data.
-func (codec[M]) Decode(data []byte, m *M) error {
-	var none M
-	*m = none.ProtoReflect().New().Interface().(M)
+func (c codec[M]) Decode(data []byte, m *M) error {
+	*m = c.fresh()
 	if f, ok := any(*m).(fast); ok {
 		return f.UnmarshalVT(data)
 	}
-	return proto.Unmarshal(data, *m)
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(data, *m) // into an empty message, which need not be reset
+}
+
+// Copy implements replicated.Copier.
+func (c codec[M]) Copy(m M) M {
+	if !m.ProtoReflect().IsValid() { // nil is encoded as an empty message
+		return c.fresh()
+	}
+	return proto.Clone(m).(M)
 }

@@ -70,6 +70,27 @@ func TestTheSizeIsThatOfTheEncoding(t *testing.T) {
 	}
 }
 
+func TestACopyIsWhatTheEncodingSays(t *testing.T) {
+	c := protobuf.Codec[*structpb.ListValue]()
+	for _, m := range []*structpb.ListValue{nil, {}, {Values: []*structpb.Value{structpb.NewStringValue("x"), nil}}} {
+		data, err := c.Append(nil, &m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want *structpb.ListValue
+		if err := c.Decode(data, &want); err != nil {
+			t.Fatal(err)
+		}
+		got := c.(replicated.Copier[*structpb.ListValue]).Copy(m)
+		if got == nil || !proto.Equal(got, want) {
+			t.Errorf("the copy of %v is %v, its encoding says %v", m, got, want)
+		}
+		if len(m.GetValues()) > 0 && got.Values[0] == m.Values[0] {
+			t.Error("the copy shares memory")
+		}
+	}
+}
+
 // A newer program sends a field that this one does not know.
 func TestUnknownFieldsAreKept(t *testing.T) {
 	c := protobuf.Codec[*text]()
@@ -99,8 +120,8 @@ func (q quick) UnmarshalVT([]byte) error { return errors.New("not used") }
 
 func TestMethodsOfVtprotobufAreUsed(t *testing.T) {
 	calls := 0
-	q := quick{&text{Value: "direct"}, &calls}
-	c := protobuf.Codec[quick]()
+	q := &quick{&text{Value: "direct"}, &calls}
+	c := protobuf.Codec[*quick]()
 	for _, room := range []int{0, 64} {
 		if b, err := c.Append(append(make([]byte, 0, room), 'x'), &q); err != nil || string(b) != "xdirect" {
 			t.Errorf("%q, %v", b, err)
