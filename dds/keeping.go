@@ -6,44 +6,57 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/internal/hooks"
 )
 
-// keeper keeps messages in the ring to which the histories of a space refer, in place of copies. Senders use the room of the first message that is kept, and of all later ones, only
-// when it is let go. So the number of these messages, their bytes, and the time for which they are kept, have limits: a history copies what it still has of a message that is let go.
+// keeper keeps messages in the ring to which the histories of a space refer, in place of copies
+// (package space says what the life of such a loan is). Senders use the room of the first message
+// that is kept, and of all later ones, only when it is let go: when no history refers to it any
+// more, when it is one of more than the space lends of a sender, when its sender may wait for room,
+// or when it is old. In the last three cases the histories copy what they still have of it, first.
+//
+// What is let go is told in one place: tell stores from, under the lock, after Repay or Owes have
+// said that no history has anything before. The loop reads it, publishes what is let go with its
+// delivered counter (M12), and then the sender may use the room.
+//
 // The participant's lock guards all but the constants and the atomics.
 type keeper struct {
-	p *Participant
+	p       *Participant
+	largest int // message that is kept. Constant
 
-	// Constants: what is kept at most, of all senders together, and the largest message that is kept.
-	samples, bytes, largest int
-
-	from    atomic.Uint64 // what Kept returns
-	offered atomic.Bool   // the data of the messages that the upcall is about to get stay
+	from    atomic.Uint64 // what Kept returns. W: with the lock. R: any goroutine.
+	offered atomic.Bool   // the data of the messages that the upcall is about to get stay. Loop.
 	runs    []run         // the oldest first
 	gone    int           // of runs, the first ones are let go
-	kept    run           // the sums of the others
-	old     uint64        // position of the space when the timer was set
-	timer   *time.Timer   // of age; nil: never set
+	timer   *time.Timer   // of look; nil: never set
 	set     bool          // it is set
+	looks   int           // since old was the position of the space
+	last    uint64        // the position of the space at the last look
+	old     uint64        // … at an earlier one
 }
 
 // run is what was delivered at once.
 type run struct {
-	seq            squall.Seq // of the first message
-	position       uint64     // of the last record
-	samples, bytes int
+	seq         squall.Seq // of the first message
+	first, last uint64     // positions of the records
 }
 
-// keepTime is for how long messages are kept at least, if there is room for them; it is no more than twice that. A sender may wait for the room.
-const keepTime = 25 * time.Millisecond
+// While messages are kept, the keeper looks every lookTime at what is to be let go. A sender of
+// which much is kept, and that sent nothing between two looks, may wait for the room: a member does
+// not see whether another one does. If it does not wait, it is idle, and a copy costs nothing that
+// is needed. A message is let go after oldLooks at the least, and twice as many at the most, for
+// senders that send little.
+const (
+	lookTime = 2 * time.Millisecond
+	oldLooks = 12
+)
 
-// newKeeper has the histories of a space refer to the ring. A sender that waits goes on when a quarter of its ring is free: somewhat more is never kept, for the gap at the end of the ring.
+// newKeeper has the histories of a space refer to the ring. A sender that waits goes on when a
+// quarter of its ring is free: somewhat more is never kept, for the gap at the end of the ring.
 func newKeeper(p *Participant, sg *squall.SubgroupConfig) *keeper {
-	k := &keeper{p: p, samples: sg.Window / 16 * 11, bytes: sg.RingBytes / 16 * 11, largest: sg.RingBytes / 64}
+	k := &keeper{p: p, largest: sg.RingBytes / 64}
 	k.from.Store(math.MaxUint64)
-	p.space.Lent = space.Limits{Samples: k.samples, Bytes: k.bytes}
+	p.space.Lend(sg.Window/16*11, sg.RingBytes/16*11)
 	hooks.Keep(sg, k)
 	return k
 }
@@ -58,27 +71,24 @@ func (k *keeper) Kept() uint64 { return k.from.Load() }
 func (k *keeper) LetGo() {
 	k.p.mu.Lock()
 	k.letGo()
+	k.p.space.Forget()
 	k.p.mu.Unlock()
 }
 
-// stays reports whether the data of the messages that the upcall has got stay. Without a keeper they do not.
+// stays reports whether the data of the messages that the upcall has got stay. Without a keeper
+// they do not.
 func (k *keeper) stays() bool { return k != nil && k.offered.Swap(false) }
 
 // letGo keeps nothing any more, also of a delivery that is no run yet. The lock is held.
 func (k *keeper) letGo() {
-	for k.gone < len(k.runs) {
-		k.letFirstGo()
-	}
 	k.p.space.Repay(k.p.space.Position())
+	k.gone = len(k.runs)
 	k.tell()
 }
 
-// letFirstGo lets the first run go. The lock is held.
+// letFirstGo lets the first run go, which histories may refer to. The lock is held.
 func (k *keeper) letFirstGo() {
-	r := &k.runs[k.gone]
-	k.p.space.Repay(r.position)
-	k.kept.samples -= r.samples
-	k.kept.bytes -= r.bytes
+	k.p.space.Repay(k.runs[k.gone].last)
 	k.gone++
 }
 
@@ -95,35 +105,36 @@ func (k *keeper) tell() {
 	k.from.Store(uint64(k.runs[k.gone].seq))
 }
 
-// delivered keeps what was delivered at once, and lets go what no history refers to and what is too much. The lock is held.
+// delivered keeps what was delivered at once, and lets go what is due and what no history refers
+// to. The lock is held.
 func (k *keeper) delivered(r run) {
 	k.runs = append(k.runs, r)
-	k.kept.samples += r.samples
-	k.kept.bytes += r.bytes
-	for k.gone < len(k.runs) && (k.kept.samples > k.samples || k.kept.bytes > k.bytes || !k.p.space.Owes(k.runs[k.gone].position)) {
-		k.letFirstGo()
+	for ; k.gone < len(k.runs) && k.runs[k.gone].first <= k.p.space.Due(); k.letFirstGo() {
+	}
+	for ; k.gone < len(k.runs) && !k.p.space.Owes(k.runs[k.gone].last); k.gone++ {
 	}
 	k.tell()
 	if len(k.runs) > 0 && !k.set {
+		k.looks, k.last, k.old = 0, k.p.space.Position(), k.p.space.Position()
 		k.watch()
 	}
 }
 
-// watch has age called. The lock is held.
+// watch has look called. The lock is held.
 func (k *keeper) watch() {
-	k.set, k.old = true, k.p.space.Position()
+	k.set = true
 	if k.timer == nil {
-		k.timer = time.AfterFunc(keepTime, k.age)
+		k.timer = time.AfterFunc(lookTime, k.look)
 	} else {
-		k.timer.Reset(keepTime)
+		k.timer.Reset(lookTime)
 	}
 }
 
-// age lets go what was kept when the timer was set.
-func (k *keeper) age() {
+// look lets go what a sender may wait for, and what is old.
+func (k *keeper) look() {
 	k.p.mu.Lock()
-	aged := false
-	for k.gone < len(k.runs) && k.runs[k.gone].position <= k.old {
+	to, aged := k.overdue(), false
+	for k.gone < len(k.runs) && k.runs[k.gone].first <= to {
 		k.letFirstGo()
 		k.tell()
 		k.p.mu.Unlock() // deliveries do not wait for all of it
@@ -139,4 +150,21 @@ func (k *keeper) age() {
 	if aged && sub != nil {
 		sub.Resume() // the loop publishes what is kept
 	}
+}
+
+// overdue returns the position up to which a look lets go. The lock is held.
+func (k *keeper) overdue() (to uint64) {
+	if len(k.runs) == 0 {
+		return 0
+	}
+	now := k.p.space.Position()
+	if to = k.p.space.Stalled(k.runs[k.gone].first, k.last); now == k.last {
+		to = now
+	}
+	if k.looks++; k.looks == oldLooks {
+		to = max(to, k.old)
+		k.looks, k.old = 0, now
+	}
+	k.last = now
+	return to
 }

@@ -236,7 +236,7 @@ func (p *Participant) Position() uint64 {
 func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	p.fresh.Store(0)
 	p.mu.Lock()
-	stays, bytes, largest := p.keeper.stays(), 0, 0
+	stays, largest, first := p.keeper.stays(), 0, p.space.Position()+1
 	for taken < len(batch) {
 		m := &batch[taken]
 		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data, Stays: stays && m.Body() == nil && len(m.Data) <= p.keeper.largest}
@@ -249,7 +249,6 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 			err = p.space.Apply(r)
 		}
 		taken++
-		bytes += (len(m.Data) + 7) &^ 7 // a ring has words
 		largest = max(largest, len(m.Data))
 		p.version = m.Version()
 		if space.IsSample(m.Data) {
@@ -268,7 +267,7 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	case largest > p.keeper.largest: // such messages need room in one piece
 		p.keeper.letGo()
 	default:
-		p.keeper.delivered(run{batch[0].Seq, p.space.Position(), taken, bytes})
+		p.keeper.delivered(run{batch[0].Seq, first, p.space.Position()})
 	}
 	p.wake()
 	p.tellAll()

@@ -85,51 +85,130 @@ func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
 	w.agree()
 }
 
-// A history within the limits copies nothing of data that stay: not the data of samples that later samples replace, and those of the others when they are repaid, or a view is taken.
+// A history whose samples are replaced within the limits copies nothing of data that stay: not the data of samples that later samples replace, and those of the others when they are repaid, or a view is taken.
 func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 100
 	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(20)}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	s, top := w.members[1], w.members[1].byName["t"]
-	s.Lent = Limits{Samples: 21, Bytes: 21 * 500}
+	s.Lend(1000, 20_000)
 	write := func(n, size int) {
 		for i := range n {
 			w.write(by, "k", strings.Repeat(string(rune('a'+i%20)), size))
 		}
 	}
-	borrowed := func(want int) {
-		t.Helper()
-		top.borrowed(t, want)
-	}
 	write(60, 500)
-	borrowed(20)
-	if len(top.spare) > 0 {
-		t.Errorf("%d samples were copied and dropped", len(top.spare))
+	top.borrowed(t, 20)
+	if len(top.spare) > 1 {
+		t.Errorf("%d samples were copied and dropped, besides the first one", len(top.spare)-1)
 	}
 	w.repay(len(w.records) - 5) // all but the last five
-	borrowed(5)
+	top.borrowed(t, 5)
 	if !s.Owes(s.Position()) || s.Owes(s.Position()-5) {
 		t.Error("it does not owe the last five")
 	}
 	write(5, 500)
-	borrowed(10)
-	write(20, 501) // beyond the limit, with the sample that goes
-	borrowed(0)
-	write(20, 500)
-	borrowed(20)
+	top.borrowed(t, 10)
+	write(20, 2000) // they are not replaced within the limit
+	write(1, 500)
+	top.borrowed(t, 0)
+	write(50, 500)
+	top.borrowed(t, 20)
 	w.agree() // takes views
-	borrowed(0)
+	top.borrowed(t, 0)
 	write(3, 500)
-	dispose := AppendSample(nil, w.now, &Sample{Writer: by, Operation: Dispose, Key: []byte("k")})
-	w.must(w.apply(1, dispose, nil))
+	w.dispose(by, "k")
 	write(3, 500)
-	borrowed(6)
+	top.borrowed(t, 6)
 	w.repay(3)
 	w.agree()
 	write(7, 500)
 	w.repay(len(w.records))
-	borrowed(0)
+	top.borrowed(t, 0)
+	w.agree()
+}
+
+// The limits are of all topics together: where their samples are not replaced before the room is needed, they are copied at once, and hold no room. The ones of a topic with more samples than
+// the others are replaced sooner, and lent.
+func TestTopicsShareWhatIsLent(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch, w.stay = 1, 1000
+	s := w.members[1]
+	s.Lend(1000, 100_000)
+	var writers []ID
+	for i := range 40 {
+		name := fmt.Sprint("t", i)
+		w.topic(name, qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(10)}}) // some 6 kB each
+		writers = append(writers, w.writer(1, uint32(i), name, qos.Set{Durability: qos.Transient}))
+	}
+	data := strings.Repeat("x", 500)
+	for range 20 {
+		for _, by := range writers {
+			w.write(by, "k", data)
+		}
+	}
+	if s.Owes(s.Position()) {
+		t.Error("samples are lent that have to be repaid before they are replaced")
+	}
+	for range 30 {
+		for range 20 {
+			w.write(writers[0], "k", data)
+		}
+		w.write(writers[1], "k", data)
+	}
+	s.byName["t0"].borrowed(t, 10)
+	s.byName["t1"].borrowed(t, 0)
+	w.agree()
+}
+
+// Of each sender as much may be lent: the samples of a topic with several writers lie in several rings.
+func TestEachSenderLends(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch, w.stay = 1, 1000
+	s := w.members[1]
+	s.Lend(1000, 20_000)
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(60)}})
+	var writers []ID
+	for i := range uint64(3) {
+		writers = append(writers, w.writer(i+1, 1, "t", qos.Set{Durability: qos.Transient}))
+	}
+	for range 100 {
+		for _, by := range writers {
+			w.write(by, "k", strings.Repeat("x", 500))
+		}
+	}
+	s.byName["t"].borrowed(t, 60)
+	for range 100 {
+		w.write(writers[0], "k", strings.Repeat("x", 500))
+	}
+	s.byName["t"].borrowed(t, 0)
+	w.agree()
+}
+
+// A sender that sends nothing more is found by what lies in its ring, also while others go on.
+func TestASenderThatMayWaitForRoomIsFound(t *testing.T) {
+	w := newWorld(t, 2)
+	w.batch, w.stay = 1, 1000
+	s := w.members[1]
+	s.Lend(1000, 32_000)
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(50)}})
+	many, few := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient}), w.writer(2, 1, "t", qos.Set{Durability: qos.Transient})
+	from := s.Position() + 1
+	for range 20 {
+		w.write(many, "k", strings.Repeat("x", 500))
+	}
+	last := s.Position()
+	w.write(few, "k", "x")
+	if to := s.Stalled(from, last-1); to != 0 {
+		t.Errorf("a sender is taken to wait from %d on, and sends", to)
+	}
+	if to := s.Stalled(from, last); to != last {
+		t.Errorf("the first sender has to have its room up to %d: %d", last, to)
+	}
+	if to := s.Stalled(last, last+1); to != 0 {
+		t.Errorf("room up to %d is to be let go, and none that is worth it is kept", to)
+	}
 	w.agree()
 }
 
@@ -162,7 +241,7 @@ func TestSamplesThatExpireHaveNoOthersCopied(t *testing.T) {
 	w.topic("t", set)
 	w.topic("other", set)
 	s := w.members[1]
-	s.Lent = Limits{Samples: 100, Bytes: 100_000}
+	s.Lend(100, 100_000)
 	top, other := s.byName["t"], s.byName["other"]
 	lasting, short := w.writer(1, 1, "t", qos.Set{Durability: qos.TransientLocal}), w.writer(1, 2, "t", qos.Set{Durability: qos.TransientLocal, Lifespan: time.Second})
 	by := w.writer(1, 3, "other", qos.Set{Durability: qos.TransientLocal})
@@ -211,7 +290,8 @@ func TestAHistoryFreesMemoryThatItNeedsNoMore(t *testing.T) {
 		}
 	}
 	write(100) // copied
-	w.stay, s.Lent = 1000, Limits{Samples: 200, Bytes: 100_000}
+	w.stay = 1000
+	s.Lend(200, 100_000)
 	write(100)
 	top.borrowed(t, 100)
 	if len(top.spare) < 100 {

@@ -49,7 +49,9 @@ func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
 func agreeOn(t *testing.T, rng *rand.Rand) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1+rng.IntN(9), pick(rng, 0, 3, 50)
-	w.members[1].Lent = pick(rng, Limits{}, Limits{2, 1000}, Limits{100, 50}, Limits{1000, 10_000})
+	if limits := pick(rng, [2]int{}, [2]int{8, 4000}, [2]int{100, 1000}, [2]int{1000, 50_000}); limits[0] > 0 {
+		w.members[1].Lend(limits[0], limits[1])
+	}
 	w.members[0].piece, w.members[1].piece = math.MaxInt, 1 // one fills its caches where readers are opened, the other one step by step
 	topics := map[string]qos.Set{}
 	for _, name := range []string{"t", "u", "v"} {

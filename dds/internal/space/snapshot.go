@@ -165,7 +165,7 @@ func (st state) write(w io.Writer, histories []sequence[kept], numbers map[*endp
 // Replace replaces the state of a space, in which nothing was opened, by one that was read. The readers of this process that are about to be opened, and the tail, stay.
 func (s *Space) Replace(by *Space) {
 	was := s.tail
-	by.Told, by.Lent, by.expected, by.followed = s.Told, s.Lent, s.expected, s.followed
+	by.Told, by.unit, by.step, by.expected, by.followed = s.Told, s.unit, s.step, s.expected, s.followed
 	*s = *by
 	if was != nil {
 		s.KeepTail(was.limit)

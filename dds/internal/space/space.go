@@ -12,8 +12,6 @@ import (
 type Space struct {
 	// Told is called with what happens, in order, within Apply. It must not call the space.
 	Told func(Event)
-	// Lent bounds histories that borrow data until Repay: the samples of a topic, and their bytes.
-	Lent Limits
 
 	position  uint64      // records applied
 	now       int64       // the largest time of a record
@@ -37,17 +35,19 @@ type Space struct {
 	unsettled []loan         // until Settle
 	loans     sequence[loan] // until Repay, in the order of their positions
 	lent      *loan          // the last one of loans, while it may grow
-	passing   instance       // has the key of the last sample without an order
-	tail      *tail          // of a process with clients; nil: none
+	unit      int            // bytes as which a record counts at least in an account
+	step      int            // bytes of a step of an account; 0: nothing is lent until Repay
+	senders   []account
+	turn      int      // the account of the last record
+	due, soon uint64   // up to there, data have to be repaid, and will have to be soon
+	passing   instance // has the key of the last sample without an order
+	tail      *tail    // of a process with clients; nil: none
 	followed  map[ID]*Followed
 	lives     map[party]*life
 	leased    int // writers that have to be asserted
 	silences  int // … whose leases have ended
 	piece     int // in place of fillPiece, in tests
 }
-
-// Limits are of samples in the histories of a topic.
-type Limits struct{ Samples, Bytes int }
 
 // endpoint is a writer or a reader.
 type endpoint struct {
@@ -134,12 +134,12 @@ func (s *Space) Apply(r Record) error {
 
 // TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
 // until samples were taken. The data of the record must stay as they are until the next call of Settle: of the samples that come at once, a history with a small
-// depth drops most without a copy. If the data stay longer, until Repay, a history within the limits Lent has no copies at all.
+// depth drops most without a copy. If the data stay longer, until Repay, histories whose samples are replaced within the limits of Lend have no copies at all.
 func (s *Space) TryApply(r Record) (bool, error) { return s.apply(r, true) }
 
 // apply applies a record: with try, within the limits of readers, and the data of the record are valid until Settle.
 func (s *Space) apply(r Record, try bool) (bool, error) {
-	s.lazy, s.stays = try, r.Stays
+	s.lazy, s.stays = try, r.Stays && s.step > 0
 	if !IsSample(r.Data) {
 		if err := s.advance(r); err != nil {
 			return true, err
@@ -167,6 +167,7 @@ func (s *Space) apply(r Record, try bool) (bool, error) {
 // advance goes on to the position and the time of a record.
 func (s *Space) advance(r Record) error {
 	s.position++
+	s.lay(r)
 	if len(r.Data) < headBytes {
 		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(r.Data))
 	}

@@ -256,91 +256,6 @@ func (t *topic) trim() {
 	}
 }
 
-// loan is data that an instance has borrowed in a row: of the records from one position to another one, as far as samples of them are in the history still.
-type loan struct {
-	t        *topic
-	in       *instance
-	from, to uint64
-}
-
-// outstanding reports whether the history still has the data of one of the records.
-func (l *loan) outstanding() bool {
-	in := l.in
-	return in.loose > 0 && in.history.at(in.history.len()-in.loose).position <= l.to
-}
-
-// lend notes that a history has borrowed the data of a sample: until Repay if all of the history is so short that later samples replace the sample soon, and until Settle otherwise.
-func (s *Space) lend(t *topic, in *instance, k *kept) {
-	t.loose++
-	if !s.stays || t.kept > s.Lent.Samples || t.kept*len(k.data) > s.Lent.Bytes {
-		if n := len(s.unsettled) - 1; n >= 0 && s.unsettled[n].in == in {
-			s.unsettled[n].to = k.position
-		} else {
-			s.unsettled = append(s.unsettled, loan{t, in, k.position, k.position})
-		}
-		return
-	}
-	if l := s.lent; l != nil && l.in == in {
-		l.to = k.position
-		return
-	}
-	s.loans.push(loan{t, in, k.position, k.position})
-	s.lent = s.loans.at(s.loans.len() - 1)
-}
-
-// Settle has the histories copy what they still have of the data of records that TryApply has applied, other than data that stay.
-func (s *Space) Settle() {
-	for _, l := range s.unsettled {
-		l.t.settle(l.in, l.to)
-	}
-	clear(s.unsettled)
-	s.unsettled = s.unsettled[:0]
-	s.lent = nil
-}
-
-// Repay has the histories copy what they still have of the data of records up to a position.
-func (s *Space) Repay(to uint64) {
-	s.lent = nil
-	for s.loans.len() > 0 {
-		l := s.loans.at(0)
-		if l.from > to {
-			return
-		}
-		l.t.settle(l.in, min(l.to, to))
-		if l.to > to {
-			l.from = to + 1
-			return
-		}
-		s.loans.drop(1)
-	}
-}
-
-// Owes reports whether a history has data of a record up to a position, for longer than until Settle.
-func (s *Space) Owes(to uint64) bool {
-	for s.loans.len() > 0 && s.loans.at(0).from <= to {
-		if l := s.loans.at(0); l.outstanding() {
-			return l.in.history.at(l.in.history.len()-l.in.loose).position <= to
-		}
-		s.lent = nil
-		s.loans.drop(1)
-	}
-	return false
-}
-
-// settle copies the borrowed data in the history of an instance up to a position.
-func (t *topic) settle(in *instance, to uint64) {
-	for ; in.loose > 0; in.loose-- {
-		k := in.history.at(in.history.len() - in.loose)
-		if k.position > to {
-			return
-		}
-		if k.borrowed {
-			k.data, k.borrowed = t.copied(k.data), false
-			t.loose--
-		}
-	}
-}
-
 // remove removes samples from a history. The other ones keep what they have borrowed: a loan names positions of the order, and not places in the history.
 func (t *topic) remove(in *instance, out func(*kept) bool) {
 	captured, loose := in.captured, in.history.len()-in.loose
@@ -367,7 +282,7 @@ func (t *topic) remove(in *instance, out func(*kept) bool) {
 
 // view returns the history as it is: it stays so, and its data, too.
 func (t *topic) view(in *instance) sequence[kept] {
-	t.settle(in, math.MaxUint64)
+	t.settle(in, 0, math.MaxUint64)
 	in.captured = in.history.len()
 	return in.history.view()
 }

@@ -19,7 +19,7 @@ type world struct {
 	now     int64
 	view    uint64
 	batch   int      // records after which the second member settles; 0: it applies each of them by itself
-	stay    int      // records of which the data stay after that; the ones before are repaid
+	stay    int      // records of which the data stay after that, unless they are due; the ones before are repaid
 	records []Record // that it has applied, and whose memory is not used again yet
 	fresh   int      // of these, the last ones: since it settled
 }
@@ -76,7 +76,11 @@ func (w *world) settle() {
 	s := w.members[1]
 	s.Settle()
 	w.fresh = 0
-	if over := len(w.records) - w.stay; over > 0 {
+	over := len(w.records) - w.stay
+	if due := s.Due(); due > 0 {
+		over = max(over, len(w.records)-int(s.Position()-due))
+	}
+	if over > 0 {
 		w.repay(over)
 	}
 }
