@@ -37,7 +37,7 @@ const apiVersion = "3.4.0"
 // What makes small requests cheap. A goroutine that has had a request before has the stack for the next one, which a new goroutine grows twice; further
 // requests get a new one. Windows of a fixed size spare the pings by which gRPC finds out how large they should be: one for most requests.
 const (
-	streamWorkers = 1024
+	streamWorkers = 512
 	windowBytes   = 1 << 20
 )
 
