@@ -2,6 +2,7 @@ package dds
 
 import (
 	"math"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,9 @@ import (
 // The participant's lock guards all but the constants and the atomics.
 type keeper struct {
 	p       *Participant
-	largest int // message that is kept. Constant
+	largest int          // message that is kept. Constant
+	share   int          // of the ring, in bytes: so much is written until the loop publishes it. Constant
+	written atomic.Int64 // about so much, since then. W, R: writers
 
 	from    atomic.Uint64 // what Kept returns. W: with the lock. R: any goroutine.
 	offered atomic.Bool   // the data of the messages that the upcall is about to get stay. Loop.
@@ -54,7 +57,7 @@ const (
 // newKeeper has the histories of a space refer to the ring. A sender that waits goes on when a
 // quarter of its ring is free: somewhat more is never kept, for the gap at the end of the ring.
 func newKeeper(p *Participant, sg *squall.SubgroupConfig) *keeper {
-	k := &keeper{p: p, largest: sg.RingBytes / 64}
+	k := &keeper{p: p, largest: sg.RingBytes / 64, share: sg.RingBytes / 8}
 	k.from.Store(math.MaxUint64)
 	p.space.Lend(sg.Window/16*11, sg.RingBytes/16*11)
 	hooks.Keep(sg, k)
@@ -167,4 +170,18 @@ func (k *keeper) overdue() (to uint64) {
 	}
 	k.last = now
 	return to
+}
+
+// pace counts bytes that a writer has written while messages are kept, and lets the loop publish
+// them if they are many. Where writer and loop share one processor, the writer goes on otherwise
+// until the ring is full: the readers, which have read all before, sleep meanwhile, and then the
+// writer waits for them. Where much of the ring is kept, that is often. No lock is held.
+func (k *keeper) pace(bytes int) {
+	if k == nil || k.from.Load() == math.MaxUint64 {
+		return
+	}
+	if k.written.Add(int64(bytes)) >= int64(k.share) {
+		k.written.Store(0)
+		runtime.Gosched()
+	}
 }

@@ -147,3 +147,22 @@ func TestASenderGetsTheRoomOfKeptMessagesSoon(t *testing.T) {
 		})
 	}
 }
+
+// A writer lets the loop publish after a share of the ring, while the rest of it is kept, and only
+// then.
+func TestAWriterCountsWhatItWritesWhileMessagesAreKept(t *testing.T) {
+	r := newRing(t, true, 100)
+	k := r.p.keeper
+	count := func(bytes int, want int64) {
+		t.Helper()
+		if k.pace(bytes); k.written.Load() != want {
+			t.Errorf("%d bytes are counted, want %d", k.written.Load(), want)
+		}
+	}
+	count(k.share, 0)
+	r.write(0, 200, 1000)
+	count(k.share-1, int64(k.share-1))
+	count(1, 0)
+	var none *keeper // of a space that keeps nothing
+	none.pace(1)
+}

@@ -25,6 +25,7 @@ type Writer[T any] struct {
 	value  T // of the call that encodes it
 	key    []byte
 	record []byte
+	bytes  int // of the last record
 	set    QoS
 	known  map[string]struct{} // keys that a writer without an order has registered
 	closed atomic.Bool
@@ -123,7 +124,9 @@ func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool)
 	w.mu.Lock()
 	f, err := w.encoded(s, v, future)
 	if err == nil || !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
+		n := w.bytes
 		w.mu.Unlock()
+		w.p.keeper.pace(n)
 		return f, err
 	}
 	longest, record, sub := w.set.Reliability.MaxBlocking, w.record, w.route(&s)
@@ -215,7 +218,8 @@ func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future,
 		n = w.sizer.Size(&w.value)
 	}
 	if n >= 0 {
-		claim, err := w.route(&s).TryClaim(space.SampleBytes(&s) + n)
+		w.bytes = space.SampleBytes(&s) + n
+		claim, err := w.route(&s).TryClaim(w.bytes)
 		if err == nil {
 			return w.commit(claim, t, &s, future)
 		} else if !errors.Is(err, squall.ErrWindowFull) && !errors.Is(err, squall.ErrTooLarge) {
@@ -227,7 +231,8 @@ func (w *Writer[T]) encoded(s space.Sample, v T, future bool) (f *squall.Future,
 	if w.record, err = w.appendTo(w.record[:0], t, &s); err != nil {
 		return nil, err
 	}
-	claim, err := w.route(&s).TryClaim(len(w.record))
+	w.bytes = len(w.record)
+	claim, err := w.route(&s).TryClaim(w.bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -293,6 +298,7 @@ func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	t := w.p.sampleTime()
 	s := space.Sample{Writer: w.id, Operation: space.Write, Source: t}
 	head := space.SampleBytes(&s)
+	w.p.keeper.pace(head + n)
 	sub := w.p.sub
 	if w.p.loose != nil {
 		w.mu.Lock()
