@@ -60,8 +60,9 @@ func (l *link) hear(c *relay.Control) error {
 
 // writeControl writes control frames, and watches over the peer's silence, until the link ends.
 func (l *link) writeControl() {
-	watch := watch{link: l, peer: relay.Watch{FailAfter: l.node.cfg.FailAfter}, idle: time.Now()}
-	ticker := time.NewTicker(watch.peer.Every())
+	watch := watch{link: l, idle: time.Now()}
+	l.watch.Tick(time.Now(), time.Now(), false)
+	ticker := time.NewTicker(l.watch.Every())
 	defer ticker.Stop()
 	var spare []byte
 	for {
@@ -116,7 +117,6 @@ var (
 // watch ends a link whose peer is silent while something is under way, or that no group needs.
 type watch struct {
 	link *link
-	peer relay.Watch
 	idle time.Time // since when; zero: a group needs the link
 }
 
@@ -130,7 +130,7 @@ func (w *watch) tick(now time.Time) {
 	case now.Sub(w.idle) > idleTime:
 		w.link.fail(errIdle)
 	}
-	switch w.peer.Tick(now, time.Unix(0, w.link.heard.Load()), busy) {
+	switch w.link.watch.Tick(now, time.Unix(0, w.link.heard.Load()), busy) {
 	case relay.AskIt:
 		w.link.ask()
 	case relay.GiveItUp:

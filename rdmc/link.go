@@ -54,6 +54,7 @@ type link struct {
 	heard    atomic.Int64 // when the peer was last heard of, in ns since epoch
 	moving   atomic.Int32 // blocks that are being read or written
 	silent   atomic.Bool  // why it ended
+	watch    relay.Watch  // W: the writer of control frames. R: Node.lost, when that has ended
 	asked    atomic.Int64 // Pings; the link waits for its peer as long as one is not answered
 	answered atomic.Int64 // Pongs. Invariant: answered <= asked
 
@@ -100,7 +101,7 @@ func (m *membership) confirming() bool { return m.question > 0 && !m.attached &&
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
-		node: n, peer: peer, dialed: dialed, session: session, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
+		node: n, peer: peer, dialed: dialed, session: session, watch: relay.Watch{FailAfter: n.cfg.FailAfter}, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
 		channels: map[uint32]*membership{},
 	}
 }
@@ -370,5 +371,5 @@ func (l *link) isKnown() bool {
 func (l *link) isWhole() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.whole
+	return l.whole && l.err == nil
 }

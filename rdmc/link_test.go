@@ -2,6 +2,7 @@ package rdmc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -278,5 +279,55 @@ func TestK4APongWithoutAPingAnswersNothing(t *testing.T) {
 	}
 	if busy, _ := l.load(); busy {
 		t.Error("the link waits for its peer after the answer")
+	}
+}
+
+// K4: what a node reads late on a link that its dialer has replaced does not undo what it read on the
+// later one.
+func TestK4AnOfferOverAnEarlierLinkIsVoid(t *testing.T) {
+	w := newWorld(t, 1, time.Minute)
+	x := w.lone(0)
+	earlier, later := visit(t, w.peers[0], 99), visit(t, w.peers[0], 99)
+	offer := relay.Control{Kind: relay.Attach, Channel: 2, Token: x.token, Word: x.digest}
+	later.say(offer)
+	answer := later.hear(relay.Attach)
+	earlier.say(offer)
+	earlier.say(relay.Control{Kind: relay.Ping})
+	earlier.hear(relay.Pong)
+	offer.Index = uint64(answer.Channel)
+	later.say(offer)
+	receive(t, x.complete, "member")
+}
+
+// K4: what a node finds that stood still says nothing of its peers, until these had time to say that
+// they gave it up.
+func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
+	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: time.Hour}}
+	n.ctx, n.end = context.WithCancel(t.Context())
+	lose := func(ago time.Duration) *Group {
+		g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLink(n, 99, true, "session")
+		l.watch.Tick(time.Now().Add(-ago), time.Now(), false)
+		m := l.enlist(g, 1)
+		m.digest = g.digest
+		g.attached(m)
+		n.lost(l)
+		return g
+	}
+	var failure *Failure
+	if err := lose(0).Err(); !errors.As(err, &failure) || failure.Code != FailureGone {
+		t.Errorf("awake: %v", err)
+	}
+	g := lose(time.Hour)
+	if err := g.Err(); err != nil {
+		t.Errorf("it stood still: %v", err)
+	}
+	n.end()
+	n.running.Wait()
+	if err := g.Err(); !errors.As(err, &failure) || failure.Code != FailureGone {
+		t.Errorf("in the end: %v", err)
 	}
 }

@@ -222,8 +222,11 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 		return n.attachOther(l, c, g)
 	}
 	m := g.members[place]
-	if m != nil && m.link != l && !l.dialed && c.Index == 0 { // the link before ended at the dialer's side
-		m.link.dismiss(m)
+	if m != nil && m.link != l && !l.dialed && c.Index == 0 {
+		if slices.Index(n.links, l) < slices.Index(n.links, m.link) {
+			return nil // the dialer has made another link since
+		}
+		m.link.dismiss(m) // it has ended at the dialer's side
 		g.lost(m, false)
 		m = g.members[place]
 	}
@@ -297,8 +300,38 @@ func (n *Node) lost(l *link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
+	var held []*membership
+	slept := !l.wasSilent() && l.watch.Slept(time.Now())
 	for _, m := range l.enlisted() {
+		if slept && m.attached {
+			held = append(held, m)
+			continue
+		}
 		m.group.lost(m, l.wasSilent())
+	}
+	for _, o := range n.links { // the peer may have made another one before
+		for _, g := range n.groups {
+			o.invite(g)
+		}
+	}
+	if len(held) > 0 {
+		n.running.Go(func() { n.hold(held, l.watch.Every()) })
+	}
+}
+
+// hold keeps the end of a link back from groups for a while, because this node stood still: its peer
+// may have given it up, and the others hear that before this node says that the peer is gone.
+func (n *Node) hold(held []*membership, long time.Duration) {
+	t := time.NewTimer(long)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-n.ctx.Done():
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range held {
+		m.group.lost(m, false)
 	}
 }
 

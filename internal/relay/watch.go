@@ -8,6 +8,7 @@ type Watch struct {
 	FailAfter time.Duration
 
 	last time.Time // of Tick
+	woke time.Time // of the last Tick that came late; zero: none did
 	busy time.Time // since when something is under way; zero: nothing is
 }
 
@@ -27,8 +28,10 @@ func (w *Watch) Every() time.Duration { return w.FailAfter / 4 }
 // Tick says what to do now: busy is whether anything waits for the peer, heard when it said
 // something last.
 func (w *Watch) Tick(now, heard time.Time, busy bool) Attention {
-	late := now.Sub(w.last) > 2*w.Every()
-	w.last = now
+	late := w.late(now)
+	if w.last = now; late {
+		w.woke = now
+	}
 	switch {
 	case !busy:
 		w.busy = time.Time{}
@@ -43,4 +46,14 @@ func (w *Watch) Tick(now, heard time.Time, busy bool) Attention {
 		return GiveItUp
 	}
 	return AskIt
+}
+
+// late reports whether Tick should have been called long ago: this process stood still, as its peers
+// may have noticed.
+func (w *Watch) late(now time.Time) bool { return !w.last.IsZero() && now.Sub(w.last) > 2*w.Every() }
+
+// Slept reports whether this process stood still until a moment ago, for so long that its peers may
+// have given it up.
+func (w *Watch) Slept(now time.Time) bool {
+	return w.late(now) || !w.woke.IsZero() && now.Sub(w.woke) < w.Every()
 }

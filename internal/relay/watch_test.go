@@ -30,3 +30,21 @@ func TestAPeerIsGivenUpThatIsSilentWhileSomethingIsUnderWay(t *testing.T) {
 		}
 	}
 }
+
+func TestAProcessThatStoodStillHasSleptForAMoment(t *testing.T) {
+	w := Watch{FailAfter: 400 * time.Millisecond}
+	at := func(ms int) time.Time { return time.Unix(1, 0).Add(time.Duration(ms) * time.Millisecond) }
+	slept := func(ms int, want bool) {
+		t.Helper()
+		if got := w.Slept(at(ms)); got != want {
+			t.Errorf("at %d ms: %v", ms, got)
+		}
+	}
+	slept(0, false)
+	w.Tick(at(0), at(0), false)
+	slept(200, false)
+	slept(201, true) // the next Tick is late
+	w.Tick(at(1000), at(0), false)
+	slept(1099, true)
+	slept(1100, false)
+}

@@ -15,6 +15,7 @@ import (
 // Life: both ends stand → one breaks, or its process ends → the other hears of that behind what
 // still arrives, or finds that nothing is heard any more.
 type linkEnd struct {
+	number  int // a link that was made later has a larger one
 	proc    *process
 	other   *linkEnd
 	dialed  bool // by this side
@@ -78,7 +79,8 @@ func (w *world) connect(p, q *process) {
 	if p.over || q.over {
 		return
 	}
-	a, b := &linkEnd{proc: p, ends: never}, &linkEnd{proc: q, ends: never}
+	w.links++
+	a, b := &linkEnd{number: w.links, proc: p, ends: never}, &linkEnd{number: w.links, proc: q, ends: never}
 	a.other, b.other, a.dialed = b, a, true
 	for _, e := range []*linkEnd{a, b} {
 		takes := 3 * w.frameTime(e.other.proc, e.proc) // a dial, its answer, and a greeting
@@ -301,7 +303,9 @@ func (e *linkEnd) breaks(silent, halfOpen bool) {
 		e.other.hearEnd()
 	}
 	p.eachTransfers(func(t *transfers) { t.lost(e, silent) })
-	if p.self.ID > q.self.ID {
+	if o := p.link(q); o != nil { // the other side has made another one before
+		p.eachTransfers(func(t *transfers) { t.invite(o) })
+	} else if p.self.ID > q.self.ID {
 		w.schedule.add(w.now+w.plan.Hop(), &redial{p, q})
 	}
 }

@@ -145,15 +145,15 @@ func (t *transfers) attach(place int, e *linkEnd, step uint64) {
 	e.say(t.name(), relay.Control{Kind: relay.Attach, Index: step})
 }
 
-// meet takes one of the three frames. An offer over another link than the one before says that this one broke at the other side.
+// meet takes one of the three frames. An offer over a later link says that the one before broke at the other side.
 func (t *transfers) meet(e *linkEnd, step uint64) {
 	place := slices.Index(t.procs, e.other.proc)
 	m := &t.ties[place]
-	if m.attached && m.end != e && step == attachOffer {
-		t.lost(m.end, false)
+	if m.attached && m.end.number < e.number && step == attachOffer {
+		t.ended(m.end, false)
 	}
 	switch {
-	case m.attached || m.left:
+	case m.attached || m.left || m.end != nil && m.end.number > e.number:
 		return
 	case step == attachOffer:
 		t.attach(place, e, attachAnswer)
@@ -239,9 +239,19 @@ func (t *transfers) arrived(e *linkEnd, h *relay.Header, a relay.Arrival) {
 }
 
 // lost takes the end of a link. A process that had not attached may come by another one. One that may have is silent if this one gives it up.
+// A process that stood still keeps the end of one that has attached back for a while: the others hear first that this process was given up.
 func (t *transfers) lost(e *linkEnd, silent bool) {
 	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
-	if place < 0 {
+	if p := t.proc(); place >= 0 && t.ties[place].attached && !silent && p.slept() {
+		p.world.later(p.world.plan.FailAfter()/4, func() { t.ended(e, false) })
+		return
+	}
+	t.ended(e, silent)
+}
+
+func (t *transfers) ended(e *linkEnd, silent bool) {
+	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
+	if place < 0 || t.left || t.proc().over {
 		return
 	}
 	m := &t.ties[place]

@@ -64,6 +64,7 @@ type world struct {
 	keys       int  // that views were given
 	bulk       dice // of what moves large bodies
 	procedures []*procedure
+	links      int               // that were made
 	memories   int               // of large messages, that processes hold
 	numbers    uint64            // of memories that were made
 	beside     dice              // of what applications do within a step
