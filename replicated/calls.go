@@ -70,7 +70,7 @@ func (c *calls) once() map[uint64]bool {
 
 func endAll(all []pending, err error) {
 	for _, p := range all {
-		p.complete(outcome{err: err})
+		p.complete(&outcome{err: err})
 		p.signal()
 	}
 }

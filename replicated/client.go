@@ -478,7 +478,7 @@ func (o *RemoteObject) inHandler() error { return nil }
 // command implements Target. It waits for the outcome.
 func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
 	err := o.ordered(ctx, name, args, relay.Request{Ask: askCommand}, func(v squall.Version, reply []byte) error {
-		p.complete(outcome{version: v, reply: reply})
+		p.complete(&outcome{version: v, reply: reply})
 		return nil
 	})
 	if err == nil {

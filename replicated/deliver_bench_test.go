@@ -10,28 +10,63 @@ import (
 // nothing is a call whose outcome nothing looks at.
 type nothing struct{}
 
-func (nothing) complete(outcome) {}
-func (nothing) signal()          {}
-func (nothing) repeatable() bool { return false }
+func (nothing) complete(*outcome) {}
+func (nothing) signal()           {}
+func (nothing) repeatable() bool  { return false }
+
+// counter returns a copy at a member in no group, which executes a command that counts.
+func counter(self uint64, count *Command[[]byte, []byte]) *Object[*struct{}] {
+	n := 0
+	o := New(squall.SubgroupConfig{Name: "counter"}, func() *struct{} { return &struct{}{} },
+		Handle(count, func(*struct{}, *Context, []byte) ([]byte, error) {
+			n++
+			return nil, nil
+		}))
+	o.self.Store(self)
+	o.calls.table.Lap = func() uint32 { return 0 }
+	h := machine.Header{Time: 1}
+	o.deliver([]squall.Message{{View: 1, Sender: squall.NodeID(self), Data: machine.AppendKnows(nil, h, 1, []string{"count"})}})
+	o.deliver([]squall.Message{{View: 1, Sender: squall.NodeID(self), Data: machine.AppendEnable(nil, h, 1, []string{"count"})}})
+	o.together = []*object{o.object}
+	return o
+}
+
+// BenchmarkGo calls commands that gather, delivers their message to this member, and waits for them.
+func BenchmarkGo(b *testing.B) {
+	const batch, self = 64, 1
+	count := NewCommand[[]byte, []byte]("count")
+	o, body := counter(self, count), make([]byte, 100)
+	o.sending.limit(1 << 20)
+	if _, err := o.calls.put(nothing{}); err != nil { // no call is alone
+		b.Fatal(err)
+	}
+	var under [batch]*Future[[]byte]
+	seq := squall.Seq(0)
+	b.ReportAllocs()
+	for i := 0; i < b.N; i += batch {
+		for k := range under {
+			f, err := count.Go(b.Context(), o, body)
+			if err != nil {
+				b.Fatal(err)
+			}
+			under[k] = f
+		}
+		seq++
+		data, _, _ := o.sending.batch.Seal(2)
+		o.sending.batch.Sent()
+		o.deliver([]squall.Message{{View: 1, Seq: seq, Sender: self, Data: data}})
+		for _, f := range under {
+			if _, err := f.Wait(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
 
 // BenchmarkDeliver delivers batches of commands to one copy: those of this member, of other members, and of clients' sessions.
 func BenchmarkDeliver(b *testing.B) {
 	const batch, self = 64, 1
-	count := NewCommand[[]byte, []byte]("count")
-	copyOf := func() *object {
-		n := 0
-		o := New(squall.SubgroupConfig{Name: "counter"}, func() *struct{} { return &struct{}{} },
-			Handle(count, func(*struct{}, *Context, []byte) ([]byte, error) {
-				n++
-				return nil, nil
-			})).object
-		o.self.Store(self)
-		o.calls.table.Lap = func() uint32 { return 0 }
-		h := machine.Header{Time: 1}
-		o.deliver([]squall.Message{{View: 1, Sender: self, Data: machine.AppendKnows(nil, h, 1, []string{"count"})}})
-		o.deliver([]squall.Message{{View: 1, Sender: self, Data: machine.AppendEnable(nil, h, 1, []string{"count"})}})
-		return o
-	}
+	copyOf := func() *object { return counter(self, NewCommand[[]byte, []byte]("count")).object }
 	for name, from := range map[string]squall.NodeID{"own": self, "of others": 2} {
 		b.Run(name, func(b *testing.B) {
 			o, messages := copyOf(), make([]squall.Message, batch)

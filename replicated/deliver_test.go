@@ -14,9 +14,9 @@ type awaited struct {
 	err              error
 }
 
-func (a *awaited) complete(o outcome) { a.ended, a.err = a.ended+1, o.err }
-func (a *awaited) signal()            { a.signalled++ }
-func (a *awaited) repeatable() bool   { return false }
+func (a *awaited) complete(o *outcome) { a.ended, a.err = a.ended+1, o.err }
+func (a *awaited) signal()             { a.signalled++ }
+func (a *awaited) repeatable() bool    { return false }
 
 // TestAPanicEndsTheCallsOfItsBatch has a handler panic at the second of three commands of one batch.
 func TestAPanicEndsTheCallsOfItsBatch(t *testing.T) {

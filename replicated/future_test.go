@@ -26,7 +26,7 @@ func TestAFutureIsWaitedForAgain(t *testing.T) {
 		}
 		go cancel()
 		go func() {
-			f.complete(outcome{version: version, reply: []byte{byte(i)}})
+			f.complete(&outcome{version: version, reply: []byte{byte(i)}})
 			f.signal()
 		}()
 		value, at, err := f.WaitVersion(ctx)
@@ -59,7 +59,7 @@ func TestAnOutcomeThatBecomesKnownAsTheContextEndsIsNotLost(t *testing.T) {
 	for i := range 100 { // the select of a Wait takes either
 		f := add.make(nil)
 		value, err := f.Wait(endedContext{ended, func() {
-			f.complete(outcome{reply: []byte{byte(i)}})
+			f.complete(&outcome{reply: []byte{byte(i)}})
 			f.signal()
 		}})
 		if err != nil || len(value) != 1 || value[0] != byte(i) {

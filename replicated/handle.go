@@ -118,38 +118,61 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 		}
 		return Binding[S]{func() bound { return b }}
 	}
+	_, asIs := any(in).(rawCodec)
 	return Binding[S]{func() bound {
-		var args, noArgs A // of the command that is executed: an object executes one at a time
-		var asIs *[]byte   // args, if they are carried as they are
-		if _, raw := any(in).(rawCodec); raw {
-			asIs = any(&args).(*[]byte)
-		}
-		var value, noValue R
-		return bound{name: name, codecs: codecs, execute: func(state any, c *Context, data, buf []byte, p pending, wanted bool) (_ []byte, typed, failed bool) {
-			n := len(buf)
-			var err error
-			if asIs != nil {
-				*asIs = data
-			} else {
-				err = decode(in, data, &args, "arguments", name)
-			}
-			if err == nil {
-				if value, err = f(state.(S), c, args); err == nil && wanted {
-					// The conversion to any spares a search for the table of the methods.
-					if own, ok := any(p).(*call[A, R]); ok && detach != nil {
-						own.value, typed = detach(value), true
-					} else {
-						buf, err = out.Append(buf, &value)
-					}
-				}
-			}
-			args, value = noArgs, noValue // after a panic the object executes nothing more
-			if err != nil {
-				return append(buf[:n], err.Error()...), false, true
-			}
-			return buf, typed, false
-		}}
+		e := &executor[S, A, R]{name: name, in: in, out: out, asIs: asIs, detach: detach, f: f}
+		return bound{name: name, codecs: codecs, execute: e.execute}
 	}}
+}
+
+// executor executes a command of an object, which executes one at a time.
+type executor[S, A, R any] struct {
+	name   string
+	in     Codec[A]
+	out    Codec[R]
+	asIs   bool // the arguments are carried as they are
+	detach func(R) R
+	f      func(S, *Context, A) (R, error)
+	args   A // of the command that is executed
+	value  R // that is encoded
+}
+
+func (e *executor[S, A, R]) execute(state any, c *Context, data, buf []byte, p pending, wanted bool) (_ []byte, typed, failed bool) {
+	var v R
+	var err error
+	if e.asIs {
+		v, err = e.f(state.(S), c, *any(&data).(*A)) // without the memory that decode needs
+	} else if err = decode(e.in, data, &e.args, "arguments", e.name); err == nil {
+		v, err = e.f(state.(S), c, e.args)
+	}
+	if err == nil && !wanted && e.asIs {
+		return buf, false, false
+	}
+	return e.reply(v, err, buf, p, wanted)
+}
+
+// reply hands the value that a handler returned, or its error, to the call of it.
+func (e *executor[S, A, R]) reply(v R, err error, buf []byte, p pending, wanted bool) (_ []byte, typed, failed bool) {
+	n := len(buf)
+	if err == nil && wanted {
+		// The conversion to any spares a search for the table of the methods.
+		if own, ok := any(p).(*call[A, R]); ok && e.detach != nil {
+			own.value, typed = e.detach(v), true
+		} else {
+			var none R
+			e.value = v
+			buf, err = e.out.Append(buf, &e.value)
+			e.value = none
+		}
+	}
+	if !e.asIs {
+		var none A
+		e.args = none // after a panic the object executes nothing more
+	}
+	if err != nil {
+		return append(buf[:n], err.Error()...), false, true
+	}
+	return buf, typed, false
 }
 
 // detached returns a function that copies a reply for a caller in this process, so that the copy shares no memory with

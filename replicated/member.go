@@ -339,6 +339,11 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 
 // sendCommand sends a command of a stay. A command that is alone is encoded in the ring if its size is known before.
 func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder, s *stay, alone bool) error {
+	var head [machine.CommandBytes]byte
+	if data, ok := args.raw(); ok {
+		machine.PutCommand(&head, &h)
+		return o.post(ctx, head[:], data, posted{h.Call, s}, alone)
+	}
 	size, known := 0, false
 	if alone {
 		size, known = args.size()
@@ -354,11 +359,7 @@ func (o *object) sendCommand(ctx context.Context, h machine.Header, args encoder
 		}
 		alone = false
 	}
-	var head [machine.CommandBytes]byte
-	machine.AppendCommand(head[:0], h)
-	if data, ok := args.raw(); ok {
-		return o.post(ctx, head[:], data, posted{h.Call, s}, alone)
-	}
+	machine.PutCommand(&head, &h)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	data, err := args.appendTo((*buf)[:0])

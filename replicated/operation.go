@@ -149,9 +149,9 @@ type outcome struct {
 	err     error  // no record of it was applied here
 }
 
-// pending is a command whose outcome is awaited. Complete is called once, and then Signal once, with no lock held.
+// pending is a command whose outcome is awaited. Complete is called once, and does not keep the outcome; then Signal is called once, with no lock held.
 type pending interface {
-	complete(o outcome)
+	complete(o *outcome)
 	signal()
 	// repeatable reports whether the command is made again when its outcome is not known: it is executed once all the same.
 	repeatable() bool
@@ -223,7 +223,7 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 		if r, ok := at.(*RemoteObject); ok {
 			err = r.client.spawn(func() {
 				if err := r.command(ctx, c.name, f, f); err != nil {
-					f.complete(outcome{err: err})
+					f.complete(&outcome{err: err})
 					f.signal()
 				}
 			})
@@ -317,12 +317,12 @@ func (f *call[A, R]) raw() ([]byte, bool) { return f.of.raw(&f.args) }
 
 func (f *call[A, R]) known(in *numbering) int { return f.of.known(in) }
 
-func (f *call[A, R]) complete(o outcome) {
+func (f *call[A, R]) complete(o *outcome) {
 	f.version = o.version
 	if f.route != nil && o.args != nil {
 		f.route.args = bytes.Clone(o.args)
 	}
-	if f.err = o.err; f.err == nil {
+	if f.err = o.err; f.err == nil && o.status != machine.Done {
 		f.err = refusal(f.of.name, o.status, o.reply)
 	}
 	if f.err == nil && !o.typed {

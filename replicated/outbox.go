@@ -323,9 +323,9 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way,
 			return err
 		}
 		go func() {
-			out := outcome{}
+			var out outcome
 			_, out.err = f.Wait(ctx)
-			arrived{o, w, s.Cursor}.complete(out)
+			arrived{o, w, s.Cursor}.complete(&out)
 		}()
 		return nil
 	}
@@ -388,7 +388,7 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 		return err
 	}, r.AppendTo(nil))
 	if err == nil {
-		arrived{o, w, s.Cursor}.complete(outcome{})
+		arrived{o, w, s.Cursor}.complete(&outcome{})
 	}
 	return err
 }
@@ -408,7 +408,7 @@ type arrived struct {
 	at machine.Cursor
 }
 
-func (a arrived) complete(out outcome) {
+func (a arrived) complete(out *outcome) {
 	a.w.mu.Lock()
 	switch {
 	case out.err != nil:
@@ -507,6 +507,6 @@ func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination
 			}
 		}
 		done = next[0].Cursor
-		arrived{o, w, done}.complete(outcome{})
+		arrived{o, w, done}.complete(&outcome{})
 	}
 }

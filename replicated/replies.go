@@ -90,13 +90,14 @@ type gathering struct {
 }
 
 // complete implements pending.
-func (g *gathering) complete(out outcome) {
-	out.reply = bytes.Clone(out.reply)
+func (g *gathering) complete(out *outcome) {
+	reply := bytes.Clone(out.reply)
 	g.mu.Lock()
-	g.out, g.of = out, out.version.View
+	g.out, g.of = *out, out.version.View
+	g.out.reply, g.out.args = reply, nil
 	g.mu.Unlock()
 	if a, ok := answerOf(out.status); ok && out.err == nil {
-		g.add(answered{g.o.group.ID(), a, out.reply})
+		g.add(answered{g.o.group.ID(), a, reply})
 	}
 }
 
@@ -401,9 +402,9 @@ type passing struct {
 	done chan struct{}
 }
 
-func (p *passing) complete(out outcome) { p.err = out.err }
-func (p *passing) signal()              { close(p.done) }
-func (p *passing) repeatable() bool     { return true }
+func (p *passing) complete(out *outcome) { p.err = out.err }
+func (p *passing) signal()               { close(p.done) }
+func (p *passing) repeatable() bool      { return true }
 
 // gatherFor gathers the replies for a client, and answers it with all of them.
 func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, operation int) {

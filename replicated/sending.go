@@ -22,7 +22,7 @@ import (
 const few = 1
 
 // maxBatch bounds the bytes of records that share a message.
-const maxBatch = 16 << 10
+const maxBatch = 64 << 10
 
 // posted is a record of a call.
 type posted struct {
@@ -70,6 +70,9 @@ func (o *object) post(ctx context.Context, head, tail []byte, of posted, alone b
 	b.mu.Unlock()
 	if first {
 		b.stir()
+	}
+	if w == nil {
+		return nil
 	}
 	return o.pass(ctx, w)
 }
@@ -185,7 +188,7 @@ func (o *object) unsent(data []byte, of []posted, err error) {
 		if p.stay != nil && o.stay.Load() != p.stay {
 			out.err, out.args = o.elsewhere(), record[machine.CommandBytes:]
 		}
-		waiting.complete(out)
+		waiting.complete(&out)
 		waiting.signal()
 	}
 }

@@ -278,7 +278,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 	return nil
 }
 
-func (r *relayed) complete(o outcome) { r.answer = appendOutcome(r.answer[:0], &o) }
+func (r *relayed) complete(o *outcome) { r.answer = appendOutcome(r.answer[:0], o) }
 
 func (r *relayed) signal() { r.reply(nil) }
 

@@ -425,7 +425,7 @@ func (r *rerouting) call(name string, p pending) {
 		err = r.shard.command(r.ctx, name, encoded(r.args), p)
 	}
 	if err != nil {
-		p.complete(outcome{err: err})
+		p.complete(&outcome{err: err})
 		p.signal()
 	}
 }

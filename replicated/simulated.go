@@ -148,7 +148,7 @@ func (s *simulatedCopy) settle() {
 		return
 	}
 	if now.number() == 0 {
-		s.o.calls.take(number).complete(outcome{err: squall.ErrNotSender})
+		s.o.calls.take(number).complete(&outcome{err: squall.ErrNotSender})
 		return
 	}
 	s.post(machine.AppendTouch(nil, machine.Header{Call: number, Shard: now.number()}, nil), posted{call: number}, under)
@@ -157,9 +157,9 @@ func (s *simulatedCopy) settle() {
 // passed is called when a record has passed the order, or cannot.
 type passed func(error)
 
-func (p passed) complete(o outcome) { p(o.err) }
-func (p passed) signal()            {}
-func (p passed) repeatable() bool   { return true }
+func (p passed) complete(o *outcome) { p(o.err) }
+func (p passed) signal()             {}
+func (p passed) repeatable() bool    { return true }
 
 // Deliver implements seam.Copy.
 func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, replayed bool, each func(record []byte, index uint64)) {
@@ -335,7 +335,7 @@ func (s *simulatedCopy) Call(name string, args []byte, done func(executed, not b
 // ownCall is a command of the process.
 type ownCall func(executed, not bool)
 
-func (c ownCall) complete(o outcome) {
+func (c ownCall) complete(o *outcome) {
 	executed := o.err == nil && (o.status == machine.Done || o.status == machine.Failed)
 	c(executed, o.err == nil && !executed)
 }
@@ -397,9 +397,9 @@ func (s *simulatedCopy) read(d *desk, request []byte, stay *stay, err error, ans
 // answeredTo is a request whose record is in the order.
 type answeredTo func([]byte)
 
-func (a answeredTo) complete(o outcome) { a(appendOutcome(nil, &o)) }
-func (a answeredTo) signal()            {}
-func (a answeredTo) repeatable() bool   { return true }
+func (a answeredTo) complete(o *outcome) { a(appendOutcome(nil, o)) }
+func (a answeredTo) signal()             {}
+func (a answeredTo) repeatable() bool    { return true }
 
 // Time implements seam.Copy.
 func (s *simulatedCopy) Time() uint64 { return s.o.machine.Time() }

@@ -223,7 +223,7 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	}
 	out.Status, out.Session, out.Reply, out.Enabled, out.Parted = Done, 0, nil, false, nil
 	header := &out.Header
-	if err := parse(r.Data, header); err != nil {
+	if parse(r.Data, header) != nil {
 		out.Status = Malformed
 		return
 	}
@@ -237,7 +237,11 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 		return
 	}
 	if header.Kind == Command {
-		m.command(r, h, out)
+		if header.Operation >= len(m.enabled) {
+			out.Status = Disabled
+			return
+		}
+		m.execute(r, h, out, 0, "", "", r.Data[headerBytes:], nil)
 		return
 	}
 	rest := reader{b: r.Data[headerBytes:]}
@@ -262,6 +266,28 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 		out.Status = m.handed(rest)
 	case Reply:
 	}
+}
+
+// ApplyCommand applies the next record of a message if it is a member's command that is executed here and now, and whose sender wants the reply of no other
+// member. The caller executes it, with what is behind its CommandBytes. For any other record it reports false, and does nothing: Apply is for that. A record of the same message, which has a time
+// for all of its records, was applied before: so no session ends here.
+func (m *Machine) ApplyCommand(rs *Records) (operation int, record []byte, ok bool) {
+	b := rs.rest
+	if !rs.More() {
+		return 0, nil, false
+	}
+	n := PartBytes + int(order.Uint32(b)) // Split has checked the lengths
+	record = b[PartBytes:n:n]
+	operation = int(order.Uint16(record[2:]))
+	if Kind(record[0]) != Command || int(record[1]) != m.shard<<1 || operation >= len(m.enabled) {
+		return 0, nil, false
+	}
+	if mutant.Enabled {
+		m.emitted, m.sent = 0, 0
+	}
+	m.executed++
+	rs.rest = b[n:]
+	return operation, record, true
 }
 
 // has reports whether a record is for this shard (RO10). A member that goes to another shard takes along what it sent and its shard has not
@@ -294,21 +320,15 @@ func (m *Machine) expires(t uint64) {
 	}
 }
 
-// command executes a member's command.
-func (m *Machine) command(r *Record, h Handler, out *Result) {
-	if out.Operation >= len(m.enabled) {
-		out.Status = Disabled
-		return
-	}
-	m.execute(r, h, out, 0, "", "", r.Data[headerBytes:], nil)
-}
-
 // execute executes the command of a record, and returns its reply.
 func (m *Machine) execute(r *Record, h Handler, out *Result, session uint64, identity, source string, args, room []byte) (reply []byte) {
 	m.executed++
 	x := &out.execution
 	x.Operation, x.Call, x.Sender, x.Time = out.Operation, out.Call, r.Sender, m.time
-	x.Session, x.Identity, x.Source = session, identity, source
+	x.Session = session
+	if len(x.Identity)|len(identity)|len(x.Source)|len(source) != 0 { // of most commands they are empty
+		x.Identity, x.Source = identity, source
+	}
 	reply, failed := h.Execute(x, args, room)
 	if failed {
 		out.Status = Failed

@@ -68,14 +68,20 @@ type Header struct {
 }
 
 func (h Header) append(b []byte) []byte {
+	var head [headerBytes]byte
+	h.put(&head)
+	return append(b, head[:]...)
+}
+
+func (h *Header) put(head *[headerBytes]byte) {
 	flags := byte(h.Shard) << 1
 	if h.Replies {
 		flags |= 1
 	}
-	b = append(b, byte(h.Kind), flags)
-	b = order.AppendUint16(b, uint16(h.Operation))
-	b = order.AppendUint64(b, h.Call)
-	return order.AppendUint64(b, h.Time)
+	head[0], head[1] = byte(h.Kind), flags
+	order.PutUint16(head[2:], uint16(h.Operation))
+	order.PutUint64(head[4:], h.Call)
+	order.PutUint64(head[12:], h.Time)
 }
 
 // CommandBytes and ClientBytes are the sizes of the records of commands without arguments.
@@ -83,6 +89,12 @@ const (
 	CommandBytes = headerBytes
 	ClientBytes  = headerBytes + sessionBytes
 )
+
+// PutCommand sets head to a member's command up to its arguments.
+func PutCommand(head *[CommandBytes]byte, h *Header) {
+	h.Kind = Command
+	h.put(head)
+}
 
 // AppendCommand appends a member's command up to its arguments.
 func AppendCommand(b []byte, h Header) []byte {
@@ -297,20 +309,15 @@ func Split(message []byte) Records {
 
 // several reports whether a message is one record or more, with nothing between them and none of them several ones.
 func several(message []byte) bool {
-	if len(message) <= headerBytes {
-		return false
-	}
-	for rest := message[headerBytes:]; len(rest) > 0; {
-		if len(rest) < PartBytes+headerBytes {
+	at := headerBytes
+	for at+PartBytes+headerBytes <= len(message) {
+		n := int(order.Uint32(message[at:]))
+		if n < headerBytes || n > len(message)-PartBytes-at || Kind(message[at+PartBytes]) == Several {
 			return false
 		}
-		n := order.Uint32(rest)
-		if n < headerBytes || uint64(n) > uint64(len(rest)-PartBytes) || Kind(rest[PartBytes]) == Several {
-			return false
-		}
-		rest = rest[PartBytes+int(n):]
+		at += PartBytes + n
 	}
-	return true
+	return at == len(message) && at > headerBytes
 }
 
 // Next returns the next record, or false if there is none.
@@ -326,6 +333,9 @@ func (r *Records) Next() (record []byte, ok bool) {
 	record, r.rest = r.rest[PartBytes:n:n], r.rest[n:]
 	return record, true
 }
+
+// More reports whether records of several ones are left.
+func (r *Records) More() bool { return len(r.rest) > 0 && !r.more }
 
 // Call returns what the relay of a record finds the waiting call by, or 0.
 func Call(data []byte) uint64 {
@@ -349,10 +359,20 @@ func parse(data []byte, h *Header) error {
 		*h = Header{}
 		return errShort
 	}
-	h.Kind, h.Replies, h.Shard = Kind(data[0]), data[1]&1 == 1, int(data[1]>>1)
-	h.Operation, h.Call, h.Time = int(order.Uint16(data[2:])), order.Uint64(data[4:]), order.Uint64(data[12:])
-	if h.Kind == 0 || h.Kind >= Several || h.Shard > MaxShards || h.Replies && h.Kind != Command && h.Kind != Client {
+	h.read(data)
+	if !h.valid() {
 		return fmt.Errorf("a record of the unknown kind %d", h.Kind)
 	}
 	return nil
+}
+
+// read reads the header of a record that is long enough to have one.
+func (h *Header) read(data []byte) {
+	_ = data[headerBytes-1]
+	h.Kind, h.Replies, h.Shard = Kind(data[0]), data[1]&1 == 1, int(data[1]>>1)
+	h.Operation, h.Call, h.Time = int(order.Uint16(data[2:])), order.Uint64(data[4:]), order.Uint64(data[12:])
+}
+
+func (h *Header) valid() bool {
+	return h.Kind-1 < Several-1 && h.Shard <= MaxShards && (!h.Replies || h.Kind <= Client)
 }

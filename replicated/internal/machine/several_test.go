@@ -3,6 +3,8 @@ package machine_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -108,5 +110,68 @@ func TestCursorsOfOneMessageDiffer(t *testing.T) {
 	var b machine.Machine
 	if err := b.Decode(o.Append(nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// applyMessage applies the records of a message, those that ApplyCommand takes with it if commands says so, and returns how many it took.
+func (o *object) applyMessage(sender uint64, message []byte, commands bool) (taken int) {
+	position := o.position + 1
+	rs := machine.Split(message)
+	for data, ok := rs.Next(); ok; data, ok = rs.Next() {
+		o.position = position - 1
+		r := record(1, sender, data)
+		r.Time = rs.Time
+		o.apply(r)
+		for commands {
+			operation, data, ok := o.ApplyCommand(&rs)
+			if !ok {
+				break
+			}
+			taken++
+			o.application.Execute(&machine.Execution{Operation: operation, Sender: sender, Time: o.Time()}, data[machine.CommandBytes:], nil)
+		}
+	}
+	return taken
+}
+
+// TestApplyCommandDoesWhatApplyDoes applies random messages to two machines.
+func TestApplyCommandDoesWhatApplyDoes(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	one, other := enabled(t), enabled(t)
+	one.position = other.position
+	taken := 0
+	for time := uint64(2); time < 3000; {
+		time += rnd.Uint64N(3)
+		var records [][]byte
+		for range 1 + rnd.IntN(8) {
+			h := machine.Header{Call: rnd.Uint64(), Time: time + rnd.Uint64N(3)}
+			args := fmt.Sprint(rnd.IntN(100))
+			switch rnd.IntN(8) {
+			case 0:
+				records = append(records, openSession(time, byte(rnd.Uint32()), rnd.Uint64N(4), ""))
+			case 1:
+				records = append(records, client(time, rnd.Uint64N(1<<36), 1+rnd.Uint64N(3), 0, args))
+			case 2:
+				h.Replies = true
+				records = append(records, append(machine.AppendCommand(nil, h), args...))
+			case 3:
+				h.Shard, h.Operation = rnd.IntN(2), rnd.IntN(2)
+				records = append(records, append(machine.AppendCommand(nil, h), args...))
+			default:
+				records = append(records, append(machine.AppendCommand(nil, h), args...))
+			}
+		}
+		message := several(time, records...)
+		one.applyMessage(2, message, false)
+		taken += other.applyMessage(2, message, true)
+		if !bytes.Equal(one.Append(nil), other.Append(nil)) {
+			t.Fatalf("at %d the machines differ", time)
+		}
+	}
+	if !slices.Equal(one.executed, other.executed) {
+		t.Error("other commands were executed")
+	}
+	if one.Executed() == 0 || taken < 1000 {
+		t.Errorf("ApplyCommand took %d of %d commands", taken, one.Executed())
 	}
 }
