@@ -311,7 +311,7 @@ func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progre
 				o.applied(data, o.context.Index)
 			}
 			o.context.Index++
-			if at.records.More() && o.record.Time != 0 && !o.unknowns && o.check.every == 0 {
+			if at.records.More() && o.record.Time != 0 && o.result.Status != machine.Malformed && !o.unknowns && o.check.every == 0 {
 				o.applyCommands(m, own, at)
 			}
 		}
@@ -320,8 +320,9 @@ func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progre
 	return true
 }
 
-// applyCommands applies the commands that come next in a message of which a record was applied, as apply does. Most records of busy members are such
-// commands, and two thirds of the time of a small one would go into what they all have in common. The lock is held.
+// applyCommands applies the commands that come next in a message of which a record was applied, as apply does. A
+// Malformed record does not count: the machine does not take its time. Most records of busy members are such commands,
+// and two thirds of the time of a small one would go into what they all have in common. The lock is held.
 func (o *object) applyCommands(m *squall.Message, own bool, at *progress) {
 	o.calledBy(m.Sender, 0, "", "", o.machine.Time())
 	for o.failed == nil {

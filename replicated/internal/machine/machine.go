@@ -268,9 +268,10 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	}
 }
 
-// ApplyCommand applies the next record of a message if it is a member's command that is executed here and now, and whose sender wants the reply of no other
-// member. The caller executes it, with what is behind its CommandBytes. For any other record it reports false, and does nothing: Apply is for that. A record of the same message, which has a time
-// for all of its records, was applied before: so no session ends here.
+// ApplyCommand applies the next record of a message if it is a member's command that is executed here and now, and
+// whose sender wants the reply of no other member. The caller executes it, with what is behind its CommandBytes. For
+// any other record it reports false, and does nothing: Apply is for that. The message has a time for all of its
+// records, and the record before was applied with it and was not Malformed: so the time stays, and no session ends.
 func (m *Machine) ApplyCommand(rs *Records) (operation int, record []byte, ok bool) {
 	b := rs.rest
 	if !rs.More() {
