@@ -31,13 +31,14 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 }
 
 // checkSuspicion checks that a member that is suspected gave a reason for that, and broke no rule of the protocol. As the protocol has it,
-// three reasons count besides what a fault did to the suspect itself:
+// four reasons count besides what a fault did to the suspect itself:
 //
 //   - A fault concerns the member that suspects. One that hung, or that the others do not reach, cannot tell its own silence from theirs,
 //     and a suspicion needs no proof: one member may be the only one to see a failure.
 //   - The suspect suspects this member. It froze the row of this member and ended the connection (V5), so this member sees a connection
 //     that ended, and of the word that says why it may see nothing any more. So it is with a third member that was suspected like that: it
 //     may have told that it suspects the suspect before it knew that it was to go.
+//   - The clock of the suspect jumped as it joined, so it took the members for silent and gave up, as they took it in.
 //   - Letters of a restart were lost, so the suspect was not told of the new view, or was told too late (toldLate).
 //
 // A violation of the protocol is never in order, whatever was done to either, unless the suspect lies.
@@ -48,6 +49,9 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 	}
 	if errors.Is(e.Err, member.ErrAbsent) && w.toldLate(p, q) {
 		q.blamed("has not heard in time that a view was decided")
+	}
+	if errors.Is(e.Err, member.ErrAbsent) && q.member == nil && q.jumped > w.plan.FailAfter()/2 {
+		q.blamed("gave up its conversations as its clock jumped") // and has to ask again: it did not hear that it was a member
 	}
 	third := func(b *process) bool { return b.blame != "" && b.suspects(q) && q.suspects(b) }
 	if q.suspects(p) || errors.Is(e.Err, views.ErrAccused) && slices.ContainsFunc(p.seat().record.procs, third) {
