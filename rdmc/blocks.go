@@ -3,7 +3,6 @@ package rdmc
 import (
 	"hash/crc32"
 	"net"
-	"time"
 
 	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/internal/relay"
@@ -32,7 +31,7 @@ func (l *link) readBlocks() {
 			l.blocksEnded(err)
 			return
 		}
-		l.heard.Store(time.Now().UnixNano())
+		l.hearsPeer()
 	}
 }
 

@@ -25,7 +25,7 @@ func (l *link) readControl() error {
 			return err
 		}
 		c.SetText(text[:textBytes])
-		l.heard.Store(time.Now().UnixNano())
+		l.hearsPeer()
 		if err := l.hear(&c); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (w *watch) tick(now time.Time) {
 	case now.Sub(w.idle) > idleTime:
 		w.link.fail(errIdle)
 	}
-	switch w.link.watch.Tick(now, time.Unix(0, w.link.heard.Load()), busy) {
+	switch w.link.watch.Tick(now, w.link.lastHeard(), busy) {
 	case relay.AskIt:
 		w.link.ask()
 	case relay.GiveItUp:

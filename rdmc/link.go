@@ -51,7 +51,7 @@ type link struct {
 	over   chan struct{} // closed when control frames are not read any more
 	stop   sync.Once
 
-	heard    atomic.Int64 // when the peer was last heard of, in ns since epoch
+	heard    atomic.Int64 // when the peer was last heard of, in ns since began
 	moving   atomic.Int32 // blocks that are being read or written
 	silent   atomic.Bool  // why it ended
 	watch    relay.Watch  // W: the writer of control frames. R: Node.lost, when that has ended
@@ -106,6 +106,16 @@ func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	}
 }
 
+// began is where times of links are counted from: the wall clock may be set meanwhile, and says
+// nothing of how long a peer has been silent.
+var began = time.Now()
+
+// hearsPeer notes that the peer has said something.
+func (l *link) hearsPeer() { l.heard.Store(int64(time.Since(began))) }
+
+// lastHeard returns when it did so last.
+func (l *link) lastHeard() time.Time { return began.Add(time.Duration(l.heard.Load())) }
+
 // showed takes what the peer proves on one of the connections, and reports whether that is the same
 // on both.
 func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
@@ -118,7 +128,7 @@ func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
 
 // run reads and writes until the link ends, and reports which side is to blame.
 func (l *link) run() {
-	l.heard.Store(time.Now().UnixNano())
+	l.hearsPeer()
 	tune(l.blocks)
 	var others sync.WaitGroup
 	others.Go(l.writeControl)

@@ -331,3 +331,46 @@ func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
 		t.Errorf("in the end: %v", err)
 	}
 }
+
+// K2: an answer that comes when its group was left is dropped: the acceptor says no more of it, so it
+// would wait until the link ends, and enough of them would end the link.
+func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
+	w := newWorld(t, 2, time.Minute)
+	first := w.open("first", GroupConfig{})
+	meet(t, first)
+	n := w.nodes[1]
+	l := first[1].members[0].link
+	c := GroupConfig{Name: "g", Key: "secret", Members: w.peers}
+	if _, err := w.nodes[0].Open(c); err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGroup(n, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mu.Lock() // the group is left before the answer comes
+	l.tellAttach(l.enlist(g, 0))
+	l.dismiss(g.members[0])
+	asked := l.ask()
+	n.mu.Unlock()
+	until(t, "what was asked behind the offer was not answered", func() bool { return l.answered.Load() >= asked })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) > 0 {
+		t.Errorf("%d answers wait", len(l.waiting))
+	}
+}
+
+// K4: how long a peer has been silent does not depend on the wall clock, which may be set meanwhile.
+func TestK4SilenceIsMeasuredOnTheMonotonicClock(t *testing.T) {
+	l := newLink(&Node{}, 2, true, "session")
+	before := time.Now()
+	l.hearsPeer()
+	heard := l.lastHeard()
+	if heard.Before(before) || heard.After(time.Now()) {
+		t.Errorf("the peer was heard of at %v", heard)
+	}
+	if heard == heard.Round(0) { // which removes the reading of the monotonic clock
+		t.Error("the time has no reading of the monotonic clock")
+	}
+}

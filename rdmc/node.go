@@ -203,8 +203,8 @@ func (n *Node) leave(g *Group) {
 	}
 }
 
-// attach takes the news that the peer of a link has a group open. What finds no group here waits
-// for it to be opened. There are three of them: the dialer's, the acceptor's answer, and the
+// attach takes the news that the peer of a link has a group open. An offer that finds no group here
+// waits for it to be opened. There are three attach frames: the dialer's, the acceptor's answer, and the
 // dialer's confirmation. Only that tells the acceptor that its peer did not leave meanwhile: an
 // attach that is withdrawn while it is answered must not look like a member that left. The dialer
 // asks behind it, and counts the acceptor as attached when that is answered. If the link ends before,
@@ -214,7 +214,10 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g := n.groups[c.Token]
-	if g == nil {
+	switch {
+	case g == nil && (l.dialed || c.Index != 0):
+		return nil // this node has left the group before the answer came, or the confirmation
+	case g == nil:
 		return l.wait(c)
 	}
 	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.is(l) })
