@@ -26,7 +26,8 @@ type Sizer[T any] interface {
 // Copier is implemented by codecs that copy a value in less time than they encode and decode it. The reply to a caller in the
 // process of the handler is then copied.
 type Copier[T any] interface {
-	// Copy returns a value equal to what Decode makes of the encoding of v. It shares no memory with v that can be changed.
+	// Copy returns a value equal to what Decode makes of the encoding of v, if Append encodes v: whether it does is not
+	// looked at. It shares no memory with v that can be changed.
 	Copy(v T) T
 }
 

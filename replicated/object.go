@@ -324,12 +324,12 @@ func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progre
 // Malformed record does not count: the machine does not take its time. Most records of busy members are such commands,
 // and two thirds of the time of a small one would go into what they all have in common. The lock is held.
 func (o *object) applyCommands(m *squall.Message, own bool, at *progress) {
-	o.calledBy(m.Sender, 0, "", "", o.machine.Time())
 	for o.failed == nil {
 		operation, record, ok := o.machine.ApplyCommand(&at.records)
 		if !ok {
 			return
 		}
+		o.calledBy(m.Sender, 0, "", "", o.machine.Time()) // for each one: the handler before may have changed the context
 		b, args := o.byNumber[operation], record[machine.CommandBytes:]
 		if own {
 			o.waiting, at.taken = at.taken[0], at.taken[1:]

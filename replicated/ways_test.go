@@ -60,6 +60,8 @@ func newTraced(t *testing.T, together bool) *traced {
 			return c.Start("task", []byte(args))
 		case n%2000 == 3:
 			panic("at random")
+		case n%8 == 4:
+			c.Time, c.Caller = 5, Caller{Member: 77} // a handler must not, and changes it for itself alone
 		}
 		return nil
 	}

@@ -19,9 +19,13 @@ import (
 )
 
 // Codec returns the codec of a message, which is a pointer to a generated struct. Messages with the methods that vtprotobuf
-// generates (SizeVT, MarshalToSizedBufferVT, UnmarshalVT) are encoded and decoded by them.
+// generates (SizeVT, MarshalToSizedBufferVT, UnmarshalVT) are encoded and decoded by them. Codec panics if M is no pointer.
 func Codec[M proto.Message]() replicated.Codec[M] {
-	return codec[M]{reflect.TypeFor[M]().Elem()}
+	t := reflect.TypeFor[M]()
+	if t.Kind() != reflect.Pointer {
+		panic(fmt.Sprintf("protobuf: %v is no pointer to a generated struct", t))
+	}
+	return codec[M]{t.Elem()}
 }
 
 type codec[M proto.Message] struct {
