@@ -207,13 +207,9 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	}
 	window := s.Duration
 	if s.Samples > 0 {
-		first, _, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, s.Duration)
+		rate, err := s.rough(f)
 		if err != nil {
 			return r, err
-		}
-		rate := s.rate(first)
-		if rate == 0 {
-			return r, fmt.Errorf("no sample came within %v", s.Duration)
 		}
 		window = max(window, time.Duration(float64(s.Samples)/rate*float64(time.Second)))
 	}
@@ -239,6 +235,23 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		}
 	}
 	return r, nil
+}
+
+// rough returns the rate of a first window. A disk that other processes use, too, may take longer for one sync than the
+// window lasts, so the window grows until samples come.
+func (s spec) rough(f *bench.Fleet) (rate float64, err error) {
+	for window := s.Duration; ; window *= 2 {
+		all, _, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)
+		if err != nil {
+			return 0, err
+		}
+		if rate := s.rate(all); rate > 0 {
+			return rate, nil
+		}
+		if window >= 32*s.Duration {
+			return 0, fmt.Errorf("no sample came within %v", window)
+		}
+	}
 }
 
 // rate is that of the slowest reader.
