@@ -113,7 +113,7 @@ var began = time.Now()
 // hearsPeer notes that the peer has said something.
 func (l *link) hearsPeer() { l.heard.Store(int64(time.Since(began))) }
 
-// lastHeard returns when it did so last.
+// lastHeard returns when the peer was last heard of.
 func (l *link) lastHeard() time.Time { return began.Add(time.Duration(l.heard.Load())) }
 
 // showed takes what the peer proves on one of the connections, and reports whether that is the same

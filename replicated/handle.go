@@ -125,7 +125,7 @@ func Handle[S, A, R any](op Operation[A, R], f func(S, *Context, A) (R, error)) 
 	}}
 }
 
-// executor executes a command of an object, which executes one at a time.
+// executor executes the commands of one operation at one object, which executes one command at a time.
 type executor[S, A, R any] struct {
 	name   string
 	in     Codec[A]
@@ -133,15 +133,15 @@ type executor[S, A, R any] struct {
 	asIs   bool // the arguments are carried as they are
 	detach func(R) R
 	f      func(S, *Context, A) (R, error)
-	args   A // of the command that is executed
-	value  R // that is encoded
+	args   A // the decoded arguments of the command that is executed
+	value  R // the reply that is being encoded
 }
 
 func (e *executor[S, A, R]) execute(state any, c *Context, data, buf []byte, p pending, wanted bool) (_ []byte, typed, failed bool) {
 	var v R
 	var err error
 	if e.asIs {
-		v, err = e.f(state.(S), c, *any(&data).(*A)) // without the memory that decode needs
+		v, err = e.f(state.(S), c, *any(&data).(*A)) // no codec keeps a pointer to data: it stays on the stack
 	} else if err = decode(e.in, data, &e.args, "arguments", e.name); err == nil {
 		v, err = e.f(state.(S), c, e.args)
 	}

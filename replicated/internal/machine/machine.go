@@ -268,10 +268,11 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	}
 }
 
-// ApplyCommand applies the next record of a message if it is a member's command that is executed here and now, and
-// whose sender wants the reply of no other member. The caller executes it, with what is behind its CommandBytes. For
-// any other record it reports false, and does nothing: Apply is for that. The message has a time for all of its
-// records, and the record before was applied with it and was not Malformed: so the time stays, and no session ends.
+// ApplyCommand accepts the next record of a message if the record is a member's command for this shard, its operation
+// is enabled, and its sender does not want the replies of all members. The caller then executes the command: the
+// arguments follow the first CommandBytes of the record. For any other record ApplyCommand returns false and changes
+// nothing; the caller applies that record with Apply. Precondition: the message has one time for all of its records,
+// and Apply applied an earlier record of it that was not Malformed. So the object's time stays, and no session ends.
 func (m *Machine) ApplyCommand(rs *Records) (operation int, record []byte, ok bool) {
 	b := rs.rest
 	if !rs.More() {

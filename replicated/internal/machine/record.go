@@ -90,7 +90,7 @@ const (
 	ClientBytes  = headerBytes + sessionBytes
 )
 
-// PutCommand sets head to a member's command up to its arguments.
+// PutCommand writes the record of a member's command, up to its arguments, to head.
 func PutCommand(head *[CommandBytes]byte, h *Header) {
 	h.Kind = Command
 	h.put(head)
@@ -334,7 +334,7 @@ func (r *Records) Next() (record []byte, ok bool) {
 	return record, true
 }
 
-// More reports whether records of several ones are left.
+// More reports whether a message of several records has records left.
 func (r *Records) More() bool { return len(r.rest) > 0 && !r.more }
 
 // Call returns what the relay of a record finds the waiting call by, or 0.

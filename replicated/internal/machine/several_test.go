@@ -113,8 +113,10 @@ func TestCursorsOfOneMessageDiffer(t *testing.T) {
 	}
 }
 
-// applyMessage applies the records of a message, those that ApplyCommand takes with it if commands says so, and returns how many it took.
-func (o *object) applyMessage(sender uint64, message []byte, commands bool) (taken int) {
+// applyMessage applies the records of a message in their order. If together is true, ApplyCommand applies each record that it
+// accepts, and Apply the other records; otherwise Apply applies all of them. It returns the number of records that ApplyCommand
+// accepted.
+func (o *object) applyMessage(sender uint64, message []byte, together bool) (accepted int) {
 	position := o.position + 1
 	rs := machine.Split(message)
 	for data, ok := rs.Next(); ok; data, ok = rs.Next() {
@@ -122,24 +124,25 @@ func (o *object) applyMessage(sender uint64, message []byte, commands bool) (tak
 		r := record(1, sender, data)
 		r.Time = rs.Time
 		o.apply(r)
-		for commands {
+		for together {
 			operation, data, ok := o.ApplyCommand(&rs)
 			if !ok {
 				break
 			}
-			taken++
+			accepted++
 			o.application.Execute(&machine.Execution{Operation: operation, Sender: sender, Time: o.Time()}, data[machine.CommandBytes:], nil)
 		}
 	}
-	return taken
+	return accepted
 }
 
-// TestApplyCommandDoesWhatApplyDoes applies random messages to two machines.
+// TestApplyCommandDoesWhatApplyDoes applies the same random messages to two machines, of which one uses ApplyCommand, and compares their states and the
+// commands that they executed.
 func TestApplyCommandDoesWhatApplyDoes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	one, other := enabled(t), enabled(t)
 	one.position = other.position
-	taken := 0
+	accepted := 0
 	for time := uint64(2); time < 3000; {
 		time += rnd.Uint64N(3)
 		var records [][]byte
@@ -163,7 +166,7 @@ func TestApplyCommandDoesWhatApplyDoes(t *testing.T) {
 		}
 		message := several(time, records...)
 		one.applyMessage(2, message, false)
-		taken += other.applyMessage(2, message, true)
+		accepted += other.applyMessage(2, message, true)
 		if !bytes.Equal(one.Append(nil), other.Append(nil)) {
 			t.Fatalf("at %d the machines differ", time)
 		}
@@ -171,7 +174,7 @@ func TestApplyCommandDoesWhatApplyDoes(t *testing.T) {
 	if !slices.Equal(one.executed, other.executed) {
 		t.Error("other commands were executed")
 	}
-	if one.Executed() == 0 || taken < 1000 {
-		t.Errorf("ApplyCommand took %d of %d commands", taken, one.Executed())
+	if one.Executed() == 0 || accepted < 1000 {
+		t.Errorf("ApplyCommand accepted %d of %d commands", accepted, one.Executed())
 	}
 }

@@ -207,7 +207,7 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	}
 	window := s.Duration
 	if s.Samples > 0 {
-		rate, err := s.rough(f)
+		rate, err := s.estimate(f)
 		if err != nil {
 			return r, err
 		}
@@ -237,9 +237,9 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 	return r, nil
 }
 
-// rough returns the rate of a first window. A disk that other processes use, too, may take longer for one sync than the
-// window lasts, so the window grows until samples come.
-func (s spec) rough(f *bench.Fleet) (rate float64, err error) {
+// estimate returns the rate of the slowest reader in a first window. One sync of a busy disk may take longer than the window, so
+// the window is doubled until samples arrive.
+func (s spec) estimate(f *bench.Fleet) (rate float64, err error) {
 	for window := s.Duration; ; window *= 2 {
 		all, _, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)
 		if err != nil {
