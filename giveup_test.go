@@ -62,7 +62,7 @@ func TestAShardThatWaitsForDisksThatAreGoneGoesOnWhenAnOperatorGivesThemUp(t *te
 	}
 
 	four = again(4)
-	eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
+	inShard(t, four, five)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, g := range []*squall.Group{four, five} {

@@ -73,7 +73,7 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 				t.Errorf("of the shard that waits it was said: %v", told)
 			}
 			five := again(5)
-			eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
+			inShard(t, four, five)
 			for _, g := range []*squall.Group{four, five} {
 				<-must(g.Subgroup("log")).Restored()
 				eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == 100 })
@@ -131,7 +131,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	eventually(t, "node 5 is out", func() bool { return len(groups[0].View().Members) == 3 })
 	five = again(5)
 	four := again(4)
-	eventually(t, "both are in the shard", func() bool { return len(four.View().Subgroups[0].Members) == 2 })
+	inShard(t, four, five)
 	for _, g := range []*squall.Group{four, five} {
 		<-must(g.Subgroup("log")).Restored()
 		eventually(t, "the records are there", func() bool { return mustLog(t, g).Info().Count == records })
@@ -151,6 +151,15 @@ func openAgain(t *testing.T, id int, join string, config func(int, *squall.Confi
 	}
 	t.Cleanup(func() { closeAll(g) })
 	return g
+}
+
+// inShard waits until the members of the first shard are these groups, in the view of each of them: a
+// member may install a view later than another one.
+func inShard(t *testing.T, groups ...*squall.Group) {
+	t.Helper()
+	for _, g := range groups {
+		eventually(t, "all of them are in the shard", func() bool { return len(g.View().Subgroups[0].Members) == len(groups) })
+	}
 }
 
 // takesAll asks a member for all of the log, as one does that comes back.
