@@ -190,6 +190,12 @@ func TestSurvivorsDeliverTheSameLargeMessages(t *testing.T) {
 				gone := groups[v.Members[failed].ID-1]
 				var over atomic.Bool
 				var senders sync.WaitGroup
+				ctx, cancel := context.WithCancel(t.Context())
+				defer func() { // also when the test has failed
+					over.Store(true)
+					cancel()
+					senders.Wait()
+				}()
 				want := make([][]string, 3)
 				for i, g := range groups {
 					senders.Go(func() {
@@ -198,8 +204,8 @@ func TestSurvivorsDeliverTheSameLargeMessages(t *testing.T) {
 							if k%3 > 0 {
 								data = bulk(largest/3*(k%4+1)/2, uint64(100*i+k))
 							}
-							if err := must(g.Subgroup("a")).Send(context.Background(), data); err != nil {
-								if g != gone {
+							if err := must(g.Subgroup("a")).Send(ctx, data); err != nil {
+								if g != gone && ctx.Err() == nil {
 									t.Errorf("node %d: %v", g.ID(), err)
 								}
 								return

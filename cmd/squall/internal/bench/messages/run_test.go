@@ -19,6 +19,24 @@ func tiny(change func(*Spec)) Spec {
 	})
 }
 
+// measured measures a spec with windows, and times before them, that become longer, until a run is
+// as expected: on a busy machine processes start late and do little.
+func measured(t *testing.T, s Spec, expected func(Run) bool) Run {
+	t.Helper()
+	for ; ; s.Warmup, s.Duration = 3*s.Warmup, 3*s.Duration {
+		run, err := Measure(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if expected(run) {
+			return run
+		}
+		if s.Duration > 10*time.Second {
+			t.Fatalf("in %v: %+v", s.Duration, run)
+		}
+	}
+}
+
 // takesItsTime leaves a test out of the short ones: starting processes takes a second or so under
 // the race detector.
 func takesItsTime(t *testing.T) {
@@ -55,10 +73,7 @@ func TestEveryWorkloadIsMeasuredAndItsDigestsAgree(t *testing.T) {
 			if c.name != "auto, small" && c.name != "fan-out" {
 				takesItsTime(t)
 			}
-			run, err := Measure(t.Context(), tiny(c.change))
-			if err != nil || run.Rate <= 0 {
-				t.Fatalf("%+v, %v", run, err)
-			}
+			measured(t, tiny(c.change), func(r Run) bool { return r.Rate > 0 })
 		})
 	}
 }
@@ -79,9 +94,9 @@ func TestLatencyIsMeasured(t *testing.T) {
 			if c.name != "upcall" {
 				takesItsTime(t)
 			}
-			run, err := Measure(t.Context(), tiny(func(s *Spec) { s.SizeBytes = 100; c.change(s) }))
-			if l := run.Latency; err != nil || l.P50Us <= 0 || l.P99Us < l.P50Us {
-				t.Fatalf("%+v, %v", run, err)
+			run := measured(t, tiny(func(s *Spec) { s.SizeBytes = 100; c.change(s) }), func(r Run) bool { return r.Latency.Count > 0 })
+			if l := run.Latency; l.P50Us <= 0 || l.P99Us < l.P50Us {
+				t.Fatalf("%+v", run)
 			}
 		})
 	}
@@ -90,9 +105,9 @@ func TestLatencyIsMeasured(t *testing.T) {
 func TestALatencyIsTakenUnderLoadToo(t *testing.T) {
 	t.Parallel()
 	takesItsTime(t)
-	run, err := Measure(t.Context(), tiny(func(*Spec) {}))
-	if err != nil || run.Loaded.Count == 0 || run.Loaded.P50Us <= 0 {
-		t.Fatalf("%+v, %v", run.Loaded, err)
+	run := measured(t, tiny(func(*Spec) {}), func(r Run) bool { return r.Loaded.Count > 0 })
+	if run.Loaded.P50Us <= 0 {
+		t.Fatalf("%+v", run.Loaded)
 	}
 }
 
@@ -108,18 +123,17 @@ func TestAnIdleGroupDeliversNothing(t *testing.T) {
 func TestWithoutNullsASilentSenderStopsTheOrderAndNotTheRun(t *testing.T) {
 	t.Parallel()
 	takesItsTime(t)
-	run, err := Measure(t.Context(), tiny(func(s *Spec) { s.Nulls, s.Delays = false, map[int]time.Duration{3: Forever} }))
-	if err != nil || run.Rate != 0 {
-		t.Fatalf("%+v, %v", run, err)
-	}
+	spec := tiny(func(s *Spec) { s.Nulls, s.Delays = false, map[int]time.Duration{3: Forever} })
+	// The first message of each sender is delivered, and that may be late: within the window.
+	measured(t, spec, func(r Run) bool { return r.Rate == 0 })
 }
 
 func TestASilentSenderSendsNothingAndTheOthersAreCountedApart(t *testing.T) {
 	t.Parallel()
 	takesItsTime(t)
-	run, err := Measure(t.Context(), tiny(func(s *Spec) { s.Delays = map[int]time.Duration{3: Forever} }))
-	if err != nil || run.BySender[2] != 0 || run.BySender[0] == 0 || run.Undelayed != run.Rate {
-		t.Fatalf("%+v, %v", run, err)
+	run := measured(t, tiny(func(s *Spec) { s.Delays = map[int]time.Duration{3: Forever} }), func(r Run) bool { return r.BySender[0] > 0 })
+	if run.BySender[2] != 0 || run.Undelayed != run.Rate {
+		t.Fatalf("%+v", run)
 	}
 }
 
