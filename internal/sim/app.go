@@ -176,6 +176,7 @@ func (a *app) mute(on bool) {
 	}
 	p.member.Mute(p.mute)
 	p.wake()
+	w.calm = w.now // a wish may be taken back before the leader has heard of it, and bring another view all the same
 	w.stir()
 }
 

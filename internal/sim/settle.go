@@ -118,6 +118,8 @@ func (w *world) unsettledProcess(p *process) error {
 		return fmt.Errorf("node %d has not left", p.self.ID)
 	case p.seat().record != last:
 		return fmt.Errorf("node %d is in view %d, and the last one is %d", p.self.ID, p.seat().record.view.ID, last.view.ID)
+	case p.seat().wedged:
+		return fmt.Errorf("node %d has stopped view %d, and no view follows", p.self.ID, last.view.ID)
 	}
 	return nil
 }

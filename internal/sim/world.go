@@ -81,7 +81,7 @@ type world struct {
 	busyApps  int
 	lastStart time.Duration // of an application
 	pending   int           // faults that did not come, or did not end yet
-	calm      time.Duration // when the last fault came, or ended
+	calm      time.Duration // when the last fault came or ended, a process began, or a member wished to send or not to
 	progress  time.Duration // when anything went on last
 	stirred   bool          // something happened since done looked
 	lookAt    time.Duration // done looks then even if nothing happened; 0: it does not
@@ -354,7 +354,7 @@ func (w *world) clock(now time.Duration) {
 // done reports that nothing is under way any more. It looks only if something happened since it last did.
 func (w *world) done() bool {
 	if !w.stirred && (w.lookAt == 0 || w.now < w.lookAt) || w.busyApps+w.asking > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
-		return false // a fault takes a while to be noticed
+		return false // a fault takes a while to be noticed, and a wish to be heard of
 	}
 	w.stirred, w.lookAt = false, 0
 	return w.unsettled() == nil
