@@ -180,16 +180,16 @@ func final(ctx context.Context, log *squall.Log, at moment) (v squall.Version, e
 	return v, err
 }
 
-// copyAt returns a copy as of a version, which is the caller's until release is called. What is built goes on when ctx ends, so that
-// asking again gets on.
-func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.Version) (c *pastCopy, release func(), err error) {
+// copyAt returns a copy as of a version, which is the caller's until it calls the function that is returned, too. What is built goes on when
+// ctx ends, so that asking again gets on. The results have no names: the goroutine that builds keeps release for itself.
+func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.Version) (*pastCopy, func(), error) {
 	h := &o.history
 	select {
 	case h.building <- struct{}{}:
 	case <-ctx.Done():
 		return nil, nil, fmt.Errorf("%w: other queries about the past are being answered: %w", ErrNotReached, context.Cause(ctx))
 	}
-	release = func() { <-h.building }
+	release := func() { <-h.building }
 	built := make(chan error)
 	gone := make(chan struct{})
 	go func() {
@@ -201,14 +201,14 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 		}
 	}()
 	select {
-	case err = <-built:
+	case err := <-built:
+		if err != nil {
+			release()
+			return nil, nil, err
+		}
 	case <-ctx.Done():
 		close(gone)
 		return nil, nil, fmt.Errorf("%w: the state is being rebuilt; ask again later: %w", ErrNotReached, context.Cause(ctx))
-	}
-	if err != nil {
-		release()
-		return nil, nil, err
 	}
 	return h.copies[len(h.copies)-1], release, nil
 }

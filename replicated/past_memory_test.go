@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -101,6 +102,20 @@ func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 		t.Fatalf("a copy of shard %d, and this is shard %d: %v", c.machine.Shard(), here.shard, err)
 	}
 	if _, release, err := o.copyAt(t.Context(), here, log, v); err != nil {
+		t.Error(err)
+	} else {
+		release()
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 { // either end of the wait may be seen first
+		if _, release, err := o.copyAt(over, here, log, v); err == nil {
+			release()
+		} else if !errors.Is(err, ErrNotReached) {
+			t.Error(err)
+		}
+	}
+	if _, release, err := o.copyAt(t.Context(), here, log, v); err != nil { // what was given up has released the copies
 		t.Error(err)
 	} else {
 		release()
