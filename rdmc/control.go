@@ -58,19 +58,13 @@ func (l *link) hear(c *relay.Control) error {
 	return err
 }
 
-// writeControl writes control frames, and watches over the peer's silence, until the link ends.
+// writeControl writes control frames until the link ends.
 func (l *link) writeControl() {
-	watch := watch{link: l, idle: time.Now()}
-	l.watch.Tick(time.Now(), time.Now(), false)
-	ticker := time.NewTicker(l.watch.Every())
-	defer ticker.Stop()
 	var spare []byte
 	for {
 		select {
 		case <-l.over:
 			return
-		case now := <-ticker.C:
-			watch.tick(now)
 		case <-l.kick:
 		}
 		if spare = l.writeOutbox(spare); spare == nil {
@@ -86,11 +80,14 @@ func (l *link) writeOutbox(spare []byte) []byte {
 	l.outbox = spare[:0]
 	l.mu.Unlock()
 	if len(frames) > 0 {
-		// A dead peer holds up only this goroutine, and not for ever.
-		err := l.control.SetWriteDeadline(time.Now().Add(l.node.cfg.FailAfter))
+		// A peer that reads nothing holds up only this goroutine, and not for ever. If it is
+		// silent, too, it is given up before that.
+		l.moving.Add(1)
+		err := l.control.SetWriteDeadline(time.Now().Add(2 * l.node.cfg.FailAfter))
 		if err == nil {
 			_, err = l.control.Write(frames)
 		}
+		l.moving.Add(-1)
 		if err != nil {
 			l.blocksEnded(err)
 			return nil
@@ -120,6 +117,38 @@ type watch struct {
 	idle time.Time // since when; zero: a group needs the link
 }
 
+// watchPeer watches over the peer's silence until the link ends. It waits for nothing but the time:
+// a goroutine that a peer holds up would seem to have stood still itself.
+func (l *link) watchPeer() {
+	watch := watch{link: l, idle: time.Now()}
+	l.tick(time.Now(), false)
+	ticker := time.NewTicker(l.watch.Every())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.over:
+			return
+		case now := <-ticker.C:
+			watch.tick(now)
+		}
+	}
+}
+
+// tick asks the watch what the peer has to be given.
+func (l *link) tick(now time.Time, busy bool) relay.Attention {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.watch.Tick(now, l.lastHeard(), busy)
+}
+
+// slept reports whether this node stood still until a moment ago. A link that has ended has to be
+// asked at once.
+func (l *link) slept() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.watch.Slept(time.Now())
+}
+
 func (w *watch) tick(now time.Time) {
 	busy, needed := w.link.load()
 	switch {
@@ -130,7 +159,7 @@ func (w *watch) tick(now time.Time) {
 	case now.Sub(w.idle) > idleTime:
 		w.link.fail(errIdle)
 	}
-	switch w.link.watch.Tick(now, w.link.lastHeard(), busy) {
+	switch w.link.tick(now, busy) {
 	case relay.AskIt:
 		w.link.ask()
 	case relay.GiveItUp:

@@ -14,9 +14,10 @@
 //	opened → attached to each member → messages (package internal/relay) → closed by the root, or failed → left
 //
 // A node is a set of goroutines that each wait for one thing: per link one reads control frames,
-// one writes them, one reads blocks straight into the memory of their message; per group one sends
-// blocks and one calls the application. The protocol of a group is internal/relay, guarded by
-// the group's lock, which is held for no longer than it takes to step it.
+// one writes them, one watches over the peer, and one reads blocks straight into the memory of
+// their message; per group one sends blocks and one calls the application. The protocol of a group
+// is internal/relay, guarded by the group's lock, which is held for no longer than it takes to step
+// it.
 //
 // Memory of Node.Alloc is shared with the processes of the same host, by package
 // internal/shared. When a link is made both ends try whether they see each other's. What lies

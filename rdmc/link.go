@@ -52,9 +52,8 @@ type link struct {
 	stop   sync.Once
 
 	heard    atomic.Int64 // when the peer was last heard of, in ns since began
-	moving   atomic.Int32 // blocks that are being read or written
+	moving   atomic.Int32 // blocks, and runs of control frames, that are being read or written
 	silent   atomic.Bool  // why it ended
-	watch    relay.Watch  // W: the writer of control frames. R: Node.lost, when that has ended
 	asked    atomic.Int64 // Pings; the link waits for its peer as long as one is not answered
 	answered atomic.Int64 // Pongs. Invariant: answered <= asked
 
@@ -62,6 +61,7 @@ type link struct {
 	scratch []byte     // TLS: a header and its block, so that they travel in one record
 
 	mu       sync.Mutex
+	watch    relay.Watch
 	whole    bool // both connections stand
 	known    bool // a group was attached: it is no stranger
 	outbox   []byte
@@ -92,6 +92,7 @@ type membership struct {
 	digest   uint32 // of the peer's configuration
 	question int64  // the dialer's Ping behind its confirmation; 0: it has confirmed nothing
 	attached bool
+	held     bool // the end of the link is held back (Node.hold)
 	left     bool // the peer was attached, and is not any more
 }
 
@@ -132,6 +133,7 @@ func (l *link) run() {
 	tune(l.blocks)
 	var others sync.WaitGroup
 	others.Go(l.writeControl)
+	others.Go(l.watchPeer)
 	others.Go(l.readBlocks)
 	err := l.readControl()
 	close(l.over)

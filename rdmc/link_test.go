@@ -310,7 +310,7 @@ func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := newLink(n, 99, true, "session")
-		l.watch.Tick(time.Now().Add(-ago), time.Now(), false)
+		l.tick(time.Now().Add(-ago), false)
 		m := l.enlist(g, 1)
 		m.digest = g.digest
 		g.attached(m)
@@ -372,5 +372,68 @@ func TestK4SilenceIsMeasuredOnTheMonotonicClock(t *testing.T) {
 	}
 	if heard == heard.Round(0) { // which removes the reading of the monotonic clock
 		t.Error("the time has no reading of the monotonic clock")
+	}
+}
+
+// K4: an offer over a later link is the end of the one before. A node that stood still holds that end
+// back as well, also if it has found the end already.
+func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
+	for _, found := range []bool{false, true} {
+		n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: time.Hour}, groups: map[token]*Group{}}
+		n.ctx, n.end = context.WithCancel(t.Context())
+		g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.groups[g.token] = g
+		first, second := newLink(n, 99, false, "first"), newLink(n, 99, false, "second")
+		n.links = []*link{first, second}
+		first.tick(time.Now().Add(-time.Hour), false)
+		m := first.enlist(g, 1)
+		m.digest = g.digest
+		g.attached(m)
+		if found {
+			n.lost(first)
+		}
+		if err := n.attach(second, &relay.Control{Kind: relay.Attach, Channel: 2, Token: g.token, Word: g.digest}); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Err(); err != nil {
+			t.Errorf("it stood still, and has found the end of the link: %v: %v", found, err)
+		}
+		n.end()
+		n.running.Wait()
+		var failure *Failure
+		if err := g.Err(); !errors.As(err, &failure) || failure.Code != FailureGone {
+			t.Errorf("in the end: %v", err)
+		}
+	}
+}
+
+// K4: a peer that stands still, and so reads nothing either, has been silent: a write that it holds up
+// does not make this node seem to have stood still itself.
+func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
+	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: 200 * time.Millisecond}}
+	n.ctx, n.end = context.WithCancel(t.Context())
+	defer n.end()
+	g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLink(n, 99, true, "session")
+	control, there := net.Pipe() // which has no room: each write waits for its reader
+	blocks, other := net.Pipe()
+	defer there.Close()
+	defer other.Close()
+	l.control, l.blocks = control, blocks
+	m := l.enlist(g, 1)
+	m.digest = g.digest
+	g.attached(m)
+	l.enqueue(&relay.Control{Kind: relay.Ping})
+	l.run()
+	n.running.Wait()
+	var failure *Failure
+	if err := g.Err(); !errors.As(err, &failure) || failure.Code != FailureSilent {
+		t.Error(err)
 	}
 }

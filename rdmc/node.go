@@ -229,7 +229,10 @@ func (n *Node) attach(l *link, c *relay.Control) error {
 		if slices.Index(n.links, l) < slices.Index(n.links, m.link) {
 			return nil // the dialer has made another link since
 		}
-		m.link.dismiss(m) // it has ended at the dialer's side
+		if n.holds(m, m.link.slept) { // it has ended at the dialer's side
+			return l.wait(c)
+		}
+		m.link.dismiss(m)
 		g.lost(m, false)
 		m = g.members[place]
 	}
@@ -303,29 +306,33 @@ func (n *Node) lost(l *link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
-	var held []*membership
-	slept := !l.wasSilent() && l.watch.Slept(time.Now())
+	slept := !l.wasSilent() && l.slept()
 	for _, m := range l.enlisted() {
-		if slept && m.attached {
-			held = append(held, m)
-			continue
+		if !n.holds(m, func() bool { return slept }) {
+			m.group.lost(m, l.wasSilent())
 		}
-		m.group.lost(m, l.wasSilent())
 	}
 	for _, o := range n.links { // the peer may have made another one before
 		for _, g := range n.groups {
 			o.invite(g)
 		}
 	}
-	if len(held) > 0 {
-		n.running.Go(func() { n.hold(held, l.watch.Every()) })
-	}
 }
 
-// hold keeps the end of a link back from groups for a while, because this node stood still: its peer
-// may have given it up, and the others hear that before this node says that the peer is gone.
-func (n *Node) hold(held []*membership, long time.Duration) {
-	t := time.NewTimer(long)
+// holds reports whether the end of the link to an attached peer is held back for a while, because
+// this node stood still: the peer may have given it up, and the others hear that before this node
+// says that the peer is gone. An offer of the peer over another link does not shorten that.
+func (n *Node) holds(m *membership, slept func() bool) bool {
+	if m.attached && !m.held && slept() {
+		m.held = true
+		n.running.Go(func() { n.hold(m) })
+	}
+	return m.held
+}
+
+// hold tells a group of the end of a link that was held back.
+func (n *Node) hold(m *membership) {
+	t := time.NewTimer(m.link.watch.Every())
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -333,9 +340,8 @@ func (n *Node) hold(held []*membership, long time.Duration) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, m := range held {
-		m.group.lost(m, false)
-	}
+	m.held = false
+	m.group.lost(m, false)
 }
 
 // reject reports a connection of a stranger, or of a peer that broke the rules.

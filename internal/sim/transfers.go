@@ -47,6 +47,7 @@ type tie struct {
 	end      *linkEnd // nil: there is no link
 	question int      // of the process that dialed, behind its confirmation; 0: it has confirmed nothing
 	attached bool     // it has opened the group, too
+	held     bool     // the end of the link is held back
 	left     bool     // it was, and is not any more
 }
 
@@ -150,7 +151,7 @@ func (t *transfers) meet(e *linkEnd, step uint64) {
 	place := slices.Index(t.procs, e.other.proc)
 	m := &t.ties[place]
 	if m.attached && m.end.number < e.number && step == attachOffer {
-		t.ended(m.end, false)
+		t.lost(m.end, false)
 	}
 	switch {
 	case m.attached || m.left || m.end != nil && m.end.number > e.number:
@@ -242,11 +243,13 @@ func (t *transfers) arrived(e *linkEnd, h *relay.Header, a relay.Arrival) {
 // A process that stood still keeps the end of one that has attached back for a while: the others hear first that this process was given up.
 func (t *transfers) lost(e *linkEnd, silent bool) {
 	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
-	if p := t.proc(); place >= 0 && t.ties[place].attached && !silent && p.slept() {
+	if p := t.proc(); place >= 0 && t.ties[place].attached && !silent && !t.ties[place].held && p.slept() {
+		t.ties[place].held = true
 		p.world.later(p.world.plan.FailAfter()/4, func() { t.ended(e, false) })
-		return
 	}
-	t.ended(e, silent)
+	if place < 0 || !t.ties[place].held {
+		t.ended(e, silent)
+	}
 }
 
 func (t *transfers) ended(e *linkEnd, silent bool) {
@@ -262,7 +265,7 @@ func (t *transfers) ended(e *linkEnd, silent bool) {
 	case known:
 		t.relay.Gone(place, &t.effects)
 	}
-	m.question, m.attached, m.left = 0, false, known || m.left
+	m.question, m.attached, m.held, m.left = 0, false, false, known || m.left
 	t.apply()
 }
 
