@@ -237,10 +237,14 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	p.fresh.Store(0)
 	p.mu.Lock()
 	stays, largest, first := p.keeper.stays(), 0, p.space.Position()+1
+	// One record for all, filled field by field and not copied: a processor that copies a whole record right after that waits until
+	// the fields are stored.
+	var r space.Record
 	for taken < len(batch) {
 		m := &batch[taken]
-		r := space.Record{View: uint64(m.View), Sender: uint64(m.Sender), Data: m.Data, Stays: stays && m.Body() == nil && len(m.Data) <= p.keeper.largest}
-		applied, err := p.space.TryApply(r)
+		r.View, r.Sender, r.Data = uint64(m.View), uint64(m.Sender), m.Data
+		r.Stays = stays && len(m.Data) <= p.keeper.largest && m.Body() == nil
+		applied, err := p.space.TryApply(&r)
 		if !applied {
 			if !p.closing {
 				p.stalled = true
@@ -250,7 +254,6 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 		}
 		taken++
 		largest = max(largest, len(m.Data))
-		p.version = m.Version()
 		if space.IsSample(m.Data) {
 			continue
 		}
@@ -260,6 +263,9 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 				result <- err
 			}
 		}
+	}
+	if taken > 0 {
+		p.version = batch[taken-1].Version()
 	}
 	p.space.Settle()
 	switch {

@@ -86,13 +86,15 @@ func (w *waiter) ring() {
 
 // TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or
 // others wait for it.
-func (o *Outbox) TryClaim(n int) (smc.Claim, error) {
+func (o *Outbox) TryClaim(n int) (c smc.Claim, err error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	if len(o.queue) > 0 && o.check(n) == nil {
-		return smc.Claim{}, ErrWindowFull
+		err = ErrWindowFull
+	} else {
+		c, err = o.claim(n)
 	}
-	return o.claim(n)
+	o.mu.Unlock()
+	return c, err
 }
 
 // check refuses what no room would help. It needs mu.
@@ -226,7 +228,7 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 // have delivered the message before the halt.
 func (o *Outbox) Commit(c smc.Claim) error {
 	err := o.ring.Load().Commit(c)
-	if errors.Is(err, smc.ErrMoved) {
+	if err != nil && errors.Is(err, smc.ErrMoved) {
 		err = o.moved(c, (*smc.Sender).CommitMoved)
 	}
 	o.member.cfg.Wake()

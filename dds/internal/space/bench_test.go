@@ -81,3 +81,38 @@ func BenchmarkStateOfALongHistory(b *testing.B) {
 		}
 	})
 }
+
+// What a member spends on a sample of a volatile topic: a listener hears it, or no reader of this process is there.
+func BenchmarkTryApply(b *testing.B) {
+	for _, heard := range []bool{false, true} {
+		b.Run(fmt.Sprintf("heard=%t", heard), func(b *testing.B) {
+			s := &Space{}
+			must := func(data []byte, err error) {
+				if err == nil {
+					err = s.Apply(Record{View: 1, Sender: 1, Data: data})
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			must(AppendTopic(nil, 1, TopicInfo{Name: "t", Type: "T"}))
+			must(AppendOpen(nil, 1, EndpointInfo{ID: id(1, 1), Topic: "t"}))
+			n := 0
+			if heard {
+				s.Expect(id(1, 2)).Listener = func(*Held) { n++ }
+				must(AppendOpen(nil, 1, EndpointInfo{ID: id(1, 2), Topic: "t", Reader: true}))
+			}
+			data := append(AppendSample(nil, 1, &Sample{Writer: id(1, 1), Source: 1}), make([]byte, 100)...)
+			var r Record
+			for b.Loop() {
+				r.View, r.Sender, r.Data = 1, 1, data
+				if applied, err := s.TryApply(&r); !applied || err != nil {
+					b.Fatal(applied, err)
+				}
+			}
+			if heard && n == 0 {
+				b.Fatal("nothing was heard")
+			}
+		})
+	}
+}

@@ -57,7 +57,7 @@ func TestALateReaderHasTheHistoryOfItsPositionAndThenTheTail(t *testing.T) {
 // full reports whether the sample in a record would be held up.
 func full(s *Space, r Record) bool {
 	var sample Sample
-	if err := parseSample(r, &sample); err != nil {
+	if err := parseSample(&r, &sample); err != nil {
 		return false
 	}
 	w := s.writer(sample.Writer)

@@ -168,7 +168,7 @@ func (a *account) end(ago int) uint64 { return a.ends[(a.steps+lentSteps-1-ago)%
 // lay notes that a record lies in the ring of its sender. One that does not stay there needs the
 // room of all that came before. A record counts with its bytes, and at least with those of an
 // average sample of Lend.
-func (s *Space) lay(r Record) {
+func (s *Space) lay(r *Record) {
 	if s.step == 0 {
 		return
 	}

@@ -211,7 +211,7 @@ func FuzzRecords(f *testing.F) {
 		if err := s.Apply(Record{View: 1, Sender: 9, Data: must(AppendOpen(nil, 3, EndpointInfo{ID: id(9, 9), Topic: "t", Reader: true, QoS: qos.Set{Durability: qos.Transient}}))}); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = s.TryApply(Record{View: 1, Sender: sender, Data: data})
+		_, _ = s.TryApply(&Record{View: 1, Sender: sender, Data: data})
 		_ = s.Lapses(s.Now())
 		if sender != 2 {
 			if _, _, ok := s.Endpoint(i); !ok && s.Roster() == 0 {

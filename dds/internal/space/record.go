@@ -260,13 +260,13 @@ func AppendSample(dst []byte, now int64, s *Sample) []byte {
 }
 
 // writerOf is the writer of a sample's record that is long enough.
-func writerOf(r Record) ID {
+func writerOf(r *Record) ID {
 	b := r.Data[headBytes:]
 	return ID{Process{r.Sender, binary.LittleEndian.Uint64(b)}, binary.LittleEndian.Uint32(b[8:])}
 }
 
 // parseSample is the inverse; key and data lie in the record.
-func parseSample(r Record, s *Sample) error {
+func parseSample(r *Record, s *Sample) error {
 	b := r.Data
 	if len(b) < sampleBytes {
 		return fmt.Errorf("%w: a sample of %d bytes", ErrMalformed, len(b))

@@ -128,17 +128,17 @@ func (s *Space) Roster() uint64 { return s.roster }
 
 // Apply applies one record. An error says why it has no effect, at all members alike; it is for the caller that sent it.
 func (s *Space) Apply(r Record) error {
-	_, err := s.apply(r, false)
+	_, err := s.apply(&r, false)
 	return err
 }
 
 // TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
 // until samples were taken. The data of the record must stay as they are until the next call of Settle: of the samples that come at once, a history with a small
 // depth drops most without a copy. If the data stay longer, until Repay, histories whose samples are replaced within the limits of Lend have no copies at all.
-func (s *Space) TryApply(r Record) (bool, error) { return s.apply(r, true) }
+func (s *Space) TryApply(r *Record) (bool, error) { return s.apply(r, true) }
 
 // apply applies a record: with try, within the limits of readers, and the data of the record are valid until Settle.
-func (s *Space) apply(r Record, try bool) (bool, error) {
+func (s *Space) apply(r *Record, try bool) (bool, error) {
 	s.lazy, s.stays = try, r.Stays && s.step > 0
 	if !IsSample(r.Data) {
 		if err := s.advance(r); err != nil {
@@ -165,7 +165,7 @@ func (s *Space) apply(r Record, try bool) (bool, error) {
 }
 
 // advance goes on to the position and the time of a record.
-func (s *Space) advance(r Record) error {
+func (s *Space) advance(r *Record) error {
 	s.position++
 	s.lay(r)
 	if len(r.Data) < headBytes {
@@ -180,7 +180,7 @@ func (s *Space) advance(r Record) error {
 	return nil
 }
 
-func (s *Space) control(r Record) error {
+func (s *Space) control(r *Record) error {
 	if len(r.Data) < headBytes+callBytes {
 		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(r.Data))
 	}
@@ -284,7 +284,7 @@ func (s *Space) forget(name string) error {
 	return nil
 }
 
-func (s *Space) open(r Record, info EndpointInfo) error {
+func (s *Space) open(r *Record, info EndpointInfo) error {
 	t := s.byName[info.Topic]
 	kind := qos.Writer
 	if info.Reader {
@@ -382,7 +382,7 @@ func changeable(set qos.Set) qos.Set {
 	return set
 }
 
-func (s *Space) change(r Record, info EndpointInfo) error {
+func (s *Space) change(r *Record, info EndpointInfo) error {
 	e := s.byID[info.ID]
 	if e == nil || info.ID.Node != r.Sender {
 		return fmt.Errorf("%w: %v", ErrUnknown, info.ID)
@@ -554,7 +554,7 @@ func (s *Space) Pass(r Record) {
 		return
 	}
 	sample := &s.parsed
-	if err := parseSample(r, sample); err != nil || sample.Operation != Write || sample.Set != 0 || sample.Sequence != 0 {
+	if err := parseSample(&r, sample); err != nil || sample.Operation != Write || sample.Set != 0 || sample.Sequence != 0 {
 		return
 	}
 	w := s.writer(sample.Writer)

@@ -49,7 +49,7 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 		var err error
 		if i == 1 && w.batch > 0 {
 			r.Stays = w.stay > 0
-			applied, err = s.TryApply(r)
+			applied, err = s.TryApply(&r)
 			w.records = append(w.records, r)
 			w.fresh++
 		}
