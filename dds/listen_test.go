@@ -22,6 +22,9 @@ func TestAListenerHearsWhatAReaderTakes(t *testing.T) {
 		return fmt.Sprint(s.Info.Position, s.Info.Valid, s.Info.Writer, s.Value)
 	}
 	reader(t, there, dds.QoS{Limits: qos.Limits{Samples: 1}}, dds.Listen(func(s *dds.Sample[position], err error) {
+		if s.Info.Instance == dds.NoWriters { // the test has ended, and its participants close one after the other
+			return
+		}
 		if s.Info.Instance != map[bool]dds.InstanceState{true: dds.Alive, false: dds.Disposed}[s.Info.Valid] {
 			t.Errorf("heard in the state %d: %s", s.Info.Instance, line(s))
 		}
