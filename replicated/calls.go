@@ -10,23 +10,29 @@ import (
 // calls finds the calls of this process by the number that their records carry.
 type calls struct {
 	mu    sync.Mutex
-	table relay.Calls[pending]
+	table relay.Calls[called]
+}
+
+// called is a call, and the stay whose shard its command is for: nil if it is none of this process for a shard.
+type called struct {
+	pending
+	of *stay
 }
 
 // put returns the number of a call. It fails once the calls were given up.
 func (c *calls) put(p pending) (uint64, error) {
-	number, _, err := c.add(p)
+	number, _, err := c.add(p, nil)
 	return number, err
 }
 
-// add is like put, and returns how many calls are under way.
-func (c *calls) add(p pending) (number uint64, under int, err error) {
+// add is like put, for a command of a stay, and returns how many calls are under way.
+func (c *calls) add(p pending, of *stay) (number uint64, under int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.table.Lap == nil {
 		c.table.Lap = rand.Uint32
 	}
-	number, err = c.table.Put(p)
+	number, err = c.table.Put(called{p, of})
 	return number, c.table.Len(), err
 }
 
@@ -35,7 +41,7 @@ func (c *calls) take(number uint64) pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, _ := c.table.Take(number)
-	return p
+	return p.pending
 }
 
 // giveUp ends all calls with an error, and refuses further ones.
@@ -49,18 +55,19 @@ func (c *calls) giveUp(err error) {
 // lose ends the calls for which f holds with an error.
 func (c *calls) lose(err error, f func(number uint64, p pending) bool) {
 	c.mu.Lock()
-	all := c.table.TakeWhere(f)
+	all := c.table.TakeWhere(func(number uint64, p called) bool { return f(number, p.pending) })
 	c.mu.Unlock()
 	endAll(all, err)
 }
 
-// once returns the numbers of the calls that must not be made again.
-func (c *calls) once() map[uint64]bool {
+// once returns the numbers of the calls that must not be made again, of a stay and of those before it. Commands of a later stay may not have
+// been sent yet.
+func (c *calls) once(last *stay) map[uint64]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := map[uint64]bool{}
-	c.table.TakeWhere(func(number uint64, p pending) bool {
-		if !p.repeatable() {
+	c.table.TakeWhere(func(number uint64, p called) bool {
+		if p.of != nil && p.of.order <= last.order && !p.repeatable() {
 			all[number] = true
 		}
 		return false
@@ -68,7 +75,7 @@ func (c *calls) once() map[uint64]bool {
 	return all
 }
 
-func endAll(all []pending, err error) {
+func endAll(all []called, err error) {
 	for _, p := range all {
 		p.complete(&outcome{err: err})
 		p.signal()

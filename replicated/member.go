@@ -316,7 +316,7 @@ func (o *object) commandIn(ctx context.Context, s *stay, name string, args encod
 		return o.elsewhere()
 	}
 	defer s.end()
-	number, under, err := o.calls.add(p)
+	number, under, err := o.calls.add(p, s)
 	if err != nil {
 		return err
 	}

@@ -411,7 +411,7 @@ func (o *object) takeCalls(batch []squall.Message, self squall.NodeID) {
 		rs := machine.Split(batch[i].Data)
 		for data, ok := rs.Next(); ok; data, ok = rs.Next() {
 			p, _ := o.calls.table.Take(machine.Call(data))
-			o.taken = append(o.taken, p)
+			o.taken = append(o.taken, p.pending)
 		}
 	}
 	if locked {

@@ -294,7 +294,7 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	if !s.begin() {
 		return o.elsewhere()
 	}
-	number, under, err := o.calls.add(g)
+	number, under, err := o.calls.add(g, s)
 	if err != nil {
 		s.end()
 		return err
@@ -376,10 +376,19 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	}
 }
 
-// passOrder returns when a record that it sends was applied here, and so everything that was ordered before it.
+// passOrder returns when a record that it sends was applied here, and so everything that was ordered before it. If this process leaves its
+// shard meanwhile, another record is sent, to the shard that it is in then.
 func (o *object) passOrder(ctx context.Context) error {
+	for {
+		if err := o.passOnce(ctx); !errors.Is(err, squall.ErrLeftShard) {
+			return err
+		}
+	}
+}
+
+func (o *object) passOnce(ctx context.Context) error {
 	p := &passing{done: make(chan struct{})}
-	call, under, err := o.calls.add(p)
+	call, under, err := o.calls.add(p, nil)
 	if err != nil {
 		return err
 	}

@@ -265,7 +265,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 	r := relays.Get().(*relayed)
 	r.m = *m
 	var under int
-	if h.Call, under, err = o.calls.add(r); err != nil {
+	if h.Call, under, err = o.calls.add(r, nil); err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)

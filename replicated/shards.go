@@ -228,6 +228,7 @@ func (s oneShard) latest(ctx context.Context) (Cursor, error) {
 
 // stay is the time that a process is in one shard. No stay stands for that of a process in an object without shards, which does not end.
 type stay struct {
+	order   uint64        // the stays of a process are numbered
 	shard   int           // 1 + its number; 0: the process is in none
 	sending atomic.Int64  // commands of this process that are being sent to it, and over when it is over
 	idle    chan struct{} // has an element when it is over, and nothing is being sent
@@ -363,7 +364,11 @@ func (o *object) moved(shard int) (from *stay) {
 	if from != nil && from.shard == shard {
 		return nil
 	}
-	o.stay.Store(&stay{shard: shard, idle: make(chan struct{}, 1)})
+	s := &stay{shard: shard, idle: make(chan struct{}, 1)}
+	if from != nil {
+		s.order = from.order + 1
+	}
+	o.stay.Store(s)
 	return from
 }
 
@@ -395,7 +400,7 @@ func (o *object) settle(from *stay) {
 	case <-o.group.Done(): // all calls end
 		return
 	}
-	now, all := o.stay.Load(), o.calls.once()
+	now, all := o.stay.Load(), o.calls.once(from)
 	if len(all) == 0 {
 		return
 	}

@@ -353,7 +353,21 @@ func addWhileMoving(t *testing.T, sg squall.SubgroupConfig) {
 			}
 		}
 	}
+	// settled waits until the members that move have the state of the shard that they are in. One that leaves earlier does not learn
+	// where its commands for the shard before are.
+	settled := func(want int) {
+		t.Helper()
+		for i, n := range all[1:3] {
+			for shard := -1; shard != (want+i)%2; time.Sleep(time.Millisecond) {
+				if shard, _ = n.bank.Subgroup().Shard(); ctx.Err() != nil {
+					t.Fatalf("member %d is in shard %d", i+2, shard)
+				}
+			}
+			<-n.bank.Subgroup().Restored()
+		}
+	}
 	await(0)
+	settled(0)
 	for range 2 {
 		extra := &node[*shelf]{bank: object(0)}
 		var err error
@@ -364,8 +378,10 @@ func addWhileMoving(t *testing.T, sg squall.SubgroupConfig) {
 			t.Fatal(err)
 		}
 		await(1)
+		settled(1)
 		closeAll(t, []*node[*shelf]{extra})
 		await(0)
+		settled(0)
 	}
 	close(stop)
 	wg.Wait()

@@ -127,15 +127,15 @@ func (s *simulatedCopy) Installed() {
 		if from := o.moved(shard); from.number() != 0 {
 			from.close()
 			o.turnAway()
-			s.settle()
+			s.settle(from)
 		}
 	}
 	s.Tend()
 }
 
 // settle is what object.settle does.
-func (s *simulatedCopy) settle() {
-	now, all := s.o.stay.Load(), s.o.calls.once()
+func (s *simulatedCopy) settle(from *stay) {
+	now, all := s.o.stay.Load(), s.o.calls.once(from)
 	if len(all) == 0 {
 		return
 	}
@@ -143,7 +143,7 @@ func (s *simulatedCopy) settle() {
 		if err == nil || s.o.stay.Load() == now {
 			s.o.settled(all)
 		}
-	}))
+	}), nil)
 	if err != nil {
 		return
 	}
@@ -281,7 +281,7 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 			h.Operation = n
 		}
 		var under int
-		if h.Call, under, err = o.calls.add(answeredTo(answer)); err == nil {
+		if h.Call, under, err = o.calls.add(answeredTo(answer), nil); err == nil {
 			s.post(r.AppendRecord(nil, h), posted{call: h.Call}, under)
 		}
 		return err
@@ -324,7 +324,7 @@ func (s *simulatedCopy) Call(name string, args []byte, done func(executed, not b
 	if s.host == nil || !enabled || o.sharded() && stay.number() == 0 || !o.has(stay) {
 		return 0, false
 	}
-	call, under, err := o.calls.add(ownCall(done))
+	call, under, err := o.calls.add(ownCall(done), stay)
 	if err != nil {
 		return 0, false
 	}
