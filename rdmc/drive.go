@@ -42,11 +42,23 @@ func (g *Group) apply() {
 	g.toFill.Broadcast()
 }
 
-// enlist notes the tie to a peer. The node's lock is held here and in the next five.
+// enlist notes the tie to a peer. The node's lock is held here and in the next seven.
 func (g *Group) enlist(m *membership) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.members[m.place] = m
+}
+
+// offer attaches the group to the peer of a link that this node dialed. A peer that may have had the
+// confirmation over an earlier link has counted this node as gone then, and does not answer: so this
+// node asks behind the offer.
+func (g *Group) offer(m *membership) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.link.tellAttach(m)
+	if g.doubted[m.place] {
+		m.offered = m.link.ask()
+	}
 }
 
 // confirm answers the acceptor's answer, and asks whether that has arrived.
@@ -116,12 +128,24 @@ func (g *Group) lost(m *membership, silent bool) {
 		g.relay.Silent(m.place, &g.effects)
 	case !m.attached && !m.left:
 		g.members[m.place] = nil
+		g.doubted[m.place] = g.doubted[m.place] || m.confirming()
 		return
 	case m.attached:
 		g.relay.Gone(m.place, &g.effects)
 	}
 	m.attached, m.left = false, true
 	g.apply()
+}
+
+// forsaken takes the news that a peer which this node doubts has not answered its offer.
+func (g *Group) forsaken(m *membership) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.members[m.place] == m && m.theirs == 0 && !m.left {
+		m.left = true
+		g.relay.Gone(m.place, &g.effects)
+		g.apply()
+	}
 }
 
 // step takes a control frame, if its peer is attached.

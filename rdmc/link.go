@@ -90,9 +90,10 @@ type membership struct {
 	mine     uint32 // the peer's frames carry it
 	theirs   uint32 // ours do
 	digest   uint32 // of the peer's configuration
+	offered  int64  // the dialer's Ping behind an offer to a peer that it doubts; 0: there is none
 	question int64  // the dialer's Ping behind its confirmation; 0: it has confirmed nothing
 	attached bool
-	held     bool // the end of the link is held back (Node.hold)
+	held     bool // the end of the link is held back (Node.holds)
 	left     bool // the peer was attached, and is not any more
 }
 
@@ -259,7 +260,7 @@ func (l *link) invite(g *Group) {
 		return
 	}
 	if l.dialed {
-		l.tellAttach(l.enlist(g, place))
+		g.offer(l.enlist(g, place))
 		return
 	}
 	if c, ok := l.waited(g.token); ok {

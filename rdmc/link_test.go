@@ -437,3 +437,31 @@ func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// K4: an acceptor that had the confirmation counts a dialer whose link ends as gone, also if it is the
+// only other member and has left the group by then: the dialer, which does not know of the confirmation,
+// offers the group in vain, and must not wait for ever.
+func TestK4ADialerThatNobodyAnswersAnyMoreEnds(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		d, dialer, acceptor, failed := loseConfirmation(t)
+		acceptor.node.mu.Lock()
+		m := acceptor.members[1]
+		m.link.fail(io.EOF) // it had the confirmation, and answers nothing any more
+		m.group.attached(m)
+		acceptor.node.mu.Unlock()
+		receive(t, acceptor.Done(), "end of the acceptor's group")
+		if leaves {
+			acceptor.Discard()
+		}
+		d.broken.Store(false)
+		d.closeAll()
+		receive(t, dialer.Done(), "end of the dialer's group")
+		var failure *Failure
+		if err := dialer.Err(); !errors.As(err, &failure) || failure.Code != FailureGone {
+			t.Errorf("the acceptor leaves: %v: %v", leaves, err)
+		}
+		for range 2 {
+			receive(t, failed, "failure")
+		}
+	}
+}

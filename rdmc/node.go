@@ -263,8 +263,12 @@ func (n *Node) confirmed(l *link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range l.enlisted() {
-		if m.confirming() && m.question <= l.answered.Load() {
+		switch {
+		case m.confirming() && m.question <= l.answered.Load():
 			m.group.attached(m)
+		case m.offered > 0 && m.theirs == 0 && m.offered <= l.answered.Load():
+			m.offered = 0
+			n.running.Go(func() { n.afterAWhile(m, m.group.forsaken) })
 		}
 	}
 }
@@ -325,13 +329,18 @@ func (n *Node) lost(l *link) {
 func (n *Node) holds(m *membership, slept func() bool) bool {
 	if m.attached && !m.held && slept() {
 		m.held = true
-		n.running.Go(func() { n.hold(m) })
+		n.running.Go(func() {
+			n.afterAWhile(m, func(m *membership) {
+				m.held = false
+				m.group.lost(m, false)
+			})
+		})
 	}
 	return m.held
 }
 
-// hold tells a group of the end of a link that was held back.
-func (n *Node) hold(m *membership) {
+// afterAWhile tells a group of what was held back for a quarter of FailAfter.
+func (n *Node) afterAWhile(m *membership, tell func(*membership)) {
 	t := time.NewTimer(m.link.watch.Every())
 	defer t.Stop()
 	select {
@@ -340,8 +349,7 @@ func (n *Node) hold(m *membership) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	m.held = false
-	m.group.lost(m, false)
+	tell(m)
 }
 
 // reject reports a connection of a stranger, or of a peer that broke the rules.

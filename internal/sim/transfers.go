@@ -47,6 +47,8 @@ type tie struct {
 	end      *linkEnd // nil: there is no link
 	question int      // of the process that dialed, behind its confirmation; 0: it has confirmed nothing
 	attached bool     // it has opened the group, too
+	doubted  bool     // a link ended before this process knew whether the other one had its confirmation
+	offered  int      // what the process that dialed asked behind an offer to one that it doubts; 0: nothing
 	held     bool     // the end of the link is held back
 	left     bool     // it was, and is not any more
 }
@@ -134,6 +136,9 @@ func (t *transfers) invite(e *linkEnd) {
 	}
 	if e.dialed {
 		t.attach(place, e, attachOffer)
+		if m := &t.ties[place]; m.doubted {
+			m.offered = e.ask()
+		}
 	} else if i := slices.Index(e.waiting, t.name()); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		t.attach(place, e, attachAnswer)
@@ -163,7 +168,7 @@ func (t *transfers) meet(e *linkEnd, step uint64) {
 		return
 	case step == attachAnswer:
 		t.attach(place, e, attachConfirm)
-		m.question = e.ask()
+		m.question, m.offered = e.ask(), 0
 		return
 	}
 	t.met(place)
@@ -173,10 +178,30 @@ func (t *transfers) meet(e *linkEnd, step uint64) {
 // confirmed takes an answer of the other side of a link: it may be the one to what was asked behind the confirmation.
 func (t *transfers) confirmed(e *linkEnd) {
 	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
-	if place >= 0 && t.ties[place].confirming() && t.ties[place].question <= e.answered {
+	if place < 0 {
+		return
+	}
+	m := &t.ties[place]
+	switch {
+	case m.confirming() && m.question <= e.answered:
 		t.met(place)
 		t.heard()
+	case m.offered > 0 && m.offered <= e.answered:
+		m.offered = 0
+		w := t.proc().world
+		w.later(w.plan.FailAfter()/4, func() { t.forsaken(place, e) })
 	}
+}
+
+// forsaken takes the news that a process which this one doubts has not answered its offer.
+func (t *transfers) forsaken(place int, e *linkEnd) {
+	m := &t.ties[place]
+	if m.end != e || m.question > 0 || m.attached || m.left || t.left || t.proc().over {
+		return
+	}
+	m.end, m.left = nil, true
+	t.relay.Gone(place, &t.effects)
+	t.apply()
 }
 
 // met notes that another process has opened the group, and knows that this one has.
@@ -259,6 +284,7 @@ func (t *transfers) ended(e *linkEnd, silent bool) {
 	}
 	m := &t.ties[place]
 	known := m.attached || silent && m.confirming()
+	m.doubted, m.offered = m.doubted || m.confirming(), 0
 	switch m.end = nil; {
 	case silent && known:
 		t.relay.Silent(place, &t.effects)
