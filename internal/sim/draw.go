@@ -51,9 +51,12 @@ func Draw(seed uint64, l Limits) *Plan {
 	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
 	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
 	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
-	if devoted {
+	still := dice{rand.New(rand.NewPCG(seed, 0x57111))}
+	stands := faulty && !devoted && l.Kinds == 0 && p.Founders >= 3 && still.oneIn(16)
+	switch {
+	case devoted:
 		devotion.devote(p)
-	} else if still := (dice{rand.New(rand.NewPCG(seed, 0x57111))}); faulty && l.Kinds == 0 && p.Founders >= 3 && still.oneIn(16) {
+	case stands:
 		still.still(p)
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
@@ -68,6 +71,9 @@ func Draw(seed uint64, l Limits) *Plan {
 	}
 	dice{rand.New(rand.NewPCG(seed, 0x6e9))}.keepers(p)
 	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
+	if faulty && !devoted && !stands && l.Kinds == 0 {
+		dice{rand.New(rand.NewPCG(seed, 0xd02e))}.dozes(p)
+	}
 	return p
 }
 
@@ -611,6 +617,20 @@ func (d dice) spell(p *Plan) time.Duration {
 		return d.upTo(p.FailAfter() / 8)
 	}
 	return p.FailAfter()*3/2 + d.upTo(3*p.FailAfter())
+}
+
+// dozes has a process stand still, in one of four runs with large messages, for about as long as others wait before they give its links up:
+// neither so short that all of them stay, nor so long that all give it up.
+func (d dice) dozes(p *Plan) {
+	if p.BulkTime == 0 || len(p.Nodes) < 2 || !d.oneIn(4) {
+		return
+	}
+	f := Fault{Kind: Hang, At: d.upTo(4 * p.FailAfter()), Node: d.IntN(len(p.Nodes)), For: p.FailAfter()/8 + time.Duration(d.Int64N(int64(p.FailAfter())*11/8))}
+	if d.oneIn(2) { // as groups of transfers meet
+		f.On, f.Nth = Installs, 1+d.IntN(2*len(p.Nodes))
+	}
+	p.Faults = append(p.Faults, f)
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
 // outage is how long a way is cut.
