@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -477,38 +476,31 @@ func (o *RemoteObject) inHandler() error { return nil }
 
 // command implements Target. It waits for the outcome.
 func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
-	err := o.ordered(ctx, name, args, relay.Request{Ask: askCommand}, func(v squall.Version, reply []byte) error {
-		p.complete(&outcome{version: v, reply: reply})
-		return nil
-	})
+	x := exchanges.Get().(*exchange)
+	x.pending = p
+	err := o.ordered(ctx, name, args, relay.Request{Ask: askCommand}, x)
 	if err == nil {
 		p.signal()
 	}
 	return err
 }
 
-// ordered sends a command, with the number that the session gives it, and has f take the answer.
-func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r relay.Request, f func(squall.Version, []byte) error) error {
+// ordered sends a command, with the number that the session gives it, and has x take the answer. It gives x back.
+func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r relay.Request, x *exchange) error {
+	defer x.giveBack()
 	number, err := o.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.finish(number)
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	x.name = name
 	r.Session, r.Number, r.Acked, r.Name = number.Session, number.Number, number.Acked, []byte(name)
-	b, err := args.appendTo(r.AppendTo((*buf)[:0]))
+	b, err := args.appendTo(r.AppendTo(x.request[:0]))
 	if err != nil {
 		return err
 	}
-	*buf = b
-	err = o.client.ask(ctx, o, func(answer []byte) error {
-		v, reply, err := parseAnswer(name, answer)
-		if err != nil {
-			return err
-		}
-		return f(v, reply)
-	}, b)
+	x.request, x.parts[0] = b, b
+	err = o.client.ask(ctx, o, x.taken, x.parts[:]...)
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(number.Session)
 	}

@@ -456,10 +456,12 @@ func parseAnswered(b []byte) (all []answered, err error) {
 // replies implements Target.
 func (o *RemoteObject) replies(ctx context.Context, name string, args encoder, n int, yield func(answered) bool) error {
 	var all []answered
-	err := o.ordered(ctx, name, args, relay.Request{Ask: askReplies, Count: uint16(min(max(n, 0), 1<<16-1))}, func(_ squall.Version, reply []byte) (err error) {
+	x := exchanges.Get().(*exchange)
+	x.f = func(_ squall.Version, reply []byte) (err error) {
 		all, err = parseAnswered(reply)
 		return err
-	})
+	}
+	err := o.ordered(ctx, name, args, relay.Request{Ask: askReplies, Count: uint16(min(max(n, 0), 1<<16-1))}, x)
 	for i := range all {
 		if err == nil && !yield(all[i]) {
 			return nil

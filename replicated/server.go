@@ -140,9 +140,10 @@ type desk struct {
 
 // receive takes requests until ctx or the service ends.
 func (d *desk) receive(ctx context.Context) {
+	var m ripc.Message // one for all requests: it is on the heap
 	for {
-		m, err := d.service.Receive(ctx)
-		if err != nil {
+		var err error
+		if m, err = d.service.Receive(ctx); err != nil {
 			return
 		}
 		if err := d.take(ctx, &m); err != nil {
@@ -256,9 +257,9 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 		}
 	}
 	if request.Ask == askReplies {
-		waiting := *m
+		waiting, of, operation := *m, *request, h.Operation // the goroutine has copies: those of a command stay on the stack
 		*m = ripc.Message{}
-		d.done.Go(func() { d.gatherFor(ctx, waiting, request, h.Operation) })
+		d.done.Go(func() { d.gatherFor(ctx, waiting, &of, operation) })
 		return nil
 	}
 	request.Identity = m.Identity()

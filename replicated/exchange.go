@@ -1,0 +1,45 @@
+package replicated
+
+import (
+	"sync"
+
+	"github.com/squall-go/squall"
+)
+
+// exchange is the request of a command and where its answer goes: to a call, or else to a function. It is used again, so
+// that a call of a client allocates nothing for it.
+type exchange struct {
+	name    string
+	pending pending
+	f       func(squall.Version, []byte) error
+	out     outcome
+	request []byte
+	parts   [1][]byte
+	taken   func(answer []byte) error // take of this exchange
+}
+
+var exchanges = sync.Pool{New: func() any {
+	x := new(exchange)
+	x.taken = x.take
+	return x
+}}
+
+// take takes the answer of a member.
+func (x *exchange) take(answer []byte) error {
+	v, reply, err := parseAnswer(x.name, answer)
+	if err != nil {
+		return err
+	}
+	if x.pending == nil {
+		return x.f(v, reply)
+	}
+	x.out.version, x.out.reply = v, reply
+	x.pending.complete(&x.out)
+	return nil
+}
+
+// giveBack ends the use of an exchange.
+func (x *exchange) giveBack() {
+	x.name, x.pending, x.f, x.out, x.parts = "", nil, nil, outcome{}, [1][]byte{}
+	exchanges.Put(x)
+}
