@@ -301,26 +301,16 @@ func TestWhoLeadsNoMoreSendsJoinersToTheLeader(t *testing.T) {
 // A door is shown everything that is no joiner, and works as before.
 func TestADoorOutlivesWhatIsThrownAtIt(t *testing.T) {
 	all := cluster(t, 2)
-	all[0].silence = 200 * time.Millisecond
+	all[0].silence = patience // none of these connections ends by its silence
 	g := formedOf(t, all)
 	addr := g.all[0].Port.Addr()
-	valid := func(id order.NodeID) Request {
-		q := g.all[1].request()
-		q.Member.ID, q.Member.Incarnation, q.Member.Addr = id, 5, fmt.Sprintf("10.0.0.1:%d", id)
-		return q
-	}
-	half := dialByHand(t, addr)
-	_, _ = half.Write([]byte{200, 0, 0, 0, '{'})
-	expectHungUp(t, half)
-	all[0].await("half a request", func(e Event) bool { r, ok := e.(rejected); return ok && r.Reason == port.TimedOut })
-
 	garbage := dialByHand(t, addr)
 	_ = wire.WriteMessage(garbage, []int{})
 	expectHungUp(t, garbage)
 	all[0].await("garbage", turnedAway(port.Garbage, wire.ErrMalformed))
 
 	proposing := dialByHand(t, addr)
-	proposing.say(valid(77))
+	proposing.say(g.stranger(77))
 	proposing.hear(sayMeet)
 	proposing.say(Message{Verb: "propose"})
 	proposing.hear(sayRefuse)
@@ -328,27 +318,57 @@ func TestADoorOutlivesWhatIsThrownAtIt(t *testing.T) {
 	all[0].await("out of turn", forgotten(77, errBad))
 
 	trailing := dialByHand(t, addr)
-	trailing.say(valid(78))
+	trailing.say(g.stranger(78))
 	trailing.hear(sayMeet)
 	_, _ = io.WriteString(trailing, huge)
 	all[0].await("garbage in place of a message", forgotten(78, wire.ErrTooLarge))
 
-	silent := dialByHand(t, addr)
-	silent.say(valid(79))
-	silent.hear(sayMeet)
-	silent.hearPast(sayStill, sayLater)
-	all[0].await("silence", forgotten(79, errSilent))
+	g.forgotOnce(77, 78)
+	g.takesOneIn()
+}
 
-	for _, id := range []order.NodeID{77, 78, 79} {
-		if n := all[0].count(func(e Event) bool { f, ok := e.(Forgotten); return ok && f.Member.ID == id }); n != 1 {
-			t.Fatalf("node %d was told of %d times", id, n)
+// Connections that say nothing end, each after its time, and the door works as before.
+func TestADoorOutlivesSilence(t *testing.T) {
+	all := cluster(t, 2)
+	g := formedOf(t, all)
+	silent := dialByHand(t, all[0].Port.Addr())
+	silent.say(g.stranger(79))
+	half := dialByHand(t, all[0].Port.Addr())
+	_, _ = half.Write([]byte{200, 0, 0, 0, '{'})
+	silent.hear(sayMeet)
+	silent.hear(sayLater)
+	all[0].await("silence", forgotten(79, errSilent))
+	expectHungUp(t, half)
+	all[0].await("half a request", func(e Event) bool { r, ok := e.(rejected); return ok && r.Reason == port.TimedOut })
+	g.forgotOnce(79)
+	g.takesOneIn()
+}
+
+// stranger is the request of a process that is played by hand.
+func (g *running) stranger(id order.NodeID) Request {
+	q := g.all[1].request()
+	q.Member.ID, q.Member.Incarnation, q.Member.Addr = id, 5, fmt.Sprintf("10.0.0.1:%d", id)
+	return q
+}
+
+// forgotOnce expects one event for each joiner that the leader forgot.
+func (g *running) forgotOnce(ids ...order.NodeID) {
+	g.t.Helper()
+	for _, id := range ids {
+		if n := g.all[0].count(func(e Event) bool { f, ok := e.(Forgotten); return ok && f.Member.ID == id }); n != 1 {
+			g.t.Fatalf("node %d was told of %d times", id, n)
 		}
 	}
-	joining := g.newcomer(9, 0).start(within(t))
+}
+
+// takesOneIn has one more process join.
+func (g *running) takesOneIn() {
+	g.t.Helper()
+	joining := g.newcomer(9, 0).start(within(g.t))
 	g.admit(g.candidates(1))
 	g.installAt(0)
-	if got := get(t, joining); got.err != nil {
-		t.Fatal(got.err)
+	if got := get(g.t, joining); got.err != nil {
+		g.t.Fatal(got.err)
 	}
 }
 
