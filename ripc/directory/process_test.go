@@ -25,7 +25,8 @@ var (
 )
 
 // runMember is the main function of a process that is a member of a group with a directory. Its arguments are the cluster, its id, the addresses of members to join, or - for
-// the first one, and the address of its endpoint. It prints the addresses of its group and of its endpoint when it is a member, and ends with its standard input.
+// the first one, and the address of its endpoint. It prints the addresses of its group and of its endpoint when it is a member, then that it has the directory's state, and ends with its standard
+// input.
 func runMember(args []string) error {
 	cluster, join, addr := args[0], args[2], args[3]
 	id, err := strconv.ParseUint(args[1], 10, 32)
@@ -57,6 +58,14 @@ func runMember(args []string) error {
 		}
 	}
 	fmt.Println(own, e.Addr())
+	orders, err := g.Subgroup(d.cfg.Name)
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-orders.Restored()
+		fmt.Println(hasState)
+	}()
 	go func() {
 		var b [1]byte
 		os.Stdin.Read(b[:])
@@ -69,6 +78,18 @@ func runMember(args []string) error {
 type process struct {
 	*testutil.Program
 	group, endpoint string // addresses
+	restored        bool
+}
+
+// hasState is what a member prints when it has the directory's state.
+const hasState = "restored"
+
+// awaitState waits until a member has the directory's state.
+func (p *process) awaitState() {
+	if !p.restored {
+		p.Await(hasState)
+		p.restored = true
+	}
 }
 
 func startMember(t *testing.T, cluster string, id int, join, addr string) *process {
@@ -195,6 +216,7 @@ func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
 	for k := range *memberKills {
 		victim := rng.IntN(size)
 		time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond) // any moment will do
+		members[(victim+1)%size].awaitState()                      // one that has the state must be left
 		addr := members[victim].endpoint
 		members[victim].Kill()
 		members = append(members[:victim], members[victim+1:]...)
