@@ -1,7 +1,6 @@
 package multicast
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
@@ -92,16 +91,16 @@ func (s *Subgroup) collect() {
 	bytes, silent := 0, 0 // silent: nulls since the last message
 	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
 		tx := &s.senders[s.next.sender]
-		m := s.another(tx, s.runEnd)
+		m := Message{Sender: tx.id, View: s.view, Seq: s.runEnd}
 		var kind smc.Kind
 		var err error
 		if !s.trimmed || s.next.index < s.limit(s.next.sender) {
 			m.Data, kind, err = tx.Take(s.next.index)
 			if kind != smc.Null && s.sg.Mode == views.Persistent {
-				err = s.untime(m, tx)
+				err = s.untime(&m, tx)
 			}
 			if kind == smc.Large && err == nil {
-				err = s.large(m, s.next.sender)
+				err = s.large(&m, s.next.sender)
 			}
 		}
 		if err != nil && !s.trimmed { // below a trim it is a null: see Trim
@@ -115,7 +114,7 @@ func (s *Subgroup) collect() {
 		}
 		if kind != smc.Null && err == nil {
 			silent = 0
-			s.run = s.run[:len(s.run)+1]
+			s.run = append(s.run, m)
 			bytes += len(m.Data)
 			continue
 		}
@@ -131,15 +130,6 @@ func (s *Subgroup) collect() {
 	if len(s.run) > 0 {
 		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
 	}
-}
-
-// another returns the message behind the last one of the run, to be filled in its place: of a copy, the
-// processor waits until the parts of the original are stored.
-func (s *Subgroup) another(tx *sender, seq order.Seq) *Message {
-	s.run = slices.Grow(s.run, 1)
-	m := &s.run[:len(s.run)+1][len(s.run)]
-	m.Data, m.Sender, m.View, m.Seq, m.Time, m.body = nil, tx.id, s.view, seq, 0, nil
-	return m
 }
 
 // jump passes over the nulls up to the next message of any sender, after a round without one, and
@@ -253,11 +243,11 @@ func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	s.run, s.runStart = s.run[:0], 0
 	for tx.delivered < got && len(s.run) < s.maxRun {
-		m := s.another(tx, order.Seq(tx.delivered))
+		m := Message{Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)}
 		var kind smc.Kind
 		var err error
 		if m.Data, kind, err = tx.Take(tx.delivered); kind == smc.Large {
-			err = s.large(m, s.next.sender)
+			err = s.large(&m, s.next.sender)
 		}
 		if err != nil {
 			s.violated(tx.rank, err)
@@ -275,7 +265,7 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 				s.larges--
 			}
 		} else {
-			s.run = s.run[:len(s.run)+1]
+			s.run = append(s.run, m)
 		}
 		tx.delivered++
 	}
