@@ -13,7 +13,7 @@ type calls struct {
 	table relay.Calls[called]
 }
 
-// called is a call, and the stay whose shard its command is for: nil if it is none of this process for a shard.
+// called is a call. Of is the stay in which this process made a command for its shard, and nil for any other call.
 type called struct {
 	pending
 	of *stay

@@ -6,8 +6,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// exchange is the request of a command and where its answer goes: to a call, or else to a function. It is used again, so
-// that a call of a client allocates nothing for it.
+// exchange is the request of a client's command, and the call or else the function that takes the answer. Exchanges come
+// from a pool: a command allocates none.
 type exchange struct {
 	name    string
 	pending pending

@@ -180,8 +180,9 @@ func final(ctx context.Context, log *squall.Log, at moment) (v squall.Version, e
 	return v, err
 }
 
-// copyAt returns a copy as of a version, which is the caller's until it calls the function that is returned, too. What is built goes on when
-// ctx ends, so that asking again gets on. The results have no names: the goroutine that builds keeps release for itself.
+// copyAt returns a copy as of a version, and a function with which its caller gives the copy back. If ctx ends first, the
+// copy goes on being built, for a later call. The results have no names: a return would overwrite the
+// release that the building goroutine calls.
 func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.Version) (*pastCopy, func(), error) {
 	h := &o.history
 	select {
