@@ -181,9 +181,10 @@ func (d *detour) breakFar() {
 	}
 }
 
-// loseConfirmation opens a group at two nodes between which the dialer's confirmation is lost.
-func loseConfirmation(t *testing.T) (d *detour, dialer, acceptor *Group, failed chan error) {
-	w := newWorld(t, 2, 400*time.Millisecond)
+// loseConfirmation opens a group at two nodes between which the dialer's confirmation is lost. A test
+// that is held up for failAfter meanwhile finds the other node silent.
+func loseConfirmation(t *testing.T, failAfter time.Duration) (d *detour, dialer, acceptor *Group, failed chan error) {
+	w := newWorld(t, 2, failAfter)
 	d = newDetour(t, w.peers[0].Addr)
 	w.peers[0].Addr = d.Addr().String()
 	first := w.open("first", GroupConfig{})
@@ -225,7 +226,7 @@ func until(t *testing.T, what string, is func() bool) {
 // K4: a dialer whose confirmation is lost with the other side of its link gives the link up. It
 // cannot know whether the acceptor waits for another one.
 func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
-	d, _, _, failed := loseConfirmation(t)
+	d, _, _, failed := loseConfirmation(t, 400*time.Millisecond)
 	d.breakFar()
 	var failure *Failure
 	if err := receive(t, failed, "failure"); !errors.As(err, &failure) || failure.Node != 1 || failure.Code != FailureSilent {
@@ -236,7 +237,7 @@ func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
 // K4: an acceptor that gives a link up without the confirmation meets its dialer on another one. A
 // dialer that stood still finds the answer and the end of the link together, and accuses no node.
 func TestK4ADialerWhoseLinkEndsBeforeItIsConfirmedComesByAnother(t *testing.T) {
-	d, dialer, acceptor, failed := loseConfirmation(t)
+	d, dialer, acceptor, failed := loseConfirmation(t, time.Minute)
 	d.broken.Store(false)
 	d.closeAll()
 	receive(t, dialer.complete, "member")
@@ -443,7 +444,7 @@ func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
 // offers the group in vain, and must not wait for ever.
 func TestK4ADialerThatNobodyAnswersAnyMoreEnds(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
-		d, dialer, acceptor, failed := loseConfirmation(t)
+		d, dialer, acceptor, failed := loseConfirmation(t, 4*time.Second)
 		acceptor.node.mu.Lock()
 		m := acceptor.members[1]
 		m.link.fail(io.EOF) // it had the confirmation, and answers nothing any more
