@@ -265,14 +265,15 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 	request.Identity = m.Identity()
 	r := relays.Get().(*relayed)
 	r.m = *m
-	var under int
-	if h.Call, under, err = o.calls.add(r, nil); err != nil {
-		return err
-	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	*buf = request.AppendRecord((*buf)[:0], h)
-	if err := o.post(ctx, *buf, nil, posted{call: h.Call}, under <= few); err != nil && o.calls.take(h.Call) != nil {
+	*buf = request.AppendRecord((*buf)[:0], h) // first: a move of this member may end the call at once, and with it the bytes of the request
+	call, under, err := o.calls.add(r, nil)
+	if err != nil {
+		return err
+	}
+	machine.SetCall(*buf, call)
+	if err := o.post(ctx, *buf, nil, posted{call: call}, under <= few); err != nil && o.calls.take(call) != nil {
 		return err
 	}
 	*m = ripc.Message{}

@@ -288,6 +288,9 @@ func AppendPart(b, head, tail []byte) []byte {
 	return append(append(b, head...), tail...)
 }
 
+// SetCall sets the call of a record.
+func SetCall(record []byte, call uint64) { order.PutUint64(record[4:], call) }
+
 // Stamp sets the time of a record.
 func Stamp(record []byte, time uint64) { order.PutUint64(record[12:], time) }
 

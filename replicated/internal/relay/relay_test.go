@@ -92,6 +92,20 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 	}
 }
 
+// A record is built before its call has a number: the number is written in afterwards.
+func TestTheNumberOfACallIsWrittenIntoItsRecord(t *testing.T) {
+	for _, ask := range []Ask{Open, Close, Command} {
+		r := &Request{Ask: ask, Session: 3, Number: 4, Acked: 2, Args: []byte("arguments")}
+		h := machine.Header{Operation: 7, Shard: 2}
+		record := r.AppendRecord(nil, h)
+		machine.SetCall(record, 1<<63+5)
+		h.Call = 1<<63 + 5
+		if want := r.AppendRecord(nil, h); !bytes.Equal(record, want) {
+			t.Errorf("ask %v: % x, want % x", ask, record, want)
+		}
+	}
+}
+
 // TestAProofIsOfAllThatARequestSays alters each byte of a Forward request behind its proof, and where it goes.
 func TestAProofIsOfAllThatARequestSays(t *testing.T) {
 	r := Request{Ask: Forward, Rest: AppendForward(nil, "kv", machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")}
