@@ -1,6 +1,7 @@
 package squall
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
@@ -195,6 +196,11 @@ type SubgroupConfig struct {
 	// Restore runs; 0 is 16 MiB. Memory is allocated as it is needed. When the backlog is full,
 	// only the senders of this subgroup are held up.
 	BacklogBytes int
+
+	// StateHash returns a hash of the application's state for Group.Status, so that members can be compared. With fresh, it first has all members take a
+	// hash at one position of the order, which may take as long as encoding the state. It returns ErrNoStateHash if there is none. It is called on any
+	// goroutine. Optional.
+	StateHash func(ctx context.Context, fresh bool) (StateHash, error)
 
 	keeper hooks.Keeper // of package dds; nil: the application keeps no message
 }

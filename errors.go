@@ -32,6 +32,8 @@ var (
 	// message, Future.Wait, Leave, Close and all other calls that wait; in any upcall, by Close.
 	// TrySend, TryClaim, Commit and all other calls that do not wait work there.
 	ErrInUpcall = errors.New("the call would wait for the upcall that makes it")
+	// ErrNoStateHash is returned by SubgroupConfig.StateHash before the first hash was taken.
+	ErrNoStateHash = errors.New("no hash of the state has been taken")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.
 	ErrClaimDone = smc.ErrClaimDone
 	// ErrNotProvisioned is returned where a subgroup has too few members now for this process to

@@ -38,6 +38,7 @@ type Group struct {
 	bulk    *rdmc.Node // moves large messages; nil: there are none
 	parker  *fabric.Parker
 	door    *join.Server
+	asked   *statusServer // answers processes that ask for the status
 	lock    *join.Lock
 	member  *member.Member
 	runner  *predicates.Runner
@@ -300,6 +301,8 @@ func (g *Group) start() {
 	g.announce(g.member.View())
 	g.member.Call(g.upcalls.begin)
 	g.runner.Start()
+	g.asked = newStatusServer(g)
+	g.port.Handle(port.KindStatus, g.asked.serve)
 }
 
 // installed is called with every view but the first.
@@ -614,6 +617,10 @@ func (g *Group) undelivered() (n int) {
 // release closes what open made, in the reverse order. The loop has ended, or was never started.
 func (g *Group) release() error {
 	var errs []error
+	if g.asked != nil {
+		g.port.Handle(port.KindStatus, nil)
+		g.asked.close()
+	}
 	if g.door != nil {
 		g.door.Close()
 	}

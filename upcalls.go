@@ -103,6 +103,12 @@ func (u *upcalls) watch(c *Config) {
 				return write
 			}
 		}
+		if f := sg.StateHash; f != nil {
+			sg.StateHash = func(ctx context.Context, fresh bool) (h StateHash, err error) {
+				u.run(func() { h, err = f(ctx, fresh) })
+				return h, err
+			}
+		}
 		if f := sg.Restore; f != nil {
 			sg.Restore = func(r io.Reader) (err error) {
 				u.run(func() { err = f(r) })

@@ -32,6 +32,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/services"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/cmd/squall/internal/simulate"
+	"github.com/squall-go/squall/cmd/squall/internal/status"
 	"github.com/squall-go/squall/cmd/squall/internal/topics"
 	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
@@ -52,6 +53,7 @@ func commands() []*cobra.Command {
 		rdmc.NewCommand(),
 		services.NewCommand(),
 		simulate.NewCommand(),
+		status.NewCommand(),
 		topics.NewCommand(),
 		version.NewCommand(),
 	}

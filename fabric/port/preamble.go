@@ -34,8 +34,10 @@ const (
 	KindPresence
 	// KindServices carries messages between two services' processes.
 	KindServices
+	// KindStatus asks a member for what it knows of its group.
+	KindStatus
 
-	lastKind = KindServices
+	lastKind = KindStatus
 )
 
 func (k Kind) String() string {
@@ -60,6 +62,8 @@ func (k Kind) String() string {
 		return "presence"
 	case KindServices:
 		return "services"
+	case KindStatus:
+		return "status"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

@@ -1,0 +1,133 @@
+package status
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+)
+
+// options are the flags of the command.
+type options struct {
+	secure  show.Certificates
+	timeout time.Duration
+	hash    bool
+	json    bool
+}
+
+// NewCommand returns the command "status".
+func NewCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "status HOST:PORT...",
+		Short: "Show the members of a group, and whether they are well",
+		Long: `Status asks the members of a group how they are. It needs the address of one member; with several, it uses the first one that answers. That member
+names the others, and each of them is asked, too.
+
+A table shows the members of the view. A table for each subgroup shows how many positions of the order each member lacks that another member has
+received, delivered or written to its disk. A position is a message, or the turn of a member that had none to send. With --hash the members of each
+replicated object take a hash of their state after the same command, and the hashes are compared. Commands wait while the state is encoded.
+
+The exit status is 1 if a member does not answer, is not ready, or is suspected, and if views, groups or hashes differ.`,
+		Example: `  squall status 10.0.0.1:7000
+  squall status --hash 10.0.0.1:7000 10.0.0.2:7000
+  squall status --json 10.0.0.1:7000 | jq .problems`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name the address of a member: HOST:PORT")
+			}
+			return show.Addresses("ADDRESS", args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := o.gather(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if o.json {
+				err = show.JSON(cmd.OutOrStdout(), r)
+			} else {
+				r.print(cmd.OutOrStdout())
+			}
+			if n := len(r.Problems); err == nil && n > 0 {
+				err = fmt.Errorf("the group has %s", show.Counted(n, "problem", "problems"))
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&o.hash, "hash", false, "have the members of each replicated object take a hash of their state, and compare the hashes")
+	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long to wait for each member to answer")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
+	f.StringVar(&o.secure.Cert, "tls-cert", "", "`FILE` with this machine's certificate, for a group that uses TLS")
+	f.StringVar(&o.secure.Key, "tls-key", "", "`FILE` with its key")
+	f.StringVar(&o.secure.CA, "tls-ca", "", "`FILE` with the certificates of the authorities that signed the members' certificates")
+	cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
+	return cmd
+}
+
+// gather asks a member, and then all others of its view.
+func (o *options) gather(ctx context.Context, addrs []string) (*Report, error) {
+	if o.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
+	}
+	security, err := o.secure.Load()
+	if err != nil {
+		return nil, err
+	}
+	first, err := o.first(ctx, addrs, security)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	answers, errs := []*squall.Status{}, map[squall.NodeID]error{}
+	for _, m := range first.Members {
+		if m.Node == first.Node {
+			answers = append(answers, first)
+			continue
+		}
+		asking.Go(func() {
+			s, err := o.ask(ctx, m.Addr, security, false)
+			if err == nil && s.Node != m.Node {
+				err = fmt.Errorf("%s is the address of member %d now", m.Addr, s.Node)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs[m.Node] = err
+				return
+			}
+			answers = append(answers, s)
+		})
+	}
+	asking.Wait()
+	return newReport(first, answers, errs), nil
+}
+
+// first returns the status of the first member that answers.
+func (o *options) first(ctx context.Context, addrs []string, security *tls.Config) (*squall.Status, error) {
+	var errs []error
+	for _, addr := range addrs {
+		s, err := o.ask(ctx, addr, security, o.hash)
+		if err == nil {
+			return s, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (o *options) ask(ctx context.Context, addr string, security *tls.Config, fresh bool) (*squall.Status, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("no answer in %v", o.timeout))
+	defer cancel()
+	return squall.AskStatus(ctx, addr, squall.StatusConfig{TLS: security, Fresh: fresh})
+}
