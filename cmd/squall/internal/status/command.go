@@ -87,12 +87,21 @@ func (o *options) gather(ctx context.Context, addrs []string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers, errs := o.others(ctx, first, security)
+	r := newReport(first, answers, errs)
+	if o.hash {
+		r, err = o.compared(ctx, r, first, security)
+	}
+	return r, err
+}
+
+// others asks every member of the view of the first status.
+func (o *options) others(ctx context.Context, first *squall.Status, security *tls.Config) (answers []*squall.Status, errs map[squall.NodeID]error) {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	answers, errs := []*squall.Status{}, map[squall.NodeID]error{}
+	answers, errs = []*squall.Status{first}, map[squall.NodeID]error{}
 	for _, m := range first.Members {
 		if m.Node == first.Node {
-			answers = append(answers, first)
 			continue
 		}
 		asking.Go(func() {
@@ -110,14 +119,39 @@ func (o *options) gather(ctx context.Context, addrs []string) (*Report, error) {
 		})
 	}
 	asking.Wait()
-	return newReport(first, answers, errs), nil
+	return answers, errs
+}
+
+// compared has a member of each shard take new hashes, and asks again until all members of a shard that answer have the last one.
+func (o *options) compared(ctx context.Context, r *Report, first *squall.Status, security *tls.Config) (*Report, error) {
+	for _, s := range r.askers() {
+		if _, err := o.ask(ctx, s.Addr, security, true); err != nil {
+			return nil, err
+		}
+	}
+	for deadline := time.Now().Add(o.timeout); ; {
+		again, err := o.ask(ctx, first.Addr, security, false)
+		if err != nil {
+			return nil, err
+		}
+		answers, errs := o.others(ctx, again, security)
+		r = newReport(again, answers, errs)
+		if r.hashed() || time.Now().After(deadline) {
+			return r, nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // first returns the status of the first member that answers.
 func (o *options) first(ctx context.Context, addrs []string, security *tls.Config) (*squall.Status, error) {
 	var errs []error
 	for _, addr := range addrs {
-		s, err := o.ask(ctx, addr, security, o.hash)
+		s, err := o.ask(ctx, addr, security, false)
 		if err == nil {
 			return s, nil
 		}
@@ -127,7 +161,14 @@ func (o *options) first(ctx context.Context, addrs []string, security *tls.Confi
 }
 
 func (o *options) ask(ctx context.Context, addr string, security *tls.Config, fresh bool) (*squall.Status, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("no answer in %v", o.timeout))
+	within := o.timeout
+	if fresh {
+		within = max(within, hashWithin)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer in %v", within))
 	defer cancel()
 	return squall.AskStatus(ctx, addr, squall.StatusConfig{TLS: security, Fresh: fresh})
 }
+
+// hashWithin is the least time that members get to encode a state.
+const hashWithin = 30 * time.Second

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/squall-go/squall"
@@ -103,6 +104,45 @@ func (r *Report) compareStates() {
 			}
 		}
 	}
+}
+
+// askers returns members that together are in every shard in which some member answers.
+func (r *Report) askers() (all []*squall.Status) {
+	type key struct {
+		name  string
+		shard int
+	}
+	asked := map[key]bool{}
+	for _, s := range r.Statuses {
+		adds := false
+		for _, sg := range s.Subgroups {
+			if k := (key{sg.Name, sg.Shard}); sg.Here && !asked[k] {
+				asked[k], adds = true, true
+			}
+		}
+		if adds {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// hashed reports whether the members of each shard have hashes of one position, or none has a hash.
+func (r *Report) hashed() bool {
+	for _, t := range r.shards() {
+		positions := map[uint64]bool{}
+		for _, w := range t.rows {
+			if w.own != nil && w.own.State != nil {
+				positions[w.own.State.Position] = true
+			} else if w.own != nil {
+				positions[math.MaxUint64] = true
+			}
+		}
+		if len(positions) > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // shard is one shard of a subgroup, as all members that answered know it.
