@@ -31,19 +31,54 @@ func checkRange(r *pb.RangeRequest) error {
 	return nil
 }
 
-// maxOperations bounds the operations in a branch of a transaction, as with etcd.
+// maxOperations bounds the comparisons of a transaction, and the operations in each of its branches, as with etcd.
 const maxOperations = 128
 
 func checkTxn(r *pb.TxnRequest) error {
+	if err := checkOperations(r, maxOperations); err != nil {
+		return err
+	}
+	_, err := touchedByEither(r)
+	return err
+}
+
+// checkOperations checks the comparisons and operations of a transaction one by one. Most bounds the comparisons, and the operations of each branch; what a
+// transaction does not use of it bounds the transactions within.
+func checkOperations(r *pb.TxnRequest, most int) error {
+	largest := max(len(r.Compare), len(r.Success), len(r.Failure))
+	if largest > most {
+		return rpctypes.ErrGRPCTooManyOps
+	}
 	for _, c := range r.Compare {
 		if len(c.Key) == 0 {
 			return rpctypes.ErrGRPCEmptyKey
 		}
 	}
-	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
-		if _, err := touchedBy(ops); err != nil {
+	for _, op := range slices.Concat(r.Success, r.Failure) {
+		if err := checkOperation(op, most-largest); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func checkOperation(op *pb.RequestOp, most int) error {
+	switch op := op.Request.(type) {
+	case *pb.RequestOp_RequestPut:
+		return checkPut(op.RequestPut)
+	case *pb.RequestOp_RequestDeleteRange:
+		return checkDelete(op.RequestDeleteRange)
+	case *pb.RequestOp_RequestRange:
+		return checkRange(op.RequestRange)
+	case *pb.RequestOp_RequestTxn:
+		return checkOperations(op.RequestTxn, most)
+	}
+	return rpctypes.ErrGRPCKeyNotFound
+}
+
+func checkDelete(r *pb.DeleteRangeRequest) error {
+	if len(r.Key) == 0 {
+		return rpctypes.ErrGRPCEmptyKey
 	}
 	return nil
 }
@@ -77,31 +112,23 @@ type touched struct {
 	dels []span
 }
 
-// touchedBy returns what a branch touches, or why it must not: a revision has each key once.
+// touchedBy returns what a branch touches, or why it must not: one revision puts a key once, and does not put and delete it. As in etcd, a deletion of all keys
+// from one on meets no put.
 func touchedBy(ops []*pb.RequestOp) (all touched, err error) {
-	if len(ops) > maxOperations {
-		return all, rpctypes.ErrGRPCTooManyOps
-	}
 	all.puts = map[string]bool{}
 	for _, op := range ops {
 		var some touched
 		switch op := op.Request.(type) {
 		case *pb.RequestOp_RequestPut:
-			some, err = touched{puts: map[string]bool{string(op.RequestPut.Key): true}}, checkPut(op.RequestPut)
+			some.puts = map[string]bool{string(op.RequestPut.Key): true}
 		case *pb.RequestOp_RequestDeleteRange:
-			if len(op.RequestDeleteRange.Key) == 0 {
-				return all, rpctypes.ErrGRPCEmptyKey
+			if keys := spanOf(op.RequestDeleteRange.Key, op.RequestDeleteRange.RangeEnd); keys.end != nil {
+				some.dels = []span{keys}
 			}
-			some.dels = []span{spanOf(op.RequestDeleteRange.Key, op.RequestDeleteRange.RangeEnd)}
-		case *pb.RequestOp_RequestRange:
-			err = checkRange(op.RequestRange)
 		case *pb.RequestOp_RequestTxn:
-			some, err = touchedByEither(op.RequestTxn)
-		default:
-			err = rpctypes.ErrGRPCKeyNotFound
-		}
-		if err != nil {
-			return all, err
+			if some, err = touchedByEither(op.RequestTxn); err != nil {
+				return all, err
+			}
 		}
 		if all.meets(some) {
 			return all, rpctypes.ErrGRPCDuplicateKey
@@ -113,11 +140,6 @@ func touchedBy(ops []*pb.RequestOp) (all touched, err error) {
 
 // touchedByEither returns what a transaction touches, whichever branch it takes.
 func touchedByEither(r *pb.TxnRequest) (all touched, err error) {
-	for _, c := range r.Compare {
-		if len(c.Key) == 0 {
-			return all, rpctypes.ErrGRPCEmptyKey
-		}
-	}
 	if all, err = touchedBy(r.Success); err != nil {
 		return all, err
 	}

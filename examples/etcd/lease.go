@@ -24,11 +24,42 @@ type lease struct {
 	keys   map[string]struct{}
 }
 
+func byExpiry(a, b *lease) int {
+	return cmp.Or(cmp.Compare(a.Expiry, b.Expiry), cmp.Compare(a.ID, b.ID))
+}
+
 // maxTTL is the longest time of a lease, in seconds, as with etcd.
 const maxTTL = 9_000_000_000
 
 // never is when nothing expires.
 const never = squall.Time(math.MaxUint64)
+
+// While there are leases, the members execute a command at least every leaseBeat. So a longer time without one is an outage: the members were down, or had no
+// quorum. It ends no lease, because no client could keep its lease alive in it.
+const (
+	leaseBeat   = time.Second
+	leaseOutage = 5 * leaseBeat / 2
+)
+
+// pass advances the time of the store. After an outage all leases have their whole time again, as etcd gives it to them when a new leader is there; else what
+// has expired ends.
+func (s *Store) pass(now squall.Time) {
+	outage := len(s.leases) > 0 && now > s.passed+squall.Time(leaseOutage)
+	s.passed = max(s.passed, now)
+	if !outage {
+		s.expire(now)
+		return
+	}
+	s.expiry = never
+	for _, l := range s.leases {
+		s.renew(l, now)
+	}
+}
+
+// overdue reports whether a command is needed for the leases' sake.
+func (s *Store) overdue(now squall.Time) bool {
+	return s.expiry <= now || len(s.leases) > 0 && now > s.passed+squall.Time(leaseBeat)
+}
 
 // renew gives a lease its time from now on.
 func (s *Store) renew(l *lease, now squall.Time) {
@@ -62,7 +93,7 @@ func (s *Store) expire(now squall.Time) {
 			s.expiry = min(s.expiry, l.Expiry)
 		}
 	}
-	slices.SortFunc(due, func(a, b *lease) int { return cmp.Or(cmp.Compare(a.Expiry, b.Expiry), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(due, byExpiry)
 	for _, l := range due {
 		s.end(l)
 	}
@@ -137,11 +168,11 @@ func (s *Store) timeToLive(r *pb.LeaseTimeToLiveRequest, now squall.Time) *pb.Le
 	return out
 }
 
-// allLeases lists the leases.
+// allLeases lists the leases, those first that expire first.
 func (s *Store) allLeases() *pb.LeaseLeasesResponse {
 	out := &pb.LeaseLeasesResponse{Header: s.header()}
-	for _, id := range slices.Sorted(maps.Keys(s.leases)) {
-		out.Leases = append(out.Leases, &pb.LeaseStatus{ID: id})
+	for _, l := range slices.SortedFunc(maps.Values(s.leases), byExpiry) {
+		out.Leases = append(out.Leases, &pb.LeaseStatus{ID: l.ID})
 	}
 	return out
 }

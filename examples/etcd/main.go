@@ -10,8 +10,11 @@
 //
 // Garbage is collected when the memory in use has grown fivefold, unless GOGC says otherwise. GOMEMLIMIT bounds the memory, as always.
 //
+// The clients' address answers HTTP, too: /health, /readyz and /livez, /version and /metrics.
+//
 // The files, from the inside out: store.go, txn.go and lease.go are the state and its commands, snapshot.go hands it over and
-// hash.go hashes it; operations.go makes it an object; check.go, server.go and watch.go are the API.
+// hash.go hashes it; operations.go makes it an object; check.go, server.go and watch.go are the API,
+// and web.go is what is there over HTTP.
 package main
 
 import (
@@ -24,6 +27,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
+	"syscall"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -36,7 +41,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,7 +62,7 @@ func parse(args []string) (c config, err error) {
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address for the other members")
 	f.StringVar(&c.clients, "clients", "127.0.0.1:2379", "address for clients")
 	f.StringVar(&c.Dir, "dir", "", "directory for the log of this member; empty: nothing is kept on disk")
-	join := f.String("join", "", "address of any member; empty: this one begins the cluster")
+	join := f.String("join", "", "addresses of the members, separated by commas; empty: this one begins the cluster")
 	f.IntVar(&c.InitialMembers, "initial", 1, "members that the cluster begins with")
 	f.StringVar(&c.cluster, "cluster", "etcd", "name of the cluster")
 	if err := f.Parse(args); err != nil {
@@ -65,7 +70,7 @@ func parse(args []string) (c config, err error) {
 	}
 	c.Cluster, c.ID, c.FailAfter = c.cluster, squall.NodeID(*id), time.Second
 	if *join != "" {
-		c.Join = []string{*join}
+		c.Join = strings.Split(*join, ",")
 	}
 	return c, nil
 }
@@ -112,16 +117,16 @@ func open(ctx context.Context, c config) (*member, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	s, r := newServer(g, o, c.cluster)
-	m := &member{server: s, clients: l.Addr().String(), stop: r.Stop}
+	m := &member{server: s, clients: l.Addr().String(), stop: func() { _ = l.Close() }}
 	self := &pb.Member{ID: uint64(c.ID), Name: fmt.Sprint("member-", c.ID), ClientURLs: []string{"http://" + m.clients}, PeerURLs: []string{"http://" + g.Addr()}}
 	if _, err := announce.Call(ctx, o, self); err != nil {
 		return nil, errors.Join(err, l.Close(), m.close())
 	}
 	go s.expire()
-	go func() { _ = r.Serve(l) }() // it ends with stop
-	go func() {                    // a member that halted is of no use to clients
+	m.stop = s.serve(l, r)
+	go func() { // a member that halted is of no use to clients
 		<-g.Done()
-		r.Stop()
+		m.stop()
 	}()
 	return m, nil
 }

@@ -25,7 +25,7 @@ var (
 
 // newObject returns the store as an object of a group.
 func newObject(sg squall.SubgroupConfig) *replicated.Object[*Store] {
-	sg.Name = "etcd"
+	sg.Name, sg.MaxMessageBytes = "etcd", maxRequestBytes+spareBytes
 	return replicated.New(sg, newStore,
 		replicated.Handle(put, (*Store).put), replicated.Handle(deleteRange, (*Store).deleteRange), replicated.Handle(txn, (*Store).txn),
 		replicated.Handle(compact, (*Store).compact), replicated.Handle(grant, (*Store).grant), replicated.Handle(revoke, (*Store).revoke),

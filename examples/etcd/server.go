@@ -9,7 +9,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -25,6 +28,7 @@ type server struct {
 	pb.UnimplementedLeaseServer
 	pb.UnimplementedClusterServer
 	pb.UnimplementedMaintenanceServer
+	pb.UnimplementedAuthServer
 
 	object  *replicated.Object[*Store]
 	group   *squall.Group
@@ -32,13 +36,19 @@ type server struct {
 }
 
 // apiVersion is the version of etcd whose API this is.
-const apiVersion = "3.4.0"
+const apiVersion = "3.6.0"
 
 // What makes small requests cheap. A goroutine that has had a request before has the stack for the next one, which a new goroutine grows twice; further
 // requests get a new one. Windows of a fixed size spare the pings by which gRPC finds out how large they should be: one for most requests.
 const (
 	streamWorkers = 512
 	windowBytes   = 1 << 20
+)
+
+// maxRequestBytes is the size of the largest request that changes something, as with etcd, and spareBytes what gRPC takes beyond it.
+const (
+	maxRequestBytes = 3 << 19
+	spareBytes      = 512 << 10
 )
 
 var errUnavailable = status.Error(codes.Unavailable, "etcdserver: the member has left its group")
@@ -49,12 +59,14 @@ func newServer(g *squall.Group, o *replicated.Object[*Store], cluster string) (*
 	_, _ = io.WriteString(h, cluster)
 	s := &server{object: o, group: g, cluster: h.Sum64()}
 	r := grpc.NewServer(grpc.MaxConcurrentStreams(1<<20), grpc.NumStreamWorkers(streamWorkers),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes))
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes), grpc.MaxRecvMsgSize(maxRequestBytes+spareBytes))
 	pb.RegisterKVServer(r, s)
 	pb.RegisterWatchServer(r, s)
 	pb.RegisterLeaseServer(r, s)
 	pb.RegisterClusterServer(r, s)
 	pb.RegisterMaintenanceServer(r, s)
+	pb.RegisterAuthServer(r, s)
+	healthpb.RegisterHealthServer(r, health.NewServer())
 	return s, r
 }
 
@@ -68,9 +80,11 @@ func (s *server) complete(h *pb.ResponseHeader) *pb.ResponseHeader {
 type reply interface{ GetHeader() *pb.ResponseHeader }
 
 // call has a command executed, and completes the response.
-func call[A any, R reply](ctx context.Context, s *server, c *replicated.Command[A, R], args A) (R, error) {
-	out, err := c.Call(ctx, s.object, args)
-	if err != nil {
+func call[A proto.Message, R reply](ctx context.Context, s *server, c *replicated.Command[A, R], args A) (out R, err error) {
+	if proto.Size(args) > maxRequestBytes {
+		return out, rpctypes.ErrGRPCRequestTooLarge
+	}
+	if out, err = c.Call(ctx, s.object, args); err != nil {
 		return out, toClient(err)
 	}
 	s.complete(out.GetHeader())
@@ -131,8 +145,8 @@ func (s *server) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, er
 }
 
 func (s *server) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	if len(r.Key) == 0 {
-		return nil, rpctypes.ErrGRPCEmptyKey
+	if err := checkDelete(r); err != nil {
+		return nil, err
 	}
 	return call(ctx, s, deleteRange, r)
 }
@@ -219,7 +233,8 @@ func (s *server) MemberList(ctx context.Context, _ *pb.MemberListRequest) (*pb.M
 func (s *server) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return local(s, func(st *Store) (*pb.StatusResponse, error) {
 		v := s.group.View()
-		out := &pb.StatusResponse{Header: st.header(), Version: apiVersion, RaftTerm: uint64(v.ID), RaftIndex: uint64(st.revision), RaftAppliedIndex: uint64(st.revision)}
+		out := &pb.StatusResponse{Header: st.header(), Version: apiVersion, RaftTerm: uint64(v.ID), RaftIndex: uint64(st.revision), RaftAppliedIndex: uint64(st.revision),
+			DbSize: st.bytes, DbSizeInUse: st.bytes, StorageVersion: apiVersion}
 		if len(v.Members) > 0 {
 			out.Leader = uint64(v.Members[0].ID)
 		}
@@ -244,6 +259,18 @@ func (s *server) HashKV(_ context.Context, r *pb.HashKVRequest) (*pb.HashKVRespo
 	return out, nil
 }
 
+// Authenticate refuses a user and a password: there are no users. Clients that have some are told what etcd tells them.
+func (s *server) Authenticate(context.Context, *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
+	return nil, rpctypes.ErrGRPCAuthNotEnabled
+}
+
+// AuthStatus tells that there are no users.
+func (s *server) AuthStatus(context.Context, *pb.AuthStatusRequest) (*pb.AuthStatusResponse, error) {
+	return local(s, func(st *Store) (*pb.AuthStatusResponse, error) {
+		return &pb.AuthStatusResponse{Header: st.header(), Enabled: false}, nil
+	})
+}
+
 // Alarm lists alarms: there are none.
 func (s *server) Alarm(context.Context, *pb.AlarmRequest) (*pb.AlarmResponse, error) {
 	return local(s, func(st *Store) (*pb.AlarmResponse, error) { return &pb.AlarmResponse{Header: st.header()}, nil })
@@ -251,7 +278,7 @@ func (s *server) Alarm(context.Context, *pb.AlarmRequest) (*pb.AlarmResponse, er
 
 func now() squall.Time { return squall.Time(time.Now().UnixNano()) }
 
-// expire has leases expire while nothing else is commanded, until the group ends.
+// expire has time pass for leases while nothing else is commanded, until the group ends.
 func (s *server) expire() {
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
@@ -264,7 +291,7 @@ func (s *server) expire() {
 			return
 		}
 		due := false
-		s.object.View(func(st *Store) { due = st.expiry <= now() })
+		s.object.View(func(st *Store) { due = st.overdue(now()) })
 		if v := s.group.View(); due && len(v.Members) > 0 && v.Members[0].ID == s.group.ID() {
 			_, _ = tick.Call(ctx, s.object, nil) // the next member does it, if this one cannot any more
 		}

@@ -13,6 +13,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -22,6 +23,7 @@ var _ replicated.Snapshotter = (*Store)(nil)
 type head struct {
 	Revision  int64
 	Compacted int64
+	Passed    squall.Time
 	Leases    []lease
 	Members   [][]byte // protobufs
 	Versions  int
@@ -36,7 +38,7 @@ type saved struct {
 
 // Snapshot implements replicated.Snapshotter. The lists stay as they are.
 func (s *Store) Snapshot() func(io.Writer) error {
-	h := head{Revision: s.revision, Compacted: s.compacted, Versions: len(s.kept) + len(s.log)}
+	h := head{Revision: s.revision, Compacted: s.compacted, Passed: s.passed, Versions: len(s.kept) + len(s.log)}
 	for _, id := range slices.Sorted(maps.Keys(s.leases)) {
 		h.Leases = append(h.Leases, *s.leases[id])
 	}
@@ -84,7 +86,7 @@ func (s *Store) Restore(r io.Reader) error {
 	if err := d.Decode(&h); err != nil {
 		return err
 	}
-	s.revision, s.compacted = h.Revision, h.Compacted
+	s.revision, s.compacted, s.passed = h.Revision, h.Compacted, h.Passed
 	for _, l := range h.Leases {
 		l.keys = map[string]struct{}{}
 		s.leases[l.ID] = &l
@@ -118,6 +120,7 @@ func (s *Store) Restore(r io.Reader) error {
 	}
 	n := sort.Search(len(all), func(i int) bool { return all[i].mod() >= s.compacted })
 	s.kept, s.log = all[:n:n], all[n:]
+	s.weigh()
 	s.ascend(span{}, newest, func(kv *mvccpb.KeyValue) bool {
 		s.attach(kv)
 		return true

@@ -32,6 +32,8 @@ type Store struct {
 	sorted    *btree.BTreeG[*history] // the same, by key
 	leases    map[int64]*lease
 	expiry    squall.Time // no lease expires before
+	passed    squall.Time // of the last command
+	bytes     int64       // of keys and values, with all versions
 	members   map[uint64]*pb.Member
 
 	changed atomic.Pointer[chan struct{}] // what watchers of this process wait for; nil: there is none that waits
@@ -75,6 +77,7 @@ func newPutResponse() *pb.PutResponse {
 
 func (v version) key() []byte   { return v.event.Kv.Key }
 func (v version) mod() int64    { return v.event.Kv.ModRevision }
+func (v version) size() int64   { return int64(len(v.event.Kv.Key) + len(v.event.Kv.Value)) }
 func (v version) deleted() bool { return v.event.Type == mvccpb.DELETE }
 
 // through returns how many of the versions are of a revision or an earlier one.
@@ -157,7 +160,7 @@ func (s *Store) keyRange(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	}
 	out := &pb.RangeResponse{Header: s.header()}
 	// Where the order of keys is asked for and nothing is left out, keys beyond the limit are only counted.
-	asStored := r.SortOrder == pb.RangeRequest_NONE || r.SortOrder == pb.RangeRequest_ASCEND && r.SortTarget == pb.RangeRequest_KEY
+	asStored := r.SortTarget == pb.RangeRequest_KEY && r.SortOrder != pb.RangeRequest_DESCEND
 	s.ascend(spanOf(r.Key, r.RangeEnd), at, func(kv *mvccpb.KeyValue) bool {
 		out.Count++
 		switch {
@@ -216,7 +219,7 @@ type batch struct {
 
 // begin begins a command: what expires by its time goes first.
 func (s *Store) begin(c *replicated.Context) *batch {
-	s.expire(c.Time)
+	s.pass(c.Time)
 	return &batch{Store: s}
 }
 
@@ -230,6 +233,7 @@ func (b *batch) add(h *history, e *mvccpb.Event) {
 	v := version{event: e, index: b.changes}
 	h.add(v)
 	b.log = append(b.log, v)
+	b.bytes += v.size()
 	b.changes++
 }
 
@@ -372,8 +376,19 @@ func (s *Store) compact(_ *replicated.Context, r *pb.CompactionRequest) (*pb.Com
 	}
 	slices.SortFunc(kept, inOrder)
 	s.kept, s.log = kept, slices.Clone(s.log[s.from(r.Revision):])
+	s.weigh()
 	s.wake() // watchers that are too far behind have to be told
 	return &pb.CompactionResponse{Header: s.header()}, nil
+}
+
+// weigh sets bytes.
+func (s *Store) weigh() {
+	s.bytes = 0
+	for _, all := range [][]version{s.kept, s.log} {
+		for _, v := range all {
+			s.bytes += v.size()
+		}
+	}
 }
 
 // from returns the place in the log of the first change of a revision or a later one.

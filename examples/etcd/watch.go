@@ -1,20 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// Bounds of one response: changes that are looked at for it, and how long a watcher that asked for it hears nothing when there is nothing.
+// Bounds of one response: changes that are looked at for it, bytes of its events if the watcher takes fragments, and how long a watcher that asked for it
+// hears nothing when there is nothing.
 const (
-	maxChanges    = 1000
-	progressEvery = 10 * time.Minute
+	maxChanges       = 1000
+	maxFragmentBytes = maxRequestBytes
+	progressEvery    = 10 * time.Minute
 )
 
 // watcher is what a client asked to be told. It reads the log of the store at its own pace, from the revision next on, so that a slow client
@@ -25,6 +29,7 @@ type watcher struct {
 	next     int64 // revision
 	created  bool  // the client was told
 	prevKV   bool
+	fragment bool // what is large comes in several responses
 	progress bool
 	noPut    bool
 	noDelete bool
@@ -103,19 +108,29 @@ func (w *watchers) create(r *pb.WatchCreateRequest) {
 		w.lastID = id + 1
 	}
 	if w.find(id) >= 0 {
-		w.out = append(w.out, &pb.WatchResponse{WatchId: -1, Canceled: true, Created: true, CancelReason: "etcdserver: mvcc: duplicate watch ID provided on the WatchStream"})
+		w.refuse("mvcc: duplicate watch ID provided on the WatchStream")
 		return
 	}
 	key, end := r.Key, r.RangeEnd
-	if len(key) == 0 { // all keys
+	if len(key) == 0 { // the first key that there can be
 		key = []byte{0}
 	}
-	one := &watcher{id: id, keys: spanOf(key, end), next: r.StartRevision, prevKV: r.PrevKv, progress: r.ProgressNotify, quiet: time.Now()}
+	keys := spanOf(key, end)
+	if keys.end != nil && bytes.Compare(keys.key, keys.end) >= 0 {
+		w.refuse("mvcc: watcher range is empty")
+		return
+	}
+	one := &watcher{id: id, keys: keys, next: r.StartRevision, prevKV: r.PrevKv, fragment: r.Fragment, progress: r.ProgressNotify, quiet: time.Now()}
 	for _, f := range r.Filters {
 		one.noPut = one.noPut || f == pb.WatchCreateRequest_NOPUT
 		one.noDelete = one.noDelete || f == pb.WatchCreateRequest_NODELETE
 	}
 	w.all = append(w.all, one)
+}
+
+// refuse answers a request for a watcher that there cannot be.
+func (w *watchers) refuse(why string) {
+	w.out = append(w.out, &pb.WatchResponse{WatchId: -1, Canceled: true, Created: true, CancelReason: why})
 }
 
 func (w *watchers) cancel(id int64) {
@@ -180,7 +195,7 @@ func (w *watchers) collect(s *Store) (out []*pb.WatchResponse, more bool) {
 		more = more || one.next <= s.revision
 		switch {
 		case len(events) > 0:
-			out = append(out, &pb.WatchResponse{WatchId: one.id, Events: events})
+			out = append(out, one.responses(events)...)
 		case one.progress && time.Since(one.quiet) > progressEvery:
 			out = append(out, &pb.WatchResponse{WatchId: one.id})
 		default:
@@ -196,6 +211,23 @@ func (w *watchers) collect(s *Store) (out []*pb.WatchResponse, more bool) {
 		r.Header = s.header()
 	}
 	return out, more
+}
+
+// responses returns the responses with events. Each has one event at least.
+func (w *watcher) responses(events []*mvccpb.Event) (all []*pb.WatchResponse) {
+	for w.fragment {
+		n, size := 0, 0
+		for n < len(events) && (n == 0 || size+proto.Size(events[n]) <= maxFragmentBytes) {
+			size += proto.Size(events[n])
+			n++
+		}
+		if n == len(events) {
+			break
+		}
+		all = append(all, &pb.WatchResponse{WatchId: w.id, Events: events[:n:n], Fragment: true})
+		events = events[n:]
+	}
+	return append(all, &pb.WatchResponse{WatchId: w.id, Events: events})
 }
 
 // events returns what a watcher is to be told next: all that it asked for of some whole revisions. Then next is the revision behind
