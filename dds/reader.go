@@ -2,6 +2,7 @@ package dds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"github.com/squall-go/squall/internal/goroutine"
 	"iter"
@@ -119,7 +120,7 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 
 // Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
 // is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that cannot be
-// decoded. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return squall.ErrInUpcall
+// decoded: it is a DecodeError, whose data are valid as long as the sample is. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return squall.ErrInUpcall
 // where they would have to wait. With the history of a durable topic, and what comes meanwhile, f is called by Topic.Reader, while the order goes on.
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	return func(r *Reader[T]) {
@@ -127,8 +128,7 @@ func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 		value := new(T)
 		r.hear = func(h *space.Held) {
 			*value = *new(T)
-			err := r.decode(h, &s, value)
-			f(&s, err)
+			f(&s, r.decoded(h, &s, value))
 		}
 		r.cache.Listener = r.hear
 	}
@@ -201,10 +201,10 @@ func (r *Reader[T]) signal() {
 	}
 }
 
-// Read returns samples and leaves them, as read.
+// Read returns samples and leaves them, as read. If some of them cannot be decoded, the error is a DecodeError with these samples, and the result has all others.
 func (r *Reader[T]) Read(q Query) ([]Sample[T], error) { return r.appended(nil, q, false) }
 
-// Take returns samples and removes them.
+// Take returns samples and removes them. If some of them cannot be decoded, the error is a DecodeError with these samples, and the result has all others.
 func (r *Reader[T]) Take(q Query) ([]Sample[T], error) { return r.appended(nil, q, true) }
 
 // AppendTake is Take, and appends to dst: a caller that uses its memory again allocates nothing.
@@ -212,7 +212,6 @@ func (r *Reader[T]) AppendTake(dst []Sample[T], q Query) ([]Sample[T], error) {
 	return r.appended(dst, q, true)
 }
 
-// appended stops at a sample that is not what the codec writes; those before it are returned.
 func (r *Reader[T]) appended(dst []Sample[T], q Query, take bool) ([]Sample[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,13 +221,16 @@ func (r *Reader[T]) appended(dst []Sample[T], q Query, take bool) ([]Sample[T], 
 	})
 	r.unlock()
 	defer func() { clear(r.held) }()
+	var failed *DecodeError
 	for i := range r.held {
 		dst = append(dst, Sample[T]{})
-		if err := r.decode(&r.held[i], &dst[len(dst)-1], nil); err != nil {
-			return dst[:len(dst)-1], err
+		last := len(dst) - 1
+		if err := r.decode(&r.held[i], &dst[last], nil); err != nil {
+			failed = failed.add(r.topic.name, &r.held[i], &dst[last].Info, err)
+			dst = dst[:last]
 		}
 	}
-	return dst, nil
+	return dst, failed.err()
 }
 
 // now is the time for a query. The clock is read only if it matters.
@@ -275,17 +277,22 @@ func (r *Reader[T]) decode(h *space.Held, s *Sample[T], value *T) (err error) {
 		err = r.topic.key.Decode([]byte(h.Key), value)
 	}
 	s.Value = *value
-	if err != nil {
-		err = fmt.Errorf("dds: topic %q: the sample at position %d: %w", r.topic.name, h.Position, err)
-	}
 	return err
 }
 
-// Next takes the next sample, and waits for it.
+// decoded is decode for one sample: its error is a DecodeError.
+func (r *Reader[T]) decoded(h *space.Held, s *Sample[T], value *T) error {
+	if err := r.decode(h, s, value); err != nil {
+		return (*DecodeError)(nil).add(r.topic.name, h, &s.Info, err)
+	}
+	return nil
+}
+
+// Next takes the next sample, and waits for it. Of a sample that cannot be decoded it returns the Info, and a DecodeError.
 func (r *Reader[T]) Next(ctx context.Context) (s Sample[T], err error) {
 	h, err := r.next(ctx)
 	if err == nil {
-		err = r.decode(&h, &s, nil)
+		err = r.decoded(&h, &s, nil)
 	}
 	return s, err
 }
@@ -332,7 +339,7 @@ func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 	return h, fmt.Errorf("%w: the reader was closed", ErrUnknown)
 }
 
-// All takes samples in order, and waits for each, until ctx ends or the reader is closed. The error of ctx is not yielded.
+// All takes samples in order, and waits for each, until ctx ends or the reader is closed. The error of ctx is not yielded. After a DecodeError it goes on with the next sample.
 func (r *Reader[T]) All(ctx context.Context) iter.Seq2[Sample[T], error] {
 	return func(yield func(Sample[T], error) bool) {
 		for {
@@ -340,7 +347,8 @@ func (r *Reader[T]) All(ctx context.Context) iter.Seq2[Sample[T], error] {
 			if err != nil && ctx.Err() != nil {
 				return
 			}
-			if !yield(s, err) || err != nil {
+			var malformed *DecodeError
+			if !yield(s, err) || err != nil && !errors.As(err, &malformed) {
 				return
 			}
 		}
