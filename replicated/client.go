@@ -184,6 +184,7 @@ func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, *ripc.Remot
 		if err != nil {
 			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
 		}
+		s.CopyMessages() // a member can change an answer while it is decoded
 		if err := s.TakeLong(ripc.Long{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
 			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
 		}

@@ -139,6 +139,7 @@ func (g *guide) answer(b []byte, m *ripc.Message) ([]byte, error) {
 // serve registers the service.
 func (g *guide) serve(ctx, serving context.Context, e *ripc.Endpoint, done *sync.WaitGroup) (err error) {
 	if g.service, err = e.Register(ctx, catalog); err == nil {
+		g.service.CopyMessages()
 		done.Go(func() { g.receive(serving) })
 	}
 	return err

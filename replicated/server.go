@@ -68,6 +68,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 			if svc, err = e.Register(ctx, d.id()); err != nil {
 				break
 			}
+			svc.CopyMessages() // a client can change a request between the check of its access and its execution
 			d = &desk{object: o, shard: shard, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
 			d.queries.wake = make(chan struct{}, 1)
 			if shard == 0 {

@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,7 +95,7 @@ func (p *peer) answered(f *pair.Frame) error {
 	}
 	if w := to.opening; w != nil && !counted {
 		to.opening, w.answered = nil, true
-		w.err = fmt.Errorf("%w: %s: %.200s", ErrNoService, to.id, f.Data)
+		w.err = fmt.Errorf("%w: %s: %.200s", ErrNoService, to.id, string(f.Data))
 		p.e.rouse(w)
 	}
 	if counted {
@@ -194,7 +195,7 @@ func (p *peer) open(f *pair.Frame) error {
 		return err
 	}
 	var o opening
-	if err := json.Unmarshal(f.Data, &o); err != nil || len(o.From) > maxID {
+	if err := json.Unmarshal(bytes.Clone(f.Data), &o); err != nil || len(o.From) > maxID {
 		return fmt.Errorf("%w: the opening of channel %d: %w", fabric.ErrViolation, f.Channel, firstOf(err, ErrTooLarge))
 	}
 	s := p.e.services[o.To]

@@ -227,6 +227,11 @@ func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, rele
 	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
 	p.polled = ready == nil
+	if l, ok := link.(interface {
+		Guard(func(fabric.Range) error)
+	}); ok {
+		l.Guard(p.rx.Guard)
+	}
 	p.charged = pairBytes(len(own), len(p.row), p.direct)
 	e.lock()
 	defer e.unlock()

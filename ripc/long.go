@@ -123,7 +123,7 @@ func (s *Service) callLong(ctx context.Context, to *Remote, r *route, into []byt
 	}
 	f := w.frame
 	if f.Kind == pair.Refusal {
-		err = fmt.Errorf("ripc: calling %s: %w: %.500s", to.id, ErrRefused, f.Data)
+		err = fmt.Errorf("ripc: calling %s: %w: %.500s", to.id, ErrRefused, string(f.Data))
 		p.free(f)
 		return m, false, err
 	}
@@ -132,6 +132,9 @@ func (s *Service) callLong(ctx context.Context, to *Remote, r *route, into []byt
 
 // replyMessage is the message of a frame that answers a call.
 func (s *Service) replyMessage(to *Remote, p *peer, f *pair.Frame) Message {
+	if s.copies {
+		p.rx.Copy(f)
+	}
 	m := Message{Data: f.Data, service: s, peer: p, frame: f, number: f.Number, kind: pair.Reply, from: to.id}
 	m.long, _ = f.Tag.(*receiving)
 	return m

@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// Message is a message, a request or a reply that was received. Data is valid until Release: it lies in memory to which the
-// peer may still write, if it is on this host and means harm.
+// Message is a message, a request or a reply that was received. Data is valid until Release. A hostile peer of this host can change Data until then, unless the
+// service copies messages (Service.CopyMessages). Over a socket Data does not change.
 type Message struct {
 	Data []byte
 
@@ -176,7 +176,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 		return m, false, err
 	}
 	if f.Kind == pair.Refusal {
-		err = fmt.Errorf("ripc: calling %s: %w: %.500s", to.id, ErrRefused, f.Data)
+		err = fmt.Errorf("ripc: calling %s: %w: %.500s", to.id, ErrRefused, string(f.Data))
 		p.free(f)
 		return m, false, err
 	}

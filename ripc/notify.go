@@ -73,6 +73,9 @@ func (s *Service) callBack() {
 			continue
 		}
 		b.peer.rx.Received(f)
+		if s.copies {
+			b.peer.rx.Copy(f)
+		}
 		b.peer.tell()
 		b.peer.lastCount(f.Channel)
 		from, key, data := b.in.from, f.ID, f.Data

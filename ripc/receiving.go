@@ -494,7 +494,7 @@ func refusedBy(f *pair.Frame) error {
 	if len(f.Data) == 0 {
 		return ErrRefused
 	}
-	return fmt.Errorf("%w: %.200s", reasonError(pair.Reason(f.Data[0])), f.Data[1:])
+	return fmt.Errorf("%w: %.200s", reasonError(pair.Reason(f.Data[0])), string(f.Data[1:]))
 }
 
 // Body is the body of a long message, until Release; nil if it went into a file, or the message has none. Within a host it may lie in memory of the

@@ -52,6 +52,9 @@ func (s *Service) some(ctx context.Context, batch []arrival) ([]arrival, error) 
 	for range most {
 		a := s.queue.pop()
 		a.peer.rx.Hold(a.frame)
+		if s.copies {
+			a.peer.rx.Copy(a.frame)
+		}
 		batch = append(batch, a)
 	}
 	return batch, nil

@@ -29,6 +29,7 @@ type Service struct {
 	notifier *waiter // of the goroutine that calls notify
 	long     intake
 	streams  *streams
+	copies   bool        // what is received is copied before the application gets it
 	closed   bool        // nothing is received any more
 	ended    bool        // nor are there streams
 	ending   atomic.Bool // as closed, for the goroutines that handle messages
@@ -36,6 +37,16 @@ type Service struct {
 
 // ID is the service's id.
 func (s *Service) ID() ID { return s.id }
+
+// CopyMessages has the library copy each message, reply and notice that the service gets from now on before the application sees it. Without it, Data lies in
+// memory to which a peer of this host can still write: a handler that checks Data and then uses it, or decodes it with a package that reads bytes twice (such as
+// encoding/json, which panics then), needs copies. The memory of the copies is used again, and counts for the sender (Config.MaxBytesOfOne); a message that is
+// kept does not block the ring of its pair. Bodies of long messages are copied unless Long.InPlace is set.
+func (s *Service) CopyMessages() {
+	s.e.lock()
+	defer s.e.unlock()
+	s.copies = true
+}
 
 // arrived takes a message into the queue, and wakes a goroutine that waits for one.
 func (s *Service) arrived(p *peer, in *inbound, f *pair.Frame) {
@@ -94,6 +105,9 @@ func (s *Service) TryReceive() (m Message, ok bool) {
 func (s *Service) next(m *Message) {
 	a := s.queue.pop()
 	a.peer.rx.Received(a.frame)
+	if s.copies {
+		a.peer.rx.Copy(a.frame)
+	}
 	a.peer.tell()
 	s.fill(m, a)
 	a.peer.lastCount(m.channel)

@@ -3,6 +3,7 @@ package tcp
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
@@ -20,6 +21,7 @@ const (
 type receiver struct {
 	replica []byte
 	cfg     Config
+	guard   func(fabric.Range) error // nil: every range of the row may be written
 	stage   []byte
 	r, w    int
 	iov     [][]byte
@@ -169,7 +171,7 @@ func (x *receiver) header() (ok bool, err error) {
 		return false, nil
 	}
 	le := binary.LittleEndian
-	ranges, lines, bytes, view := int(le.Uint16(b)), int(le.Uint16(b[2:])), int(le.Uint32(b[4:])), le.Uint64(b[8:])
+	ranges, lines, bytes, view := int(le.Uint16(b)), int(le.Uint16(b[2:])), uint64(le.Uint32(b[4:])), le.Uint64(b[8:])
 	shape := x.cfg.PeerShape
 	if ranges > maxRanges || lines*fabric.LineBytes > shape.ControlBytes || ranges+lines == 0 {
 		return false, fmt.Errorf("%w: T3: frame with %d ranges and %d lines for a row of %d lines", fabric.ErrViolation, ranges, lines, shape.ControlBytes/fabric.LineBytes)
@@ -181,15 +183,21 @@ func (x *receiver) header() (ok bool, err error) {
 		return false, nil
 	}
 	x.stale, x.lines, x.ranges = view < uint64(x.cfg.View), lines, x.store[:0]
-	sum := 0
+	sum := uint64(0)
 	for k := range ranges {
 		at := b[headBytes+k*rangeBytes:]
-		r := fabric.Range{Off: int(le.Uint32(at)), N: int(le.Uint32(at[4:]))}
-		if r.N == 0 || !x.stale && (r.Off < shape.ControlBytes || r.Off+r.N > shape.RowBytes) {
-			return false, fmt.Errorf("%w: T1: range of %d bytes at %d, the row's bytes are [%d, %d)", fabric.ErrViolation, r.N, r.Off, shape.ControlBytes, shape.RowBytes)
+		off, n := uint64(le.Uint32(at)), uint64(le.Uint32(at[4:])) // an int of 32 bits may be too small
+		sum += n
+		if n == 0 || max(off+n, sum) > math.MaxInt || !x.stale && (off < uint64(shape.ControlBytes) || off+n > uint64(shape.RowBytes)) {
+			return false, fmt.Errorf("%w: T1: range of %d bytes at %d, the row's bytes are [%d, %d)", fabric.ErrViolation, n, off, shape.ControlBytes, shape.RowBytes)
+		}
+		r := fabric.Range{Off: int(off), N: int(n)}
+		if x.guard != nil {
+			if err := x.guard(r); err != nil {
+				return false, err
+			}
 		}
 		x.ranges = append(x.ranges, r)
-		sum += r.N
 	}
 	if sum != bytes {
 		return false, fmt.Errorf("%w: T3: frame announces %d bytes, its ranges have %d", fabric.ErrViolation, bytes, sum)

@@ -189,6 +189,7 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 	if n.service, err = n.endpoint.Register(ctx, ""); err != nil {
 		return nil, errors.Join(err, n.endpoint.Close())
 	}
+	n.service.CopyMessages() // a member can change an answer while it is decoded
 	n.service.OnNotify(func(_ ripc.ID, _ uint64, data []byte) { c.noticed(n, data) })
 	n.to = n.service.To(ServiceID)
 	c.conn = n

@@ -201,6 +201,7 @@ func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint
 	if err != nil {
 		return err
 	}
+	s.CopyMessages() // a client can change a question while it is decoded
 	d.mu.Lock()
 	d.service = s
 	d.mu.Unlock()

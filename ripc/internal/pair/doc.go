@@ -61,6 +61,8 @@
 //	      a sender waits
 //	RP17  what a reader allocates for frames is bounded by its Allowance and what its Memory gave; without memory frames stay in the
 //	      ring, where they hold up no pair but their own
+//	RP18  bytes that were sent and are not freed do not change: over a socket a write to them is refused. Memory of the peer itself can change
+//	      at any time, so nothing is decoded in it
 //
 // Waiting for room (RP16): a sender that finds none joins a Queue, stores that it is hungry, wakes the reader's process if that sleeps,
 // and looks once more. The reader publishes what it frees in large parts while the peer is not hungry; while the peer is, it publishes

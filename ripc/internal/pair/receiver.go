@@ -2,6 +2,7 @@ package pair
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
@@ -22,6 +23,7 @@ type Frame struct {
 
 	received bool   // the application has its bytes: it cannot be moved
 	moved    bool   // its bytes are aside, or given back; its room in the ring is free
+	copied   bool   // its bytes are aside since before the application got them; its room in the ring is free once it is the first
 	free     bool   // given back
 	aside    []byte // memory for its bytes, kept for the next frame that needs it
 }
@@ -233,7 +235,7 @@ func (r *Receiver) frame() *Frame {
 		return nil
 	}
 	f.Number = r.frames
-	f.received, f.moved, f.free = false, false, false
+	f.received, f.moved, f.copied, f.free = false, false, false, false
 	r.frames++
 	return f
 }
@@ -275,6 +277,33 @@ func (r *Receiver) putAside(f *Frame, data []byte) bool {
 	f.aside = append(f.aside[:0], data...)
 	f.Data = f.aside
 	return true
+}
+
+// Copy moves the bytes of a frame out of the ring before the application gets them: the peer can change them no more. Without memory for that the copy is not
+// counted, and the ring keeps the space of the frame until the frame is freed, which bounds such copies by the ring.
+func (r *Receiver) Copy(f *Frame) {
+	if f.moved || f.copied {
+		return
+	}
+	if !r.putAside(f, f.Data) {
+		f.Data = slices.Clone(f.Data)
+		return
+	}
+	f.copied = true
+	r.advance()
+	r.publishMuch()
+}
+
+// Guard refuses a range of the peer's row that a link is about to write, if it overlaps bytes that were sent and are not freed: this side may look at them
+// (RP18). The rest of the ring is the peer's to write.
+func (r *Receiver) Guard(w fabric.Range) error {
+	sent := max(r.taken, load(r.peer, sentOff))
+	used := sent - r.freed
+	ahead := (uint64(w.Off-ControlBytes) - sent) & (r.size - 1)
+	if used > r.size || ahead+uint64(w.N) > r.size-used {
+		return fmt.Errorf("%w: RP18: %d bytes at %d of the ring, %d were sent and %d freed", fabric.ErrViolation, w.N, w.Off-ControlBytes, sent, r.freed)
+	}
+	return nil
 }
 
 // recycle keeps a frame for the next one, and its memory if the receiver has not much. A receiver that found no memory may take the next frame with it.
@@ -381,12 +410,12 @@ func (r *Receiver) publishMuch() {
 // advance moves freed behind the frames that do not hold it up any more.
 func (r *Receiver) advance() {
 	for f := r.spans.first(); f != nil; f = r.spans.first() {
-		if !f.moved {
+		if !f.moved && !f.copied {
 			return
 		}
 		r.freed = f.end
 		r.spans.pop()
-		if f.free {
+		if f.moved = true; f.free {
 			r.recycle(f)
 		}
 	}

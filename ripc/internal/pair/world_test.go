@@ -173,10 +173,21 @@ func (w *world) flush(s *side) {
 func (w *world) carry(s, to *side) {
 	for n := w.IntN(3); n >= 0 && len(s.wire) > 0; n-- {
 		for _, p := range s.wire[0] {
+			if err := to.guard(p); err != nil {
+				to.wasHurt = err
+			}
 			copy(to.replica[p.off:], p.data)
 		}
 		s.wire = s.wire[1:]
 	}
+}
+
+// guard has the receiver judge what a link is about to write into the replica (RP18).
+func (s *side) guard(p push) error {
+	if p.off < ControlBytes {
+		return nil
+	}
+	return s.rx.Guard(fabric.Range{Off: p.off, N: len(p.data)})
 }
 
 func (w *world) take(s *side) error {
@@ -208,6 +219,9 @@ func (w *world) receive(s *side, channel int) error {
 		return fmt.Errorf("RP1: %s received message %d of channel %d where %d was next, or other bytes", s.name, f.ID, channel, k)
 	}
 	s.rx.Received(f)
+	if w.IntN(2) == 0 {
+		s.rx.Copy(f)
+	}
 	s.received[channel]++
 	s.held = append(s.held, f)
 	w.note("%s receives %d on %d", s.name, k, channel)
