@@ -16,8 +16,25 @@ type decoder struct {
 	maxAlign int
 	big, v2  bool
 	depth    int
-	inPlace  bool // strings and octets of the value lie in buf
+	inPlace  bool   // strings and octets of the value lie in buf
+	spent    uint64 // memory for elements, entries and optional members, in bytes
 	err      error
+}
+
+// Memory that a value may need, beside its strings and octets: MemoryPerByte for each byte of its encoding, and MemoryOfAll. The Go value of an element, an entry or an
+// optional member can be much larger than its encoding, which ends early where its writer knows fewer members.
+const (
+	MemoryPerByte = 16
+	MemoryOfAll   = 1 << 20
+)
+
+// spend counts memory for n values of a size before it is allocated.
+func (d *decoder) spend(n int, size uintptr) bool {
+	most := MemoryOfAll + MemoryPerByte*uint64(len(d.buf))
+	if d.spent += uint64(n) * uint64(size); d.spent > most {
+		return d.fail("%d bytes need more than %d bytes of memory", len(d.buf), most)
+	}
+	return true
 }
 
 func newDecoder(src []byte, f Format) decoder {
@@ -197,6 +214,9 @@ func (d *decoder) sequence(p *plan, to unsafe.Pointer) bool {
 		d.pos += n
 		return true
 	}
+	if !d.spend(n, p.elem.size) {
+		return false
+	}
 	data := reflect.MakeSlice(p.goes, n, n).UnsafePointer()
 	*(*slice)(to) = slice{data, n, n}
 	return d.elements(p.elem, data, n)
@@ -294,6 +314,9 @@ func (d *decoder) members(p *plan, to unsafe.Pointer, open bool) bool {
 
 // pointer reads the value of an optional member.
 func (d *decoder) pointer(m *member, to unsafe.Pointer) bool {
+	if !d.spend(1, m.plan.size) {
+		return false
+	}
 	target := reflect.New(m.plan.goes).UnsafePointer()
 	*(*unsafe.Pointer)(to) = target
 	return d.value(m.plan, target)
@@ -477,7 +500,7 @@ func (d *decoder) union(p *plan, to unsafe.Pointer) bool {
 // mapping reads entries. A key that is there twice is refused: the sender did not have a map.
 func (d *decoder) mapping(p *plan, to unsafe.Pointer) bool {
 	n, ok := d.count(p.key.fewest+p.elem.fewest, p.bound)
-	if !ok {
+	if !ok || !d.spend(n, 2*(p.key.size+p.elem.size)) { // of the map, and of what is assigned to it
 		return false
 	}
 	m := reflect.MakeMapWithSize(p.goes, n)

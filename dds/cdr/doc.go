@@ -13,8 +13,8 @@
 //	err = codec.Decode(payload, &p)
 //
 // A type is compiled once, by New; encoding a value uses no reflection and, apart from maps, allocates nothing. Decode
-// trusts no byte of its input: counts, sizes and offsets are compared with the bytes that remain before anything
-// is allocated, and nesting is bounded.
+// trusts no byte of its input: counts, sizes and offsets are compared with the bytes that remain, and memory with a budget of 16 times the payload and
+// 1 MiB, before anything is allocated, and nesting is bounded.
 //
 // # Types
 //
