@@ -18,6 +18,9 @@ import (
 // yet. All members return it for the same command.
 var ErrOutboxFull = errors.New("too much was sent that is not handed over yet")
 
+// errEarly says that the destination has not executed what was sent before.
+var errEarly = errors.New("what was sent before did not arrive, and is sent again")
+
 // errNoHandler is returned where something is sent outside the handler of a command.
 var errNoHandler = errors.New("only the handler of a command can send")
 
@@ -110,36 +113,14 @@ type courier struct {
 
 // way is how far this member is with one destination.
 type way struct {
-	view   squall.ViewID      // in which confirmed was told last
-	sent   machine.Cursor     // up to here everything was sent
+	view   squall.ViewID      // in which the confirmed cursor was told last
 	told   machine.Cursor     // up to here the other members were told
 	stuck  error              // why it does not go on
 	cancel context.CancelFunc // of the goroutine that runs tasks
 	more   chan struct{}      // there are more of them
 
-	mu        sync.Mutex
-	confirmed machine.Cursor // up to here it has arrived
-	dropped   []dropped
-	lost      error // something did not arrive: what was not confirmed is sent again
-}
-
-// dropped is what no message can carry. It counts as arrived when what was sent before has arrived.
-type dropped struct{ before, at machine.Cursor }
-
-// drop passes over what comes next.
-func (w *way) drop(at machine.Cursor) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dropped = append(w.dropped, dropped{w.sent, at})
-	w.passDropped()
-}
-
-// passDropped passes over what was dropped and is next. The lock is held.
-func (w *way) passDropped() {
-	for len(w.dropped) > 0 && !w.confirmed.Less(w.dropped[0].before) {
-		w.confirmed = w.dropped[0].at
-		w.dropped = w.dropped[1:]
-	}
+	mu sync.Mutex
+	relay.Way
 }
 
 func (c *courier) stir() {
@@ -266,18 +247,16 @@ func (o *object) relays(to machine.Destination) bool {
 // forward sends what was not sent yet.
 func (o *object) forward(ctx context.Context, to machine.Destination, w *way) error {
 	w.mu.Lock()
-	lost := w.lost
-	w.lost = nil
-	if lost != nil {
-		w.sent, w.dropped = machine.Cursor{}, nil
-	}
+	lost := w.Restart()
 	w.mu.Unlock()
 	if lost != nil {
 		return lost
 	}
 	for {
 		o.mu.RLock()
-		next, has := slices.Clone(first(o.machine.Outgoing(to, w.sent), atOnce)), o.has(o.outbox.stay)
+		w.mu.Lock()
+		next, has := w.Next(&o.machine, to, atOnce), o.has(o.outbox.stay)
+		w.mu.Unlock()
 		o.mu.RUnlock()
 		if !has {
 			return o.elsewhere()
@@ -289,16 +268,26 @@ func (o *object) forward(ctx context.Context, to machine.Destination, w *way) er
 			return o.runTasks(ctx, to, w)
 		}
 		for i := range next {
-			err := o.forwardOne(ctx, to, w, &next[i], i == len(next)-1)
-			if errors.Is(err, squall.ErrTooLarge) || errors.Is(err, ripc.ErrTooLarge) { // at every member
+			w.mu.Lock()
+			a := arrived{o: o, w: w, before: w.Before(), at: next[i].Cursor, attempt: w.Attempt()}
+			w.mu.Unlock()
+			err := o.forwardOne(ctx, to, a, &next[i], i == len(next)-1)
+			w.mu.Lock()
+			switch {
+			case err == nil:
+				w.Sent(a.at)
+			case errors.Is(err, squall.ErrTooLarge) || errors.Is(err, ripc.ErrTooLarge): // at every member
 				o.logger.Error("what a handler sent is dropped", "object", o.sg.Name, "destination", to.Name, "error", err)
-				w.drop(next[i].Cursor)
+				w.Drop(a.at)
 				err = nil
+			default: // nothing may wait for what was sent before
+				w.Lose(a.attempt, err)
+				_ = w.Restart()
 			}
+			w.mu.Unlock()
 			if err != nil {
 				return err
 			}
-			w.sent = next[i].Cursor
 		}
 	}
 }
@@ -309,7 +298,7 @@ const atOnce = 256
 func first(all []machine.Sent, n int) []machine.Sent { return all[:min(n, len(all))] }
 
 // forwardOne sends one. Of messages of a subgroup only the last one at a time is waited for: it is delivered behind the others.
-func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way, s *machine.Sent, last bool) error {
+func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arrived, s *machine.Sent, last bool) error {
 	if to.Kind == machine.ToSubgroup {
 		sub, err := o.group.Subgroup(to.Name)
 		if err != nil {
@@ -325,7 +314,7 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way,
 		go func() {
 			var out outcome
 			_, out.err = f.Wait(ctx)
-			arrived{o, w, s.Cursor}.complete(&out)
+			a.complete(&out)
 		}()
 		return nil
 	}
@@ -347,18 +336,18 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way,
 	here := other.hasShard(shard)
 	other.mu.RUnlock()
 	if !here {
-		return o.forwardTo(ctx, other, shard-1, source, w, s)
+		return o.forwardTo(ctx, other, shard-1, source, a, s)
 	}
 	if !ok {
 		return fmt.Errorf("replicated: object %q: %w %q", to.Name, ErrUnknownOperation, s.Operation)
 	}
-	number, err := other.calls.put(arrived{o, w, s.Cursor})
+	number, err := other.calls.put(a)
 	if err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	record := machine.AppendForwarded((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now(), Shard: shard}, source, s.Cursor)
+	record := machine.AppendForwarded((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now(), Shard: shard}, source, a.before, a.at)
 	record = append(record, s.Data...)
 	*buf = record[:0]
 	if err = other.sub.Send(ctx, record); err != nil && other.calls.take(number) == nil {
@@ -371,13 +360,13 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, w *way,
 const forwardTime = time.Second
 
 // forwardTo has a member of another shard order what a handler sent, and waits until it has.
-func (o *object) forwardTo(ctx context.Context, other *object, shard int, source string, w *way, s *machine.Sent) error {
+func (o *object) forwardTo(ctx context.Context, other *object, shard int, source string, a arrived, s *machine.Sent) error {
 	c := other.others.Load()
 	if c == nil {
 		return fmt.Errorf("replicated: object %q: shard %d is at other members, which are called through this member's Server: there is none (Serve)", other.sg.Name, shard)
 	}
 	at := c.shard(c.Object(other.sg.Name), shard)
-	r := forwarding(at.id, source, s, o.group.View().Secret.Sum)
+	r := forwarding(at.id, source, a.before, s, o.group.View().Secret.Sum)
 	ctx, cancel := context.WithTimeout(ctx, forwardTime) // other destinations wait for this one
 	defer cancel()
 	err := c.ask(ctx, at, func(answer []byte) error {
@@ -388,14 +377,14 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 		return err
 	}, r.AppendTo(nil))
 	if err == nil {
-		arrived{o, w, s.Cursor}.complete(&outcome{})
+		a.complete(&outcome{})
 	}
 	return err
 }
 
 // forwarding is the request by which a service gets what a handler of a source sent, with a proof that sum makes.
-func forwarding(to ripc.ID, source string, s *machine.Sent, sum func(use string, text []byte) []byte) relay.Request {
-	r := relay.Request{Ask: askForward, Rest: relay.AppendForward(nil, source, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
+func forwarding(to ripc.ID, source string, before machine.Cursor, s *machine.Sent, sum func(use string, text []byte) []byte) relay.Request {
+	r := relay.Request{Ask: askForward, Rest: relay.AppendForward(nil, source, before, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
 	proof, text := r.Proof(string(to))
 	copy(proof, sum(useForward, text))
 	return r
@@ -403,23 +392,26 @@ func forwarding(to ripc.ID, source string, s *machine.Sent, sum func(use string,
 
 // arrived is what was sent and not delivered yet.
 type arrived struct {
-	o  *object
-	w  *way
-	at machine.Cursor
+	o       *object
+	w       *way
+	before  machine.Cursor // of what was sent before it
+	at      machine.Cursor
+	attempt uint64 // of the way
 }
 
 func (a arrived) complete(out *outcome) {
 	a.w.mu.Lock()
 	switch {
 	case out.err != nil:
-		a.w.lost = out.err
+		a.w.Lose(a.attempt, out.err)
 	case out.status == machine.Disabled:
-		a.w.lost = ErrUnknownOperation
+		a.w.Lose(a.attempt, ErrUnknownOperation)
 	case out.status == machine.Elsewhere:
-		a.w.lost = errElsewhere
-	case a.w.confirmed.Less(a.at):
-		a.w.confirmed = a.at
-		a.w.passDropped()
+		a.w.Lose(a.attempt, errElsewhere)
+	case out.status == machine.Early:
+		a.w.Lose(a.attempt, errEarly)
+	default:
+		a.w.Confirm(a.at)
 	}
 	a.w.mu.Unlock()
 	a.o.outbox.stir()
@@ -432,7 +424,7 @@ func (a arrived) repeatable() bool { return true }
 // tellHanded tells the members of the object what has arrived. One record is on its way at a time.
 func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way) error {
 	w.mu.Lock()
-	confirmed := w.confirmed
+	confirmed := w.Confirmed()
 	w.mu.Unlock()
 	view := o.group.View().ID
 	o.mu.RLock()
@@ -507,6 +499,6 @@ func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination
 			}
 		}
 		done = next[0].Cursor
-		arrived{o, w, done}.complete(&outcome{})
+		arrived{o: o, w: w, at: done}.complete(&outcome{})
 	}
 }

@@ -43,6 +43,8 @@ type simulatedCopy struct {
 	host      seam.Host
 	announced uint64                            // the view in which the operations were announced last
 	apart     map[*batch.Waiting[posted]][]byte // records that do not fit into a message with others, by their barriers
+	relaying  *stay                             // in which ways were begun
+	ways      map[string]*relay.Way             // by the names of destinations
 }
 
 // Join implements seam.Copy.
@@ -354,26 +356,49 @@ func (s *simulatedCopy) Forwards() (all []seam.Forward) {
 	if _, _, members := s.shard(); members[0].Node != s.host.ID() {
 		return nil
 	}
+	if s.relaying != stay {
+		s.relaying, s.ways = stay, map[string]*relay.Way{}
+	}
 	source := shardName(o.sg.Name, stay.shard-1)
 	for _, to := range o.machine.Destinations(nil) {
 		_, shard := cutShard(to.Name)
-		next := first(o.machine.Outgoing(to, machine.Cursor{}), 1)
-		if to.Kind != machine.ToObject || shard == 0 || len(next) == 0 {
+		if to.Kind != machine.ToObject || shard == 0 {
 			continue
 		}
-		r := forwarding((&desk{object: o, shard: shard}).id(), source, &next[0], s.host.Secret)
-		c := next[0].Cursor
-		all = append(all, seam.Forward{From: stay.shard, To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}})
+		w := s.ways[to.Name]
+		if w == nil {
+			w = &relay.Way{}
+			s.ways[to.Name] = w
+		}
+		_ = w.Restart()
+		for _, next := range w.Next(&o.machine, to, atOnceSimulated) {
+			r := forwarding((&desk{object: o, shard: shard}).id(), source, w.Before(), &next, s.host.Secret)
+			c := next.Cursor
+			all = append(all, seam.Forward{From: stay.shard, To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}, Attempt: w.Attempt()})
+			w.Sent(c)
+		}
 	}
 	return all
 }
 
+// atOnceSimulated is how many items are sent at a time to one destination.
+const atOnceSimulated = 4
+
 // Handed implements seam.Copy. A member that has gone to another shard meanwhile sends a record there which that shard refuses.
 func (s *simulatedCopy) Handed(f seam.Forward, answer []byte) {
+	stay, w := s.o.stay.Load(), s.ways[f.Name]
+	if s.relaying != stay || w == nil {
+		return
+	}
 	a, err := relay.ParseAnswer(answer)
-	if stay := s.o.stay.Load(); err == nil && (a.Said == saidDone || a.Said == saidFailed) && stay.number() != 0 && s.o.has(stay) {
+	if err != nil || a.Said != saidDone && a.Said != saidFailed {
+		w.Lose(f.Attempt, errEarly)
+		return
+	}
+	w.Confirm(machine.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]})
+	if stay.number() != 0 && s.o.has(stay) {
 		to := machine.Destination{Kind: machine.ToObject, Name: f.Name}
-		s.host.Send(machine.AppendHanded(nil, machine.Header{Time: s.host.Wall(), Shard: f.From}, to, machine.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]}))
+		s.host.Send(machine.AppendHanded(nil, machine.Header{Time: s.host.Wall(), Shard: f.From}, to, w.Confirmed()))
 	}
 }
 

@@ -179,7 +179,7 @@ func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
 					record = append(machine.AppendCommand(nil, h), args...)
 				case 4:
 					at := machine.Cursor{View: 1, Seq: rnd.Uint64N(uint64(seq)), Index: 1}
-					command, record = false, append(machine.AppendForwarded(nil, h, "other", at), args...)
+					command, record = false, append(machine.AppendForwarded(nil, h, "other", machine.Cursor{}, at), args...)
 				case 5:
 					record = append(machine.AppendCommand(nil, h), args...)
 					record[0] = byte(13 + rnd.IntN(240)) // no kind

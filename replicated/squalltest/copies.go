@@ -101,7 +101,7 @@ func (r *run) Copy(h *sim.Host) sim.Copy {
 	if err != nil {
 		r.world.Fail(err)
 	}
-	return &copyAt{run: r, host: h, copy: c, handing: map[string]bool{}}
+	return &copyAt{run: r, host: h, copy: c}
 }
 
 // copyAt is a copy at a process.
@@ -112,9 +112,8 @@ type copyAt struct {
 	joined bool
 	gone   bool
 
-	handing map[string]bool // destinations to which something is on its way that handlers sent
-	last    *ownCall        // of the process, in its stay in this shard
-	shard   int             // that it is in, from 0; -1: none
+	last  *ownCall // of the process, in its stay in this shard
+	shard int      // that it is in, from 0; -1: none
 }
 
 var errEnded = errors.New("the member has ended")

@@ -127,32 +127,30 @@ func (r *run) judgeOwn() error {
 	return nil
 }
 
-// handOver hands over what handlers sent to other shards, one at a time to each. The network loses answers, brings requests twice and
-// late, and a stranger brings them to members of other shards.
+// handOver forwards what handlers sent to shards, several items at a time. The network loses requests and answers, brings requests twice,
+// late and out of order, and a stranger brings them to members of other shards.
 func (c *copyAt) handOver() {
 	r := c.run
 	if c.gone || r.declared.Shards < 2 || !r.busy() {
 		return
 	}
 	for _, f := range c.copy.Forwards() {
-		if c.handing[f.Name] {
-			continue
-		}
-		c.handing[f.Name] = true
 		over := false
 		end := func(answer []byte) {
 			if over || c.gone {
 				return
 			}
 			over = true
-			delete(c.handing, f.Name)
-			if answer != nil && r.busy() {
+			if r.busy() {
 				c.copy.Handed(f, answer)
 			}
 			r.world.After(4*r.hop(), c.handOver)
 		}
 		r.world.After(r.world.Plan().FailAfter()/2, func() { end(nil) })
 		r.world.After(r.hop(), func() {
+			if r.random.IntN(16) == 0 {
+				return
+			}
 			c.carry(f, f.To, func(answer []byte) {
 				if r.random.IntN(8) > 0 {
 					r.world.After(r.hop(), func() { end(answer) })

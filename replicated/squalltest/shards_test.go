@@ -46,8 +46,16 @@ func (s *shelf) put(c *replicated.Context, key string) (int64, error) {
 func (s *shelf) pass(c *replicated.Context, i item) (int64, error) {
 	s.Counts[i.Key]++
 	c.Emit(i.Key, []byte{byte(s.Counts[i.Key])})
-	return s.Counts[i.Key], hear.Send(c, "shelves", item{Key: i.To, To: fmt.Sprint(c.Version, ".", c.Index)})
+	for n := range heardEach {
+		if err := hear.Send(c, "shelves", item{Key: i.To, To: fmt.Sprint(uint64(c.Version.View), " ", uint64(c.Version.Seq), " ", c.Index, " ", n)}); err != nil {
+			return 0, err
+		}
+	}
+	return s.Counts[i.Key], nil
 }
+
+// heardEach is how many commands pass sends.
+const heardEach = 3
 
 func (s *shelf) hear(c *replicated.Context, i item) (int, error) {
 	s.Heard = append(s.Heard, fmt.Sprint(i.Key, " from ", c.Caller.Shard, " at ", i.To))
@@ -90,7 +98,7 @@ func keyIn(prefix string, shard, shards int) string {
 	}
 }
 
-// tidy checks that a shard has its own keys only, and has heard nothing twice.
+// tidy checks that a shard has its own keys only, and has heard what another shard sent in its order, and nothing twice (RO8).
 func tidy(shards int) func(any) error {
 	return func(state any) error {
 		s := state.(*shelf)
@@ -107,11 +115,18 @@ func tidy(shards int) func(any) error {
 		if all := slices.Sorted(slices.Values(s.Heard)); len(slices.Compact(all)) != len(s.Heard) {
 			return fmt.Errorf("something was heard twice: %v", s.Heard)
 		}
+		last := map[int][]uint64{}
 		for _, h := range s.Heard {
-			var key string
-			if _, err := fmt.Sscan(h, &key); err != nil || at >= 0 && replicated.ShardOf(key, shards) != at {
-				return fmt.Errorf("shard %d has heard %q", at, h)
+			var key, from, in string
+			var source int
+			sent := make([]uint64, 4)
+			if _, err := fmt.Sscan(h, &key, &from, &source, &in, &sent[0], &sent[1], &sent[2], &sent[3]); err != nil || at >= 0 && replicated.ShardOf(key, shards) != at {
+				return fmt.Errorf("shard %d has heard %q: %v", at, h, err)
 			}
+			if slices.Compare(last[source], sent) >= 0 {
+				return fmt.Errorf("shard %d has heard %q after %v", at, h, last[source])
+			}
+			last[source] = sent
 		}
 		return nil
 	}
@@ -140,7 +155,7 @@ func usesShards(shards int) func(*Client) {
 				case 3:
 					to := fmt.Sprint("to", c.Number(), ",", c.Rand().IntN(3))
 					if _, err := pass.Call(c.Context(), c.Object(), item{key, to}); err == nil {
-						passed[to]++
+						passed[to] += heardEach
 					}
 				default:
 					if _, err := putOn.Call(c.Context(), c.Object(), key); err == nil {

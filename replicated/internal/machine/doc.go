@@ -26,7 +26,7 @@
 //
 // Life of what a handler sends: sent (it is in the outbox of its object, part of the state) → relayed (a member that
 // executed the handler hands it over; several may, one after the other) → executed by its destination, which skips
-// what it has executed (RO8) → dropped from the outbox, when the relay says so in the order of the sending object.
+// what it has executed and refuses what comes before its predecessor (RO8) → dropped from the outbox, when the relay says so in the order of the sending object.
 //
 // Life of a shard: begun (no record has said which one it is, so that it executes nothing) → named (by the leader of a view, whose
 // members are in it) → handed to members that enter it, with the sessions of its clients.

@@ -89,6 +89,7 @@ const (
 	Disabled                // the operation is not enabled
 	Malformed               // the record cannot be read
 	Elsewhere               // the record is for another shard: its sender was there when it sent the record
+	Early                   // the command that its object sent before it was not executed
 )
 
 // Result is what became of a record.
@@ -414,6 +415,8 @@ func (s Status) String() string {
 		return "malformed"
 	case Elsewhere:
 		return "the record is for another shard"
+	case Early:
+		return "what was sent before it was not executed"
 	}
 	return fmt.Sprintf("status %d", uint8(s))
 }

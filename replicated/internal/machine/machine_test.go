@@ -234,7 +234,7 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		var data []byte
 		switch rnd.IntN(14) {
 		case 12:
-			data = machine.AppendForwarded(nil, machine.Header{Time: skew}, fmt.Sprint("object ", rnd.IntN(3)), machine.Cursor{View: 1, Seq: rnd.Uint64N(40), Index: 1})
+			data = machine.AppendForwarded(nil, machine.Header{Time: skew}, fmt.Sprint("object ", rnd.IntN(3)), machine.Cursor{View: 1, Seq: rnd.Uint64N(2)}, machine.Cursor{View: 1, Seq: rnd.Uint64N(40), Index: 1})
 		case 13:
 			data = machine.AppendHanded(nil, machine.Header{Time: skew}, target, machine.Cursor{View: 1, Seq: rnd.Uint64N(uint64(n))})
 		case 0, 1:
@@ -381,7 +381,7 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 		client(1, 1, 1, 0, ""), openSession(1, 1, 1, ""), machine.AppendClose(nil, machine.Header{}, 1),
 		machine.AppendKnows(nil, machine.Header{}, 7, []string{"a", "b"}), machine.AppendEnable(nil, machine.Header{}, 1, []string{"a"}),
 		machine.AppendDigest(nil, machine.Header{}, 1, 2),
-		machine.AppendForwarded(nil, machine.Header{}, "a", machine.Cursor{View: 1, Seq: 1, Index: 1}),
+		machine.AppendForwarded(nil, machine.Header{}, "a", machine.Cursor{}, machine.Cursor{View: 1, Seq: 1, Index: 1}),
 		machine.AppendHanded(nil, machine.Header{}, target, machine.Cursor{}),
 	} {
 		for n := range full {
@@ -542,7 +542,7 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 		"no shard":  append(machine.AppendClient(nil, header(0), s, 1, 0), "x"...),
 		"close":     machine.AppendClose(nil, header(other), s),
 		"open":      machine.AppendOpen(nil, header(other), machine.Token{9}, 1000, ""),
-		"forwarded": machine.AppendForwarded(nil, header(other), "source", machine.Cursor{View: 1, Index: 1}),
+		"forwarded": machine.AppendForwarded(nil, header(other), "source", machine.Cursor{}, machine.Cursor{View: 1, Index: 1}),
 		"handed":    machine.AppendHanded(nil, header(other), target, machine.Cursor{View: 9}),
 		"digest":    machine.AppendDigest(nil, header(other), 1, 1),
 		"touch":     machine.AppendTouch(nil, header(other), []uint64{s}),

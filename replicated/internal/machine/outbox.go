@@ -134,18 +134,25 @@ func (m *Machine) source(name string) (int, bool) {
 	return slices.BinarySearchFunc(m.sources, name, func(s source, n string) int { return cmp.Compare(s.name, n) })
 }
 
-// forwarded executes a command that a handler of an object sent, unless it was executed before (RO8). Its reply is
-// dropped.
+// forwarded executes a command that a handler of an object sent, unless it was executed before, or the one that its
+// object sent before it was not (RO8). Its reply is dropped.
 func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
-	name, at := rest.name(), rest.cursor()
-	if rest.err != nil || name == "" || at.Index == 0 {
+	name, before, at := rest.name(), rest.cursor(), rest.cursor()
+	if rest.err != nil || name == "" || at.Index == 0 || !before.Less(at) {
 		out.Status = Malformed
 		return
 	}
 	i, ok := m.source(name)
+	last := Cursor{}
+	if ok {
+		last = m.sources[i].last
+	}
 	switch {
-	case ok && !m.sources[i].last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten)):
+	case !last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten)):
 		out.Status = Again
+		return
+	case last.Less(before) && !(mutant.Enabled && mutant.On(mutant.GapExecuted)):
+		out.Status = Early
 		return
 	case out.Operation >= len(m.enabled):
 		out.Status = Disabled

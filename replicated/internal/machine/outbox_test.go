@@ -35,13 +35,18 @@ func (s *sender) apply(view uint64, data []byte) {
 }
 
 // TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder lets relays that come and go hand over what an object sent. A relay
-// begins with what its copy of the sender has, which may lag; relays may be at work at the same time, and what they have on its
-// way is applied, or lost with them, from some record on. Both objects are handed to new members now and then.
+// begins with what its copy of the sender has; relays may be at work at the same time. What a relay has in flight is lost with the
+// relay, or refused while the relay goes on: then the target refuses what comes after it. Both objects are given to new members now and then.
 func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
+	type item struct {
+		machine.Sent
+		before machine.Cursor
+	}
 	type relay struct {
 		at    machine.Cursor
-		route []machine.Sent // on its way, in order
+		route []item // in flight, in order
 	}
+	refused := 0
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 8))
 		s, o := &sender{}, enabled(t)
@@ -52,8 +57,14 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 		deliver := func(r *relay) {
 			x := r.route[0]
 			r.route = r.route[1:]
-			data := append(machine.AppendForwarded(nil, machine.Header{}, "sender", x.Cursor), x.Data...)
-			if status := o.apply(record(1, 1, data)).Status; status != machine.Done && status != machine.Again {
+			data := append(machine.AppendForwarded(nil, machine.Header{}, "sender", x.before, x.Cursor), x.Data...)
+			switch status := o.apply(record(1, 1, data)).Status; status {
+			case machine.Done, machine.Again:
+			case machine.Early:
+				refused++
+				r.at = machine.Cursor{}
+				return
+			default:
 				t.Fatalf("seed %d: %v", seed, status)
 			}
 			if confirmed.Less(x.Cursor) {
@@ -65,7 +76,7 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 			if step > 100_000 {
 				t.Fatalf("seed %d: %d of %d arrived", seed, len(o.executed), s.sent)
 			}
-			switch rnd.IntN(9) {
+			switch rnd.IntN(10) {
 			case 0, 1:
 				if step < 400 {
 					s.apply(view, append(machine.AppendCommand(nil, machine.Header{}), make([]byte, rnd.IntN(4))...))
@@ -80,8 +91,14 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 				relays = append(relays, &relay{})
 				view++
 			case 3:
-				s.apply(view, machine.AppendHanded(nil, machine.Header{}, target, confirmed))
+				for _, r := range relays { // the target's shard refuses what is in flight: its sender has moved
+					if rnd.IntN(4) == 0 {
+						r.route = nil
+					}
+				}
 			case 4:
+				s.apply(view, machine.AppendHanded(nil, machine.Header{}, target, confirmed))
+			case 5:
 				var again sender
 				if err := again.Decode(s.Append(nil)); err != nil {
 					t.Fatal(err)
@@ -99,7 +116,11 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 				}
 				r := relays[rnd.IntN(len(relays))]
 				if next := s.Outgoing(target, r.at); len(next) > 0 && rnd.IntN(2) == 0 {
-					r.route = append(r.route, next[0])
+					before := r.at
+					if len(next) == len(s.Outgoing(target, machine.Cursor{})) {
+						before = machine.Cursor{}
+					}
+					r.route = append(r.route, item{next[0], before})
 					r.at = next[0].Cursor
 				} else if len(r.route) > 0 {
 					deliver(r)
@@ -118,6 +139,9 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 		if left := s.Destinations(nil); len(left) != 0 {
 			t.Fatalf("seed %d: %v has something to get", seed, left)
 		}
+	}
+	if refused == 0 {
+		t.Error("the target refused nothing")
 	}
 }
 

@@ -157,10 +157,11 @@ func AppendDigest(b []byte, h Header, count, digest uint64) []byte {
 	return order.AppendUint64(order.AppendUint64(h.append(b), count), digest)
 }
 
-// AppendForwarded appends, up to its arguments, a command that a handler of an object sent.
-func AppendForwarded(b []byte, h Header, source string, at Cursor) []byte {
+// AppendForwarded appends, up to its arguments, a command that a handler of an object sent. Before is the cursor of the
+// one that is executed before it; it is zero if a record of the object said that all earlier ones were.
+func AppendForwarded(b []byte, h Header, source string, before, at Cursor) []byte {
 	h.Kind = Forwarded
-	return appendCursor(appendName(h.append(b), source), at)
+	return appendCursor(appendCursor(appendName(h.append(b), source), before), at)
 }
 
 // AppendHanded appends that everything up to a cursor was handed over to a destination.

@@ -77,7 +77,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		{Ask: Now},
 		{Ask: Describe},
 		{Ask: Locate},
-		{Ask: Forward, Rest: AppendForward(nil, "kv\x003", machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")},
+		{Ask: Forward, Rest: AppendForward(nil, "kv\x003", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")},
 	} {
 		b := r.AppendTo(nil)
 		if got, err := Parse(b); err != nil || !reflect.DeepEqual(got, r) {
@@ -108,7 +108,7 @@ func TestTheNumberOfACallIsWrittenIntoItsRecord(t *testing.T) {
 
 // TestAProofIsOfAllThatARequestSays alters each byte of a Forward request behind its proof, and where it goes.
 func TestAProofIsOfAllThatARequestSays(t *testing.T) {
-	r := Request{Ask: Forward, Rest: AppendForward(nil, "kv", machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")}
+	r := Request{Ask: Forward, Rest: AppendForward(nil, "kv", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")}
 	b := r.AppendTo(nil)
 	_, text := r.Proof("here")
 	if _, other := r.Proof("there"); bytes.Equal(other, text) {

@@ -23,7 +23,7 @@ const (
 	Replies                 // as Command, and how many replies are wanted
 	Describe                // nothing
 	Locate                  // nothing: which members have which shard
-	Forward                 // proof, what a handler sent: source, cursor, name, arguments
+	Forward                 // proof, what a handler sent: cursors of the one before it and of its own, source, name, arguments
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -188,8 +188,8 @@ func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 	case Close:
 		return machine.AppendClose(b, h, r.Session)
 	case Forward:
-		source, at := r.Forwarded()
-		return append(machine.AppendForwarded(b, h, source, at), r.Args...)
+		source, before, at := r.Forwarded()
+		return append(machine.AppendForwarded(b, h, source, before, at), r.Args...)
 	}
 	return append(machine.AppendClient(b, h, r.Session, r.Number, r.Acked), r.Args...)
 }
@@ -197,14 +197,16 @@ func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 // ProofBytes is the size of the proof that a request comes from a member of the group.
 const ProofBytes = 32
 
-// ForwardBytes is what a Forward request has before the name of its source: proof, cursor, length of the name.
-const ForwardBytes = ProofBytes + 3*8 + 1
+// ForwardBytes is what a Forward request has before the name of its source: proof, two cursors, length of the name.
+const ForwardBytes = ProofBytes + 2*cursorBytes + 1
 
-// AppendForward appends what Rest of a Forward request is, but for its proof, for which it leaves room: which object's handler sent the
-// command, and when.
-func AppendForward(b []byte, source string, at machine.Cursor) []byte {
+const cursorBytes = 3 * 8
+
+// AppendForward appends what Rest of a Forward request is, but for its proof, for which it leaves space: which object's handler sent the
+// command, when, and when it sent the one before.
+func AppendForward(b []byte, source string, before, at machine.Cursor) []byte {
 	b = append(b, make([]byte, ProofBytes)...)
-	for _, v := range [...]uint64{at.View, at.Seq, at.Index} {
+	for _, v := range [...]uint64{before.View, before.Seq, before.Index, at.View, at.Seq, at.Index} {
 		b = order.AppendUint64(b, v)
 	}
 	return append(append(b, byte(len(source))), source...)
@@ -221,7 +223,11 @@ func (r *Request) Proof(service string) (proof, text []byte) {
 }
 
 // Forwarded takes Rest of a Forward request apart.
-func (r *Request) Forwarded() (source string, at machine.Cursor) {
+func (r *Request) Forwarded() (source string, before, at machine.Cursor) {
 	b := r.Rest[ProofBytes:]
-	return string(b[25:]), machine.Cursor{View: order.Uint64(b), Seq: order.Uint64(b[8:]), Index: order.Uint64(b[16:])}
+	return string(b[2*cursorBytes+1:]), cursor(b), cursor(b[cursorBytes:])
+}
+
+func cursor(b []byte) machine.Cursor {
+	return machine.Cursor{View: order.Uint64(b), Seq: order.Uint64(b[8:]), Index: order.Uint64(b[16:])}
 }

@@ -53,8 +53,8 @@ type Copy interface {
 	Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool)
 	// Shard is 1 + the number of the shard that the copy is of, or 0.
 	Shard() int
-	// Forwards returns the requests that hand over what handlers sent to other shards, with the numbers of these. Handed is called with
-	// the answer to one.
+	// Forwards returns the next requests by which this member forwards what handlers sent to shards. They may be in flight together. Handed
+	// is called once with the answer to each, or nil if there is none.
 	Forwards() []Forward
 	Handed(f Forward, answer []byte)
 	// Time is that of the object, Executed how many commands were executed, and Failed why the copy is not used any more.
@@ -72,6 +72,7 @@ type Forward struct {
 	Request []byte
 	Name    string    // of the destination
 	At      [3]uint64 // the cursor of what was sent
+	Attempt uint64    // counts how often the member began again
 }
 
 // Model executes operations of an object one after the other, without a group.
