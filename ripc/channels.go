@@ -237,9 +237,21 @@ func (p *peer) wasLeft(channel int) error {
 		p.owed++
 		p.lastCount(channel)
 	default:
-		p.in[channel] = nil
+		p.noMore(channel)
 	}
 	return nil
+}
+
+// noMore forgets a channel on which the peer sent. A service without another one sends no more.
+func (p *peer) noMore(channel int) {
+	in := p.in[channel]
+	p.in[channel] = nil
+	if in == nil || in.back == nil {
+		return
+	}
+	in.back.mute = !slices.ContainsFunc(p.in[:], func(other *inbound) bool {
+		return other != nil && other.service == in.service && other.number == in.number
+	})
 }
 
 // lastCount tells the peer the last count of a channel that it gave up, if that is certain. It is called when a message was counted.
@@ -257,7 +269,7 @@ func (p *peer) stopServing(channel int) {
 	}
 	if wasLeft {
 		p.owed--
-		p.in[channel] = nil
+		p.noMore(channel)
 	}
 	p.say(pair.Closed, channel, p.rx.Counted(channel), nil)
 }

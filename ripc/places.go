@@ -75,12 +75,13 @@ func (e *Endpoint) lot(p Place) string {
 	return string(sum[:8])
 }
 
-// Connected reports whether there is a connection to the process where the service was found last.
+// Connected reports whether there is a connection to the process where the service was found last. Message.Sender is also not connected when the service that
+// sent the message has closed.
 func (r *Remote) Connected() bool {
 	r.service.e.lock()
 	defer r.service.e.unlock()
 	if r.peer != nil {
-		return !r.peer.ended
+		return !r.peer.ended && !r.mute
 	}
 	return r.route.Load() != nil
 }

@@ -32,6 +32,7 @@ type Remote struct {
 	number uint32
 
 	// Under the endpoint's mu.
+	mute    bool       // the service that is known by what it sent has no channel to this one any more: it was closed
 	opening *waiter    // that waits for the answer to an Open
 	gone    *GoneError // for the next call that sends
 	left    *route     // to a place that the service has left, and that may still receive

@@ -261,7 +261,7 @@ func (d *Directory) keepTime(ctx context.Context) {
 		}
 		members := d.orders.Members(0)
 		d.mu.Lock()
-		d.watch.prune()
+		d.watch.prune(pruneEvery)
 		from, last, entries := d.state.Time, d.advanced, len(d.state.Entries)
 		full := d.cfg.Persistent && d.applied >= snapshotEvery
 		if full {

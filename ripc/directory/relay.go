@@ -47,8 +47,8 @@ func (d *Directory) Relay(ctx context.Context, e *ripc.Endpoint, to *squall.Subg
 		if err != nil {
 			_ = m.Refuse(err.Error())
 			m.Release()
-			if errors.Is(err, squall.ErrNotSender) || errors.Is(err, squall.ErrNotProvisioned) {
-				continue
+			if errors.Is(err, squall.ErrNotSender) || errors.Is(err, squall.ErrNotProvisioned) || errors.Is(err, squall.ErrTooLarge) {
+				continue // the fault of this message, or of this moment
 			}
 			return err
 		}

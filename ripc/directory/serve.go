@@ -16,7 +16,7 @@ const (
 	requestTime = 10 * time.Second // for what a client says
 	maxRequests = 64               // that wait for the group at a time
 	notifyTime  = 2 * time.Second  // for a client to take a notice
-	maxWatched  = 1 << 14          // names whose changes one client is told of: the first names that it asked for
+	maxWatched  = 1 << 14          // names of whose changes the clients of one account are notified: the first names that they asked for
 )
 
 // answer answers clients until the service is closed.
@@ -34,7 +34,7 @@ func (d *Directory) answer(ctx context.Context, s *ripc.Service, running *sync.W
 			continue
 		}
 		if len(r.Records) == 0 {
-			d.reply(&m, d.find(reply{}, r.Find, m.Sender()))
+			d.reply(&m, d.find(reply{}, r.Find, &m))
 			continue
 		}
 		select {
@@ -65,7 +65,7 @@ func (d *Directory) heed(ctx context.Context, m *ripc.Message, r request) {
 		m.Release()
 		return
 	}
-	d.reply(m, d.find(answer, r.Find, m.Sender()))
+	d.reply(m, d.find(answer, r.Find, m))
 }
 
 // originOf is the party whose names count together: the certificate's identity, an address, or a
@@ -92,7 +92,7 @@ func (d *Directory) reply(m *ripc.Message, r reply) {
 }
 
 // find adds what a query asks for to a reply, as much as fits into it. The client is told of changes if it wants that.
-func (d *Directory) find(r reply, q *query, client *ripc.Remote) reply {
+func (d *Directory) find(r reply, q *query, m *ripc.Message) reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.Realm, r.Time = d.state.Realm, d.state.Time
@@ -100,7 +100,7 @@ func (d *Directory) find(r reply, q *query, client *ripc.Remote) reply {
 		return r
 	}
 	if q.Watch && len(q.Name) <= registry.MaxName {
-		d.watch.add(q.Name, client)
+		d.watch.add(q.Name, m.Sender(), d.originOf(m))
 	}
 	room := maxReply
 	for _, e := range d.state.From(q.Name) {
@@ -136,41 +136,61 @@ func (d *Directory) find(r reply, q *query, client *ripc.Remote) reply {
 	return r
 }
 
-// watch has the clients that are told of changes. The directory's mu guards it.
+// watch has the clients that are notified of changes. The directory's mu guards it.
 type watch struct {
 	clients map[string]map[*ripc.Remote]bool // by name
-	names   map[*ripc.Remote]int             // how many names a client is told of
+	names   map[*ripc.Remote]watching        // of each client
+	sums    map[string]int                   // names that the clients of one account watch
 	waiting map[*ripc.Remote]map[string]note // what a client was not told yet
 	local   callbacks
 	telling *sync.WaitGroup
 	pruned  time.Time
 }
 
-func newWatch() watch {
-	return watch{clients: map[string]map[*ripc.Remote]bool{}, names: map[*ripc.Remote]int{}, waiting: map[*ripc.Remote]map[string]note{}, telling: new(sync.WaitGroup)}
+// watching is how many names a client watches, and the account for which they count.
+type watching struct {
+	account string
+	names   int
 }
 
-// wait waits until all notifications that are under way have ended.
+func newWatch() watch {
+	return watch{
+		clients: map[string]map[*ripc.Remote]bool{}, names: map[*ripc.Remote]watching{}, sums: map[string]int{},
+		waiting: map[*ripc.Remote]map[string]note{}, telling: new(sync.WaitGroup),
+	}
+}
+
+// wait waits until all running notifications have ended.
 func (w *watch) wait() { w.telling.Wait() }
 
-// add has a client told of the changes of a name, unless it is told of too many. Such a client finds out when it sends to a place where
-// the service is not.
-func (w *watch) add(name string, client *ripc.Remote) {
-	if w.clients[name][client] || w.names[client] >= maxWatched {
+// add has a client notified of the changes of a name, unless its account watches too many. Without notices a client learns of a change when it sends to a
+// place where the service is not.
+func (w *watch) add(name string, client *ripc.Remote, account string) {
+	if w.clients[name][client] {
 		return
+	}
+	if w.sums[account] >= maxWatched {
+		if w.prune(pruneLeast); w.sums[account] >= maxWatched {
+			return
+		}
 	}
 	if w.clients[name] == nil {
 		w.clients[name] = map[*ripc.Remote]bool{}
 	}
 	w.clients[name][client] = true
-	w.names[client]++
+	w.names[client] = watching{account, w.names[client].names + 1}
+	w.sums[account]++
 }
 
-// pruneEvery is how often clients are forgotten that are gone.
-const pruneEvery = 30 * time.Second
+// How often clients are forgotten that are gone: always, and while an account watches as many names as it may.
+const (
+	pruneEvery = 30 * time.Second
+	pruneLeast = time.Second
+)
 
-func (w *watch) prune() {
-	if time.Since(w.pruned) < pruneEvery {
+// prune forgets the clients that are gone, if that was not done for so long.
+func (w *watch) prune(after time.Duration) {
+	if time.Since(w.pruned) < after {
 		return
 	}
 	w.pruned = time.Now()
@@ -179,11 +199,24 @@ func (w *watch) prune() {
 
 // drop forgets some clients.
 func (w *watch) drop(which func(*ripc.Remote) bool) {
+	gone := map[*ripc.Remote]bool{}
+	for client, of := range w.names {
+		if !which(client) {
+			continue
+		}
+		gone[client] = true
+		delete(w.names, client)
+		if w.sums[of.account] -= of.names; w.sums[of.account] == 0 {
+			delete(w.sums, of.account)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
 	for name, clients := range w.clients {
 		for client := range clients {
-			if which(client) {
+			if gone[client] {
 				delete(clients, client)
-				delete(w.names, client)
 			}
 		}
 		if len(clients) == 0 {

@@ -1,30 +1,74 @@
 package directory
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
 )
 
-// A client that asks for names without end costs no more memory than maxWatched names take. Other clients are told as before.
-func TestTheNamesThatAClientWatchesAreBounded(t *testing.T) {
+// Clients of one account that ask for names without end cost no more memory than maxWatched names take, however many services they have. Other clients are
+// notified as before.
+func TestTheNamesThatAnAccountWatchesAreBounded(t *testing.T) {
 	w := newWatch()
-	hostile, other := new(ripc.Remote), new(ripc.Remote)
-	for i := range 2 * maxWatched {
-		w.add(fmt.Sprint(i), hostile)
-		w.add(fmt.Sprint(i), hostile)
+	w.pruned = time.Now()
+	first, second, other := new(ripc.Remote), new(ripc.Remote), new(ripc.Remote)
+	for i := range maxWatched {
+		w.add(fmt.Sprint(i), first, "hostile")
+		w.add(fmt.Sprint(i), first, "hostile")
+		w.add(fmt.Sprint(i), second, "hostile")
 	}
-	w.add("0", other)
-	w.add("z", other)
-	if len(w.clients) != maxWatched+1 || !w.clients["0"][hostile] || !w.clients["0"][other] || !w.clients["z"][other] {
-		t.Errorf("%d names are watched, want %d", len(w.clients), maxWatched+1)
+	w.add("0", other, "other")
+	w.add("z", other, "other")
+	sum := 0
+	for _, clients := range w.clients {
+		sum += len(clients)
 	}
-	w.drop(func(c *ripc.Remote) bool { return c == hostile })
-	if len(w.clients) != 2 || len(w.names) != 1 {
-		t.Errorf("%d names of %d clients are watched after one was dropped", len(w.clients), len(w.names))
+	if sum != maxWatched+2 || !w.clients["0"][first] || !w.clients["0"][second] || !w.clients["0"][other] || !w.clients["z"][other] {
+		t.Errorf("%d names are watched, want %d", sum, maxWatched+2)
 	}
-	if w.add("1", hostile); !w.clients["1"][hostile] {
+	w.drop(func(c *ripc.Remote) bool { return c != other })
+	if len(w.clients) != 2 || len(w.names) != 1 || len(w.sums) != 1 {
+		t.Errorf("%d names of %d clients of %d accounts are watched after one was dropped", len(w.clients), len(w.names), len(w.sums))
+	}
+	if w.add("1", first, "hostile"); !w.clients["1"][first] {
 		t.Error("a client that was dropped cannot watch again")
 	}
+}
+
+// What a service of a client watches is released with the service, though its process stays connected.
+func TestAClosedServiceWatchesNothing(t *testing.T) {
+	ctx := testutil.Within(t)
+	m := cluster(t, 1, options{})[0]
+	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.SHM, Resolver: ripc.Static{ServiceID: m.endpoint.Place()}})
+	must(t, err)
+	defer e.Close()
+	watch := func() *ripc.Service {
+		s, err := e.Register(ctx, "")
+		must(t, err)
+		text, err := json.Marshal(request{Find: &query{Name: "name", Watch: true}})
+		must(t, err)
+		reply, err := s.Call(ctx, s.To(ServiceID), text)
+		must(t, err)
+		reply.Release()
+		return s
+	}
+	stays, goes := watch(), watch()
+	must(t, goes.Close())
+	left := func() int {
+		m.dir.mu.Lock()
+		defer m.dir.mu.Unlock()
+		m.dir.watch.prune(0)
+		return len(m.dir.watch.names)
+	}
+	for left() != 1 {
+		if ctx.Err() != nil {
+			t.Fatalf("%d services are notified, one is open", left())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	must(t, stays.Close())
 }
