@@ -79,6 +79,7 @@ type client struct {
 	// Under the participant's lock.
 	byNumber map[uint32]*used  // readers and writers
 	lineage  []space.ViewStart // of the space at the relay
+	held     bool              // the relay does not know yet how far each reader is: it says nothing about the gate
 }
 
 // used is a writer or a reader of a client.

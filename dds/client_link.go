@@ -144,18 +144,18 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 	for i := range c.topics {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})
 	}
-	held := false
+	c.held = false
 	for _, u := range c.all {
 		r := u.request()
 		if u.reached != nil {
 			at := *u.reached
 			r.Resume, r.Hold = &at, u.info.QoS.Presentation.Coherent
-			held = held || r.Hold
+			c.held = c.held || r.Hold
 		}
 		c.make(&call{again: true, request: r, then: func(a *remote.Answer) { c.reopened(u, a) }})
 	}
-	if held { // readers that want coherent access go on together
-		c.make(&call{again: true, request: remote.Request{Op: remote.OpRelease}})
+	if c.held { // readers that want coherent access go on together
+		c.make(&call{again: true, request: remote.Request{Op: remote.OpRelease}, then: func(*remote.Answer) { c.released() }})
 	}
 	for _, n := range waiting {
 		if err := c.post(c.calls[n]); err != nil {
@@ -206,6 +206,13 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	case u.reached.Born != a.Resume.Born || u.reached.Position > a.Resume.Position: // the reader begins anew, or goes back to where the space has lost records
 		u.reached = &a.Resume
 	}
+}
+
+// released notes that the relay goes on with the readers that want coherent access, and knows how far each of them is.
+func (c *client) released() {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.held = false
 }
 
 // end forgets a connection.
@@ -429,7 +436,7 @@ func (c *client) feed(b *remote.Batch) error {
 		}
 		p.space.Feed(t, u.id, f)
 	}
-	if b.Gate != remote.GateShut {
+	if b.Gate != remote.GateShut && !c.held {
 		p.space.Gate(false)
 	}
 	if b.Lineage != nil {

@@ -67,7 +67,8 @@ type Cache struct {
 	held        int
 	lost        uint64
 	detached    bool
-	gated       bool // what came is not shown yet: see Gate
+	gated       bool  // see Gate
+	postponed   []Fed // what came while gated
 	awaited     bool
 	timed       bool            // a sample may expire
 	recent      *view           // of the last sample; nil: unknown
@@ -85,7 +86,7 @@ func (c *Cache) Await() { c.awaited = true }
 func (c *Cache) Ended() bool { return c.detached || c.of != nil && c.of.closed }
 
 func (c *Cache) ready() {
-	if c.awaited && c.Ready != nil && !c.gated {
+	if c.awaited && c.Ready != nil {
 		c.awaited = false
 		c.Ready()
 	}
@@ -432,9 +433,6 @@ func (c *Cache) Select(q Query) []Held { return c.AppendSelect(nil, q) }
 
 // AppendSelect is Select, and appends to out.
 func (c *Cache) AppendSelect(out []Held, q Query) []Held {
-	if c.gated {
-		return out
-	}
 	c.calls++
 	if c.first == nil && q.all() {
 		out = c.takeFresh(out, &q)

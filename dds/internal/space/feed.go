@@ -17,8 +17,21 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 	if e == nil || e.cache == nil {
 		return
 	}
-	c := e.cache
 	s.position, s.now = max(s.position, f.Position), max(s.now, now)
+	if e.cache.gated {
+		later := *f
+		later.Data = slices.Clone(f.Data)
+		e.cache.postponed = append(e.cache.postponed, later)
+		return
+	}
+	e.feed(s, f)
+}
+
+// interrupted is what Interrupt postpones.
+const interrupted FedKind = 255
+
+func (e *endpoint) feed(s *Space, f *Fed) {
+	c := e.cache
 	switch f.Kind {
 	case FedSample, FedDispose:
 		in := &s.passing
@@ -32,7 +45,7 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 		c.withoutWriters(c.views[f.Key], f.Position, f.Source)
 	case FedLost:
 		c.lost += f.Count
-		s.tell(Event{Kind: SampleLost, Endpoint: id, Count: f.Count})
+		s.tell(Event{Kind: SampleLost, Endpoint: e.ID, Count: f.Count})
 	case FedPresent:
 		if c.present == nil {
 			c.present = map[string]bool{}
@@ -45,25 +58,31 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 			}
 		}
 		c.present = nil
+	case interrupted:
+		c.present = nil
 	}
 }
 
-// Gate has the readers of this process that want coherent access show nothing, or show what they have: some of these readers may have got the
-// first samples of a set, or a later set, that other readers have not got.
+// Gate stops the readers of this process that want coherent access, or has them go on with all that came meanwhile. They are stopped while some of them may have
+// received a set that others have not. A stopped reader shows what it had when it was stopped, so that readers show the same sets at any time.
 func (s *Space) Gate(shut bool) {
 	for _, e := range s.endpoints {
-		if c := e.cache; c != nil && e.QoS.Presentation.Coherent && c.gated != shut {
-			if c.gated = shut; !c.Empty() {
-				c.ready()
-			}
+		c := e.cache
+		if c == nil || c.Listener != nil || !e.QoS.Presentation.Coherent || c.gated == shut {
+			continue
 		}
+		c.gated = shut
+		for i := range c.postponed {
+			e.feed(s, &c.postponed[i])
+		}
+		c.postponed = nil
 	}
 }
 
 // Interrupt drops a list of instances of which the end has not come.
 func (s *Space) Interrupt(id ID) {
 	if e := s.byID[id]; e != nil && e.cache != nil {
-		e.cache.present = nil
+		s.Feed(s.now, id, &Fed{Kind: interrupted})
 	}
 }
 
