@@ -351,7 +351,7 @@ func (sg SubgroupConfig) logFaults() (errs []error) {
 	l := sg.Log
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if sg.Mode != Persistent {
-		if l.Engine != 0 || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
+		if l.Engine != 0 || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Snapshots != (SnapshotPolicy{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
 			fault("Log is set, and Mode is %v: only a Persistent subgroup has a log", sg.Mode)
 		}
 		return errs
@@ -364,6 +364,9 @@ func (sg SubgroupConfig) logFaults() (errs []error) {
 	}
 	if l.Retain.Age < 0 || l.Retain.Bytes < 0 {
 		fault("Log.Retain is %+v: 0 for no limit, or more", l.Retain)
+	}
+	if l.Snapshots.takes() && sg.Snapshot == nil {
+		fault("Log.Snapshots is set without Snapshot, which captures the state; an application with Log.Recover takes snapshots with Log.Snapshot")
 	}
 	if l.Sign != nil && len(l.Sign) != ed25519.PrivateKeySize {
 		fault("Log.Sign has %d bytes: an Ed25519 private key has %d", len(l.Sign), ed25519.PrivateKeySize)

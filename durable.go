@@ -34,6 +34,7 @@ type durable struct {
 	server  *logwire.Server
 	witness *restart.Server // tells processes that come back that the group works
 	jobs    *jobs
+	policy  sync.WaitGroup  // of the goroutines that take snapshots by policy
 	silence func()          // ends the announcements, and waits for that; nil: they have not begun
 	opening context.Context // while the logs of the directory are opened: ends what reads them
 
@@ -149,6 +150,20 @@ func (d *durable) serve() {
 	g.port.Handle(port.KindLog, d.server.Serve)
 }
 
+// takeSnapshots has snapshots taken by policy until the group halts.
+func (d *durable) takeSnapshots() {
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, s := range d.group.subs {
+		if a := s.snapshotter; a != nil {
+			d.policy.Go(func() { a.run(ctx) })
+		}
+	}
+	d.policy.Go(func() {
+		<-d.group.halted
+		cancel()
+	})
+}
+
 // declaration returns the index of a log's subgroup among the persistent subgroups of the
 // configuration, or -1.
 func (d *durable) declaration(id persist.LogID) int {
@@ -185,7 +200,13 @@ func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
 	k := &shardLog{room: make(chan struct{}, 1)}
 	open := persist.LogConfig{
 		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign, Repair: repair,
-		Wake: func() { g.parker.Wake(); k.wake() },
+		Wake: func() {
+			g.parker.Wake()
+			k.wake()
+			if a := g.subs[n].snapshotter; a != nil {
+				a.ring()
+			}
+		},
 		Failed: func(err error) {
 			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
 		},
@@ -460,6 +481,7 @@ func (d *durable) tellCaughtUp(id persist.LogID, got catchup.Result, took time.D
 
 // close ends everything; what was delivered is on disk then.
 func (d *durable) close() error {
+	d.policy.Wait()
 	d.jobs.close()
 	d.group.port.Handle(port.KindLog, nil)
 	d.group.port.Handle(port.KindRestart, nil)

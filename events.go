@@ -254,6 +254,29 @@ func (e StateBegun) String() string {
 }
 func (StateBegun) level() slog.Level { return slog.LevelInfo }
 
+// SnapshotTaken says that this process took a snapshot by its SnapshotPolicy.
+type SnapshotTaken struct {
+	Subgroup string
+	Version  Version // of the last record that the snapshot stands for
+	Took     time.Duration
+}
+
+func (e SnapshotTaken) String() string {
+	return fmt.Sprintf("subgroup %q: a snapshot of version %v in %v", e.Subgroup, e.Version, e.Took.Round(time.Millisecond))
+}
+func (SnapshotTaken) level() slog.Level { return slog.LevelDebug }
+
+// SnapshotFailed says that a snapshot that SnapshotPolicy asks for could not be taken. The log keeps all records, and another attempt follows.
+type SnapshotFailed struct {
+	Subgroup string
+	Err      error
+}
+
+func (e SnapshotFailed) String() string {
+	return fmt.Sprintf("subgroup %q: no snapshot could be taken, and the log keeps growing: %v", e.Subgroup, e.Err)
+}
+func (SnapshotFailed) level() slog.Level { return slog.LevelWarn }
+
 // LogCaughtUp says that this process got the records that its log lacked from another member.
 type LogCaughtUp struct {
 	Subgroup string

@@ -124,6 +124,9 @@ func (g *Group) open(ctx context.Context) (err error) {
 		s := &Subgroup{group: g, decl: d, app: g.apps[i], queued: c.Subgroups[i].AsyncQueueBytes > 0}
 		if sg := c.Subgroups[i]; sg.Mode == Persistent && sg.Snapshot != nil {
 			s.snapshots = make(chan struct{}, 1)
+			if p := sg.Log.Snapshots; p.takes() {
+				s.snapshotter = newSnapshotter(s, p)
+			}
 		}
 		g.subs = append(g.subs, s)
 	}
@@ -301,6 +304,9 @@ func (g *Group) start() {
 	g.announce(g.member.View())
 	g.member.Call(g.upcalls.begin)
 	g.runner.Start()
+	if g.durable != nil {
+		g.durable.takeSnapshots()
+	}
 	g.asked = newStatusServer(g)
 	g.port.Handle(port.KindStatus, g.asked.serve)
 }

@@ -72,6 +72,8 @@ type LogConfig struct {
 	// member's disk lacks is never dropped. The records behind a snapshot stay until the next
 	// snapshot. The zero value keeps everything.
 	Retain Retention
+	// Snapshots says when this process takes snapshots by itself, as TakeSnapshot does. It needs SubgroupConfig.Snapshot. The zero value takes none.
+	Snapshots SnapshotPolicy
 	// Sign, if not nil, chains all records by their hashes and signs the chain with this process's
 	// key, once for each write. A holder of the public key can verify that no record was changed
 	// (squall log verify).

@@ -111,6 +111,11 @@ func (s *Subgroup) TakeSnapshot(ctx context.Context) (Version, error) {
 	if err := s.group.upcalls.ends(); err != nil {
 		return Version{}, err
 	}
+	return s.takeSnapshot(ctx, func(w io.Writer) io.Writer { return w })
+}
+
+// takeSnapshot is TakeSnapshot. The state is written to what to returns.
+func (s *Subgroup) takeSnapshot(ctx context.Context, to func(io.Writer) io.Writer) (Version, error) {
 	select {
 	case s.snapshots <- struct{}{}:
 		defer func() { <-s.snapshots }()
@@ -126,7 +131,7 @@ func (s *Subgroup) TakeSnapshot(ctx context.Context) (Version, error) {
 	}
 	c.log.replaying.Lock()
 	defer c.log.replaying.Unlock()
-	switch err := c.log.log.Snapshot(c.at, c.write); {
+	switch err := c.log.log.Snapshot(c.at, func(w io.Writer) error { return c.write(to(w)) }); {
 	case errors.Is(err, persist.ErrNotFound): // the log is empty
 		return Version{}, nil
 	case err != nil:

@@ -24,6 +24,8 @@ type Subgroup struct {
 	state  atomic.Pointer[receiver] // the last receiver that had to get the state; nil: none had to
 	// snapshots holds the call of TakeSnapshot that is under way; nil: there can be none.
 	snapshots chan struct{}
+	// snapshotter takes snapshots by policy, or is nil.
+	snapshotter *snapshotter
 	// leaving is what package replicated does before the subgroup refuses messages, or nil.
 	leaving atomic.Pointer[func(context.Context)]
 }
