@@ -118,6 +118,9 @@ type object struct {
 // New returns an object whose state is what fresh returns until commands change it. Sg declares the subgroup that
 // the object is: its name is the object's. The functions of sg must not be set.
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
+	if sg.Mode == squall.Persistent {
+		sg = durable(sg)
+	}
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
 	o.context.object, o.context.emit, o.context.send, o.context.shards = sg.Name, o.emit, o.send, o.shardsOf
 	o.another = func() *object { return New(sg, fresh, operations...).object }

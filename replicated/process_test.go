@@ -56,7 +56,7 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 		objects = []replicated.AnyObject{newShop(squall.Ordered), newBook(squall.Ordered)}
 	}
 	if spec.Dir != "" {
-		objects = []replicated.AnyObject{accounts(squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{DeliverAfterPersist: true}})}
+		objects = []replicated.AnyObject{accounts(squall.SubgroupConfig{Mode: squall.Persistent})}
 	}
 	cfg := squall.Config{
 		Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: spec.Join, InitialMembers: 3, Logger: quiet,

@@ -250,7 +250,7 @@ func TestACommandIsExecutedOnceWhileMembersMoveBetweenShards(t *testing.T) {
 	t.Run("given when on every disk", func(t *testing.T) { addWhileMoving(t, durableShards) })
 }
 
-var durableShards = squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{DeliverAfterPersist: true}}
+var durableShards = squall.SubgroupConfig{Mode: squall.Persistent}
 
 func addWhileMoving(t *testing.T, sg squall.SubgroupConfig) {
 	t.Parallel()

@@ -104,8 +104,7 @@ type member struct {
 func open(ctx context.Context, c config) (*member, error) {
 	var sg squall.SubgroupConfig
 	if c.Dir != "" {
-		sg.Mode = squall.Persistent
-		sg.Log.DeliverAfterPersist, sg.Log.Engine = true, squall.EngineWAL // one sync for what has come meanwhile
+		sg.Mode, sg.Log.Engine = squall.Persistent, squall.EngineWAL // one sync for what has come meanwhile
 	}
 	l, err := net.Listen("tcp", c.clients)
 	if err != nil {

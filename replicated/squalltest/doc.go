@@ -22,8 +22,8 @@
 //   - A number of a session is executed once, whichever members it was sent to.
 //   - What clients saw is linearizable. The model is the object itself: a history is right if its replies are those of one copy that executes
 //     its operations one after the other. Package porcupine looks for such an order.
-//     A persistent object is checked so, and for commands that are executed twice, if it has Log.DeliverAfterPersist: others
-//     forget commands that they have answered when all members end at once.
+//     A persistent object is checked so, and for commands that are executed twice, unless it has EarlyReplies: such an
+//     object forgets commands that it has answered when all members end at once.
 //   - A client gets an answer, once a quorum works and nothing goes wrong any more.
 //   - All that package squall promises its applications.
 //

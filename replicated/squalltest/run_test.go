@@ -86,11 +86,14 @@ func TestAnObjectInMemory(t *testing.T) {
 }
 
 func TestAPersistentObject(t *testing.T) {
-	squalltest.Run(t, squalltest.Config{Seeds: 30}, newPurse(durable), spend, solvent)
+	squalltest.Run(t, squalltest.Config{Seeds: 30}, newPurse(squall.SubgroupConfig{Mode: squall.Persistent}), spend, solvent)
 }
 
-var durable = squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{DeliverAfterPersist: true}}
-
 func TestAPersistentObjectThatForgets(t *testing.T) {
-	squalltest.Run(t, squalltest.Config{Seeds: 20}, newPurse(squall.SubgroupConfig{Mode: squall.Persistent}), spend, solvent)
+	durable := newPurse(squall.SubgroupConfig{Mode: squall.Persistent})
+	squalltest.Run(t, squalltest.Config{Seeds: 20}, func() *replicated.Object[*purse] {
+		o := durable()
+		o.EarlyReplies()
+		return o
+	}, spend, solvent)
 }

@@ -250,7 +250,7 @@ func TestCommandsAreExecutedOnceWhileShardsMove(t *testing.T) {
 		sg   squall.SubgroupConfig
 	}{
 		{"in memory", squall.SubgroupConfig{}},
-		{"given when on every disk", squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{DeliverAfterPersist: true}}},
+		{"given when on every disk", squall.SubgroupConfig{Mode: squall.Persistent}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			first, count := uint64(1), *shardSeeds

@@ -48,7 +48,7 @@ func newMember(j job) *member {
 	var sg squall.SubgroupConfig
 	if j.Spec.Durable {
 		sg.Mode, m.Config.Dir = squall.Persistent, j.Dir
-		sg.Log.DeliverAfterPersist, sg.Log.Engine = true, squall.EngineWAL
+		sg.Log.Engine = squall.EngineWAL
 	}
 	m.object, m.Survives = newStore(sg), j.Spec.Load == deposits
 	if j.Spec.Load == sends || j.Spec.Load == sendOne {
