@@ -23,7 +23,8 @@ func (a *attendance) pump() error {
 	defer beat.Stop()
 	for {
 		p.mu.Lock()
-		for alive := false; ; {
+		alive := time.Since(sent) >= heartbeat/2
+		for {
 			out = append(out[:0], a.out...)
 			a.out = a.out[:0]
 			var more bool
@@ -55,10 +56,10 @@ func (a *attendance) pump() error {
 			}
 			alive = time.Since(sent) >= heartbeat/2
 		}
-		sent, shut = time.Now(), batch.Gate == remote.GateShut
+		must := len(out) > 0 || alive || shut != (batch.Gate == remote.GateShut)
 		batch.Position, batch.Reached, batch.Lineage = p.space.Position(), batch.Reached[:0], nil
 		if all := p.space.Lineage(); len(all) > 0 && all[len(all)-1] != view {
-			batch.Lineage, view = all, all[len(all)-1]
+			batch.Lineage, view, must = all, all[len(all)-1], true
 		}
 		for _, r := range a.follower.Readers() {
 			if r.Open() && !r.Held {
@@ -66,6 +67,10 @@ func (a *attendance) pump() error {
 			}
 		}
 		p.mu.Unlock()
+		if batch.Fed = space.Pass(batch.Fed); len(batch.Fed) == 0 && !must {
+			continue
+		}
+		sent, shut = time.Now(), batch.Gate == remote.GateShut
 		out = remote.AppendBatch(out, &batch)
 		clear(batch.Fed)
 		if _, err := a.conn.Write(out); err != nil {

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/squall-go/squall/dds/cdr"
 )
@@ -88,6 +87,7 @@ type scalar struct {
 type side struct {
 	class class
 	enum  []cdr.Literal // constants, of a member that has some
+	char  bool          // a member that is a char in IDL
 	path  [][]int       // of a member: fields, with a pointer to follow behind each but the last
 	fixed scalar        // of a value
 }
@@ -142,7 +142,7 @@ func (b *binder) side(o operand, other *side) (s *side, err error) {
 		}
 		given := b.parameters[o.number]
 		if o, err = literal(given); err != nil {
-			if other == nil || other.class != texts && other.enum == nil {
+			if other == nil || other.class != texts && other.enum == nil && !other.char {
 				return nil, fmt.Errorf("%w: parameter %q is no value", ErrType, given)
 			}
 			o = operand{kind: text, text: given}
@@ -152,7 +152,13 @@ func (b *binder) side(o operand, other *side) (s *side, err error) {
 	switch o.kind {
 	case text:
 		s.class = texts
-		if other != nil && other.enum != nil {
+		switch {
+		case other == nil:
+		case other.char && len(o.text) == 1:
+			s.class, s.fixed = numbers, scalar{kind: integer, signed: int64(o.text[0])}
+		case other.char:
+			return nil, fmt.Errorf("%w: %q is not one character of one byte", ErrType, o.text)
+		case other.enum != nil:
 			i := slices.IndexFunc(other.enum, func(l cdr.Literal) bool { return l.Name == o.text })
 			if i < 0 {
 				return nil, fmt.Errorf("%w: %q is none of the constants", ErrType, o.text)
@@ -196,7 +202,8 @@ func (b *binder) member(name string) (*side, error) {
 			return nil, fmt.Errorf("%w: %v has no member %s", ErrType, b.of, strings.Join(parts[:i+1], "."))
 		}
 		fields = append(fields, index)
-		t = t.Field(index).Type
+		f := t.Field(index)
+		t, s.char = f.Type, f.Type.Kind() == reflect.Uint8 && slices.Contains(strings.Split(f.Tag.Get("dds"), ","), "char")
 	}
 	s.path = append(s.path, fields)
 	for t.Kind() == reflect.Pointer {
@@ -270,11 +277,34 @@ func (b *binder) compare(n compare) (condition, error) {
 	case x.class == truths && n.relation != equal && n.relation != unequal:
 		return nil, fmt.Errorf("%w: %v: TRUE and FALSE have no order", ErrType, n)
 	}
+	if n.relation == like {
+		return alike(x, y)
+	}
 	return func(v reflect.Value) bool {
 		a, ok := x.get(v)
 		c, there := y.get(v)
 		return ok && there && holds(n.relation, &a, &c)
 	}, nil
+}
+
+// alike is LIKE. A pattern that is a member is compiled with each sample; nothing is like a pattern that Bind would refuse.
+func alike(x, y *side) (condition, error) {
+	if y.path != nil {
+		return func(v reflect.Value) bool {
+			a, ok := x.get(v)
+			c, there := y.get(v)
+			if !ok || !there {
+				return false
+			}
+			p, err := newPattern(c.text)
+			return err == nil && p.matches(a.text)
+		}, nil
+	}
+	p, err := newPattern(y.fixed.text)
+	return func(v reflect.Value) bool {
+		a, ok := x.get(v)
+		return ok && p.matches(a.text)
+	}, err
 }
 
 func (b *binder) between(n between) (condition, error) {
@@ -297,9 +327,6 @@ func (b *binder) between(n between) (condition, error) {
 
 // holds reports whether two values of one class are in a relation. A float that is no number is unequal to everything.
 func holds(r relation, a, b *scalar) bool {
-	if r == like {
-		return matches(a.text, b.text)
-	}
 	if a.kind == decimal && math.IsNaN(a.float) || b.kind == decimal && math.IsNaN(b.float) {
 		return r == unequal
 	}
@@ -328,45 +355,38 @@ func order(a, b *scalar) int {
 			return 0
 		}
 		return 1
-	case a.kind == decimal || b.kind == decimal:
-		return cmp.Compare(a.number(), b.number())
+	case a.kind == decimal && b.kind == decimal:
+		return cmp.Compare(a.float, b.float)
+	case a.kind == decimal:
+		return -b.toFloat(a.float)
+	case b.kind == decimal:
+		return a.toFloat(b.float)
 	case a.large != b.large:
 		return cmp.Compare(a.large, b.large)
 	}
 	return cmp.Compare(a.signed, b.signed)
 }
 
-// number is a number as a float.
-func (s *scalar) number() float64 {
+// toFloat compares an integer with a float exactly: not all integers are floats.
+func (s *scalar) toFloat(f float64) int {
+	whole := math.Floor(f)
+	n := 0
 	switch {
-	case s.kind == decimal:
-		return s.float
+	case whole >= 1<<64:
+		return -1
+	case s.large > 0 && whole < 1<<63:
+		return 1
 	case s.large > 0:
-		return float64(s.large)
+		n = cmp.Compare(s.large, uint64(whole))
+	case whole >= 1<<63:
+		return -1
+	case whole < -1<<63:
+		return 1
+	default:
+		n = cmp.Compare(s.signed, int64(whole))
 	}
-	return float64(s.signed)
-}
-
-// matches reports whether a text is like a pattern: % is any text, _ any character. It takes at most the product of both lengths.
-func matches(s, pattern string) bool {
-	restart, retry := -1, 0 // behind the last %, and where its text ended at the last try
-	i, p := 0, 0
-	for i < len(s) {
-		c, size := utf8.DecodeRuneInString(s[i:])
-		w, width := utf8.DecodeRuneInString(pattern[p:])
-		switch {
-		case width > 0 && w == '%':
-			restart, retry = p+1, i
-			p++
-		case width > 0 && (w == '_' || w == c && s[i:i+size] == pattern[p:p+width]):
-			i, p = i+size, p+width
-		case restart >= 0:
-			_, size := utf8.DecodeRuneInString(s[retry:])
-			retry += size
-			i, p = retry, restart
-		default:
-			return false
-		}
+	if n == 0 && whole < f {
+		return -1
 	}
-	return strings.Trim(pattern[p:], "%") == ""
+	return n
 }

@@ -15,9 +15,11 @@
 //
 // NOT binds stronger than AND, and AND stronger than OR. Words of the grammar may be written in small letters. Two quotation marks within a text stand for one. %n is
 // the parameter with the number n, from 0 to 99, whose text is a value itself. LIKE compares with a pattern, in which % is any text and _ any character.
-// A constant of an enum is written as a text.
+// What lies between two % has at most 64 characters if one of them is _. A constant of an enum is written as a text, and so is a char. Integers and decimals are compared
+// exactly.
 //
 // A name of a field is its name in package cdr: the tag's `name=`, or the name of the Go field, in small or capital letters.
 //
-// Parsing and binding trust nothing of the text: what does not fit the type is an error of Bind, never of the evaluation, which allocates nothing.
+// Parsing and binding trust nothing of the text: what does not fit the type is an error of Bind, never of the evaluation, which allocates nothing, unless
+// a pattern is a member. The time of an evaluation grows linearly with the texts that it compares.
 package filter

@@ -30,6 +30,8 @@ type shape struct {
 	Owner    owner
 	Patron   *owner
 	Path     []int32
+	Grade    uint8 `dds:"char"`
+	Rank     *int64
 	Internal int `dds:"-"`
 	other    int
 }
@@ -37,12 +39,12 @@ type shape struct {
 func sample() shape {
 	age := int16(40)
 	return shape{
-		Color: 5, Label: "it's a box", Size: -3, Serial: math.MaxUint64, X: 2.5, Hidden: true, Owner: owner{"Ada", &age}, other: 1,
+		Color: 5, Label: "it's a box", Size: -3, Serial: math.MaxUint64, X: 2.5, Hidden: true, Owner: owner{"Ada", &age}, Grade: 'b', Rank: new(int64(1<<53 + 1)), other: 1,
 	}
 }
 
 func TestExpressionsHoldOrNot(t *testing.T) {
-	params := []string{"10", "'box'", "BLUE", "it's a box", "-3"}
+	params := []string{"10", "'box'", "BLUE", "it's a box", "-3", "b"}
 	for expression, want := range map[string]bool{
 		"shapesize = -3":                         true,
 		"-3 = shapesize":                         true,
@@ -86,6 +88,24 @@ func TestExpressionsHoldOrNot(t *testing.T) {
 		"NOT (x = 1 OR (x = 0))":                 true,
 		"\tLabel\n=\r'it''s a box'":              true,
 		"owner.name = label":                     false,
+		"owner.name LIKE owner.name":             true,
+		"label LIKE owner.name":                  false,
+		"grade = 'b'":                            true,
+		"'c' > grade":                            true,
+		"grade BETWEEN 'a' AND %5":               true,
+		"grade = 98":                             true,
+		"rank = 9007199254740993":                true,
+		"rank = 9007199254740992.0":              false,
+		"rank > 9007199254740992.0":              true,
+		"9007199254740994.0 > rank":              true,
+		"serial < 18446744073709551616.0":        true,
+		"serial > 18446744073709549568.0":        true,
+		"serial > 9223372036854775808.0":         true,
+		"serial > -1e300":                        true,
+		"shapesize > -3.5":                       true,
+		"shapesize < -2.5":                       true,
+		"shapesize = -3.0":                       true,
+		"shapesize > -1e19 AND shapesize < 1e19": true,
 	} {
 		e, err := Parse(expression)
 		if err != nil {
@@ -135,6 +155,7 @@ func TestWhatDoesNotSuitTheTypeIsRefused(t *testing.T) {
 	for _, expression := range []string{
 		"weight = 1", "owner.weight = 1", "label.size = 1", "path = 1", "owner = 1", "internal = 1", "other = 1", "size = 1", "label = 1", "x = 'a'", "x LIKE '%'", "hidden = 1", "hidden > TRUE",
 		"hidden BETWEEN FALSE AND TRUE", "color = 'GREEN'", "label BETWEEN 1 AND 2", "label BETWEEN 'a' AND 2", "x = %0", "x = %1", "x = %2", "x = 1 AND weight = 1", "NOT weight = 1",
+		"grade = 'bc'", "grade = ''", "grade = 'ä'", "grade LIKE 'b'", "label = grade", "label LIKE '%" + strings.Repeat("a", 64) + "_%'",
 	} {
 		e, err := Parse(expression)
 		if err != nil {
@@ -155,7 +176,7 @@ func TestWhatDoesNotSuitTheTypeIsRefused(t *testing.T) {
 }
 
 func TestEvaluationAllocatesNothing(t *testing.T) {
-	e, err := Parse("color = 'BLUE' AND label LIKE '%b_x' AND owner.age BETWEEN 1 AND 50 AND x > shapesize")
+	e, err := Parse("color = 'BLUE' AND label LIKE 'it%_%b_x' AND owner.age BETWEEN 1 AND 50 AND x > shapesize")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,6 +156,14 @@ type Fed struct {
 	Count    uint64
 	Key      string
 	Data     []byte
+
+	filter func(data []byte) bool // of the reader; Pass calls it
+}
+
+// Pass returns those of fed that pass the filters of their readers. It is called without the lock under which Collect is: a filter of a client may take long. The memory of fed
+// is used for the result.
+func Pass(fed []Fed) []Fed {
+	return slices.DeleteFunc(fed, func(f Fed) bool { return f.filter != nil && !f.filter(f.Data) })
 }
 
 // Reached is how far a reader has come.
@@ -386,7 +394,7 @@ func (f *Follower) Readers() []*Followed { return f.readers }
 // work bounds what Collect does at once, under its caller's lock.
 type work struct{ bytes, steps int }
 
-// collectSteps bounds the steps that Collect looks at: a reader whose filter passes nothing costs the other readers no more than a reader without a filter.
+// collectSteps bounds the steps that Collect looks at: most of them may not be for the readers of this client.
 const collectSteps = 4 << 10
 
 func (w *work) done() bool { return w.bytes <= 0 || w.steps <= 0 }
@@ -413,7 +421,8 @@ func (f *Follower) Apart() bool {
 	return n > 1 && (due || first != last)
 }
 
-// Collect appends what readers were not told yet, up to about so many bytes. What has one position comes in one call. More reports whether there may be more.
+// Collect appends what readers were not told yet, up to about so many bytes, before filters: see Pass. What has one position comes in one call. More reports whether there
+// may be more.
 func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
 	s, w := f.s, work{bytes, collectSteps}
 	next, end := s.tail.end(), s.tail.end()
@@ -493,15 +502,15 @@ func (r *Followed) list(s *Space, out []Fed, w *work) []Fed {
 		if !k.dispose {
 			l.left--
 		}
-		if k.expires <= s.now || !r.matched(k.writer.offer()) || !k.dispose && r.Filter != nil && !r.Filter(k.data) {
+		if k.expires <= s.now || !r.matched(k.writer.offer()) {
 			continue
 		}
 		n := Fed{
 			Reader: r.Number, Kind: FedSample, Position: k.position, Writer: k.writer.ID, Origin: k.writer.Origin, Source: k.source, Expires: k.expires,
-			Key: o.key, Data: k.data,
+			Key: o.key, Data: k.data, filter: r.Filter,
 		}
 		if k.dispose {
-			n.Kind = FedDispose
+			n.Kind, n.filter = FedDispose, nil
 		}
 		w.bytes -= stepBytes + len(n.Key) + len(n.Data)
 		out = append(out, n)
@@ -542,7 +551,7 @@ func (r *Followed) look(s *Space, n uint64, t *step, out []Fed) []Fed {
 			return out
 		}
 	case FedSample:
-		if t.expires <= s.now || r.Filter != nil && !r.Filter(t.data) {
+		if t.expires <= s.now {
 			return out
 		}
 		fallthrough
@@ -552,6 +561,9 @@ func (r *Followed) look(s *Space, n uint64, t *step, out []Fed) []Fed {
 		}
 	}
 	fed := Fed{Reader: r.Number, Kind: t.kind, Position: t.position, Writer: t.writer.ID, Origin: t.writer.Origin, Source: t.source, Expires: t.expires, Key: t.key, Data: t.data}
+	if t.kind == FedSample {
+		fed.filter = r.Filter
+	}
 	if t.loose {
 		fed.Position = 0
 	}
