@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"strings"
 )
 
 // A request is a head and a body, and so is a response. A head is fields one after the other: a byte, a number of 8 bytes, or a text with its
@@ -38,6 +39,7 @@ const (
 var (
 	errMalformed = errors.New("malformed message")
 	errLong      = errors.New("the head is too long for a message")
+	errFields    = errors.New("the header has too many fields")
 )
 
 var methods = []string{"", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"}
@@ -177,20 +179,23 @@ func (r *reader) name(list []string) (s string, known bool) {
 	return "", false
 }
 
-// maxFields is how many fields a header has at most.
+// maxFields is how many fields the header of a call has at most.
 const maxFields = 1000
 
-// header takes the rest as a header. Names and values are checked as net/http does.
+// header takes the rest as a header. The header of a request is checked: its names and values as net/http does, and the number of its fields.
 func (r *reader) header(check bool) (http.Header, error) {
 	h := make(http.Header, 8)
 	values := make([]string, 0, 8)
 	for fields := 0; len(r.text) > 0; fields++ {
 		name, known := r.name(names)
 		value := r.string()
-		if r.bad || fields == maxFields {
+		if r.bad {
 			return nil, errMalformed
 		}
 		if check {
+			if fields == maxFields {
+				return nil, errFields
+			}
 			if !known {
 				if !validName(name) {
 					return nil, fmt.Errorf("%w: the name of a header", errMalformed)
@@ -226,6 +231,20 @@ func validName(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// validHost reports whether a host has only characters that net/http accepts in one.
+func validHost(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!$%&()*+,-.:;=@[]_~'", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // validValue reports whether a value of a header has no control characters but tabs.

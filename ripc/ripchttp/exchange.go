@@ -84,16 +84,22 @@ func (x *exchange) decode(m *ripc.Message) error {
 	if err != nil {
 		return err
 	}
+	if most := x.server.MaxHeaderBytes; most > 0 && len(head) > most {
+		return errLong
+	}
 	in := reader{text: string(head)}
 	flags := in.byte()
 	x.id = callID{in.number(8), in.number(8)}
 	method, known := in.name(methods)
 	uri, host := in.string(), in.string()
-	if in.bad || !known && !validName(method) || !validValue(host) {
+	if in.bad || !known && !validName(method) || !validHost(host) {
 		return errMalformed
 	}
 	header, err := in.header(true)
 	if err != nil {
+		return err
+	}
+	if err := checkFraming(header, len(body)); err != nil {
 		return err
 	}
 	if flags&flagDefaultAgent != 0 {
@@ -109,6 +115,9 @@ func (x *exchange) decode(m *ripc.Message) error {
 	r.Method, r.URL, r.Proto, r.ProtoMajor, r.ProtoMinor = method, &x.url, "HTTP/1.1", 1, 1
 	r.Header, r.Body, r.ContentLength, r.Host = header, http.NoBody, int64(len(body)), host
 	r.RemoteAddr, r.RequestURI = string(m.From()), uri
+	if u.Host != "" {
+		r.Host = u.Host
+	}
 	if len(body) > 0 {
 		x.body.Reset(bytes.Clone(body))
 		r.Body = &x.body
@@ -116,6 +125,39 @@ func (x *exchange) decode(m *ripc.Message) error {
 	x.request = r
 	x.room = m.MaxReply()
 	return nil
+}
+
+// checkFraming refuses a header that says of the body, or of the host, something else than the call: a proxy might pass it on to a server that believes it.
+func checkFraming(h http.Header, body int) error {
+	for _, text := range h["Content-Length"] {
+		if n, err := strconv.ParseUint(text, 10, 63); err != nil || n != uint64(body) {
+			return fmt.Errorf("%w: Content-Length %.20q for %d bytes", errMalformed, text, body)
+		}
+	}
+	if length := h["Content-Length"]; len(length) > 1 {
+		h["Content-Length"] = length[:1]
+	}
+	for _, name := range []string{"Transfer-Encoding", "Trailer", "Host"} {
+		if _, has := h[name]; has {
+			return fmt.Errorf("%w: a call with the field %s", errMalformed, name)
+		}
+	}
+	return nil
+}
+
+// refuse answers a call that is no valid request, as net/http does.
+func (x *exchange) refuse(m *ripc.Message, err error) {
+	status := http.StatusBadRequest
+	if errors.Is(err, errFields) || errors.Is(err, errLong) {
+		status = http.StatusRequestHeaderFieldsTooLarge
+	}
+	x.head = binary.LittleEndian.AppendUint16(x.begin(responseWhole), uint16(status))
+	x.head = appendField(x.head, "Content-Type", "text/plain; charset=utf-8")
+	if reply, err := seal(x.head); err == nil {
+		_ = m.Reply(reply, []byte(statusLine(status)))
+	}
+	m.Release()
+	x.free()
 }
 
 var noRequest http.Request
@@ -216,15 +258,19 @@ func (x *exchange) WriteHeader(status int) {
 		case "Content-Type":
 			x.has.contentType = true
 		case "Content-Length":
-			if n, err := strconv.ParseInt(values[0], 10, 64); err != nil || n < 0 {
-				continue // as net/http does
-			} else {
-				x.length, x.has.contentLength = n, true
+			if len(values) == 0 || values[0] == "" { // it is suppressed, as by net/http
+				x.has.contentLength = true
+				continue
 			}
+			n, err := strconv.ParseInt(values[0], 10, 64)
+			if err != nil || n < 0 {
+				continue // as net/http does
+			}
+			x.length, x.has.contentLength = n, true
 		case "Date":
 			x.has.date = true
 		case "Content-Encoding":
-			x.has.encoding = true
+			x.has.encoding = len(values) > 0 && values[0] != ""
 		case "Trailer":
 			x.has.trailer = true
 		}

@@ -22,7 +22,8 @@ const DefaultMaxRequests = 4096
 type Server struct {
 	// Handler handles the requests; nil is http.DefaultServeMux.
 	Handler http.Handler
-	// MaxHeaderBytes bounds the header of a request; 0 is http.DefaultMaxHeaderBytes. One that is a call is never larger than a message.
+	// MaxHeaderBytes bounds the header of a request, which is answered with status 431 beyond it; 0 is http.DefaultMaxHeaderBytes. The header of a call has
+	// less than 64 KiB and 1000 fields at most: a Transport sends a larger one over a stream.
 	MaxHeaderBytes int
 	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is DefaultMaxRequests. Further ones wait.
 	MaxRequests int
@@ -206,7 +207,7 @@ func (s *Server) handle(m *ripc.Message) {
 	}
 	x := newExchange(s)
 	if err := x.decode(m); err != nil {
-		m.Release()
+		x.refuse(m, err)
 		return
 	}
 	if !s.enter(x) {

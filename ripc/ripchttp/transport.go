@@ -316,8 +316,12 @@ func (t *Transport) encode(b []byte, r *http.Request, number uint64, length int)
 		host = r.URL.Host
 	}
 	b = appendText(b, host)
+	fields := 1 // Content-Length
 	for name, values := range r.Header {
-		if name == "Content-Length" || name == "Host" || given && name == "User-Agent" && (len(agent) == 0 || agent[0] == "") {
+		if fields += len(values); fields > maxFields {
+			return nil, errLong
+		}
+		if name == "Content-Length" || name == "Host" || name == "Transfer-Encoding" || name == "Trailer" || given && name == "User-Agent" && (len(agent) == 0 || agent[0] == "") {
 			continue
 		}
 		if !validName(name) {
