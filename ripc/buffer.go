@@ -55,10 +55,9 @@ func (e *Endpoint) closeMemory() {
 	e.memory.views.Close()
 }
 
-// Alloc returns memory for bodies, with one reference. What is in it at first is anything. Making memory takes longer than copying it: what is
-// released is used again.
+// Alloc returns memory for bodies, with one reference. It is zero at first. Making memory takes longer than copying it: what is released is used again.
 func (e *Endpoint) Alloc(size int) (*Buffer, error) {
-	m, err := e.allocate(size)
+	m, err := e.allocate(size, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +67,13 @@ func (e *Endpoint) Alloc(size int) (*Buffer, error) {
 	return b, nil
 }
 
-func (e *Endpoint) allocate(size int) (*shared.Memory, error) {
+// allocate returns memory that a viewer will look at, or anybody if that is 0.
+func (e *Endpoint) allocate(size int, viewer uint64) (*shared.Memory, error) {
 	e.openMemory()
 	if e.memory.space == nil {
 		return nil, fmt.Errorf("ripc: %w", ErrClosed)
 	}
-	m, err := e.memory.space.Alloc(size)
+	m, err := e.memory.space.AllocFor(size, viewer)
 	switch {
 	case errors.Is(err, shared.ErrClosed):
 		return nil, fmt.Errorf("ripc: %w", ErrClosed)
@@ -94,7 +94,8 @@ func (b *Buffer) Body() Body {
 	return Body{size: int64(len(b.m.Bytes())), bytes: b.m.Bytes(), buffer: b}
 }
 
-// Part is a part of the buffer as the body of a message.
+// Part is a part of the buffer as the body of a message. A process of this host that gets a part maps all of the buffer, and can read all of it: do not put
+// what one client may see and what another one may see into the same buffer.
 func (b *Buffer) Part(offset, size int) (Body, error) {
 	if offset < 0 || size < 0 || offset > len(b.m.Bytes()) || size > len(b.m.Bytes())-offset {
 		return Body{}, fmt.Errorf("ripc: %w: bytes [%d, %d) of a buffer of %d", os.ErrInvalid, offset, offset+size, len(b.m.Bytes()))

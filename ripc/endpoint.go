@@ -37,22 +37,23 @@ type Endpoint struct {
 
 	mu sync.Mutex
 	watch
-	services  map[ID]*Service
-	numbers   []*Service // that are not closed, or still handle messages, by number
-	number    uint32     // of the last one
-	peers     []*peer
-	accounts  map[string]*account
-	bytes     int64      // of all accounts
-	starved   []*account // that found no memory although they may have more
-	dialing   map[Place]*dial
-	seen      map[ID]Place // where services were found last
-	counts    Stats        // without what is counted elsewhere
-	events    []Event      // that the application was not told yet
-	telling   bool         // a goroutine tells them
-	closing   bool         // Close was called
-	closed    bool         // nothing is sent or received any more
-	awaited   bool         // Close waits for background: frames that are given back now add nothing to it
-	postponed postponedList
+	services    map[ID]*Service
+	numbers     []*Service // that are not closed, or still handle messages, by number
+	number      uint32     // of the last one
+	peers       []*peer
+	connections uint64 // so many peers there were
+	accounts    map[string]*account
+	bytes       int64      // of all accounts
+	starved     []*account // that found no memory although they may have more
+	dialing     map[Place]*dial
+	seen        map[ID]Place // where services were found last
+	counts      Stats        // without what is counted elsewhere
+	events      []Event      // that the application was not told yet
+	telling     bool         // a goroutine tells them
+	closing     bool         // Close was called
+	closed      bool         // nothing is sent or received any more
+	awaited     bool         // Close waits for background: frames that are given back now add nothing to it
+	postponed   postponedList
 }
 
 // Open opens an endpoint. It listens at once, and knows no service yet.
@@ -243,6 +244,8 @@ func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, rele
 	}
 	p.account = e.accountOf(who.account())
 	p.account.enter(p)
+	e.connections++
+	p.viewer = e.connections
 	p.rx.Bound(p)
 	if ready != nil {
 		ready.Owner = p

@@ -38,6 +38,7 @@ type sending struct {
 	out  *pair.Outgoing[*sending]
 	hold shared.Hold // on the memory that the peer looks at
 	held bool
+	kept int64 // bytes of a copy that count for the peer
 	w    *waiter // of the goroutine that sends, while it waits
 	err  error   // that ended it
 }
@@ -228,8 +229,20 @@ func requestOf(offer *pair.Offer) uint64 {
 func (m *sending) show(body *Body, offer *pair.Offer) (err error) {
 	e := m.peer.e
 	data := body.bytes
+	if offer.Purpose == pair.LongReply {
+		if err := m.keep(body); err != nil {
+			return err
+		}
+		defer func() {
+			if !m.held {
+				e.lock()
+				m.refund()
+				e.unlock()
+			}
+		}()
+	}
 	if body.buffer == nil {
-		memory, err := e.allocate(int(body.size))
+		memory, err := e.allocate(int(body.size), m.peer.viewer)
 		if err != nil {
 			return err
 		}
@@ -245,6 +258,38 @@ func (m *sending) show(body *Body, offer *pair.Offer) (err error) {
 	}
 	offer.Way, offer.Segment, offer.Offset, offer.Owner = pair.Placed, at.ID, uint64(at.Offset), e.memory.space.Name()
 	return nil
+}
+
+// maxKeptReplies is how many replies a peer of this host may have that it has not given back.
+const maxKeptReplies = 4096
+
+// keep counts a reply for the peer, which looks at it for as long as it likes: the bytes of the copy, or, of a buffer, which others may look at too, only that
+// there is one more reply.
+func (m *sending) keep(body *Body) error {
+	p := m.peer
+	p.e.lock()
+	defer p.e.unlock()
+	if p.long.out.Replies() >= maxKeptReplies {
+		return fmt.Errorf("%w: the peer keeps %d replies", ErrLimit, p.long.out.Replies())
+	}
+	if body.buffer != nil {
+		return nil
+	}
+	if err := p.account.fits(body.size); err != nil {
+		return fmt.Errorf("the peer keeps its replies: %w", err)
+	}
+	p.account.charge(body.size)
+	m.kept = body.size
+	return nil
+}
+
+// refund ends what keep counts. The caller holds the mu.
+func (m *sending) refund() {
+	if m.kept > 0 {
+		n := m.kept
+		m.kept = 0
+		m.peer.account.refund(n)
+	}
 }
 
 // begin offers the message when its channel and the ring have room. Without an error, out is nil if the peer had ended. The caller holds the mu.
@@ -342,8 +387,9 @@ func (m *sending) wake() {
 	}
 }
 
-// drop gives up the memory that the peer looked at. seen says that it may do so for ever.
+// drop gives up the memory that the peer looked at. seen says that it may do so forever. The caller holds the mu.
 func (m *sending) drop(seen bool) {
+	m.refund()
 	if m.held {
 		m.held = false
 		m.hold.Drop(seen)

@@ -17,6 +17,7 @@ type peer struct {
 	e       *Endpoint
 	who     Peer
 	account *account
+	viewer  uint64 // its number among the connections of the endpoint: tells memory that it saw from memory that others saw
 	called  bool // it called, and this process did not
 	link    fabric.Link
 	direct  bool // the peer reads the own row itself

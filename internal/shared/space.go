@@ -106,6 +106,10 @@ type Memory struct {
 	holds  int  // messages that lie in it
 	seen   bool // other processes may look at it, and will not say when they stop (E2)
 	idleAt time.Time
+
+	// Of its user.
+	dirty  int    // bytes from the start that may not be zero
+	viewer uint64 // the only party that saw them; 0: several did, or it is not known
 }
 
 // Bytes is the memory. What is in it at first is anything.
@@ -147,6 +151,25 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 		}
 	}
 	m.bytes = m.seg.mem[:size:size]
+	return m, nil
+}
+
+// AllocFor is Alloc for memory that a viewer will look at, who sees all of the segment: it is zero, but for what the same viewer saw before. The memory of a
+// viewer other than 0 is written from its start to its end before it is shown; with 0, which stands for anybody, all of it is zero.
+func (s *Space) AllocFor(size int, viewer uint64) (*Memory, error) {
+	m, err := s.Alloc(size)
+	if err != nil || m.seg == nil {
+		return m, err
+	}
+	switch {
+	case viewer == 0:
+		clear(m.seg.mem[:m.dirty])
+		m.dirty = 0
+	case viewer != m.viewer && m.dirty > size:
+		clear(m.seg.mem[size:m.dirty])
+		m.dirty = 0
+	}
+	m.viewer, m.dirty = viewer, max(m.dirty, size)
 	return m, nil
 }
 

@@ -153,3 +153,39 @@ func TestE4WhatIsIdleIsBounded(t *testing.T) {
 		t.Fatalf("%d are idle for ever", len(s.all))
 	}
 }
+
+// Memory that is used again shows a viewer only what the same viewer saw, and anybody nothing.
+func TestMemoryShowsNoViewerWhatAnotherSaw(t *testing.T) {
+	s := NewSpace(func(string, error) {})
+	defer s.Close()
+	fill := func(size int, viewer uint64) (all []byte) {
+		m, err := s.AllocFor(size, viewer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !m.Shared() {
+			t.Skip("memory is not shared here")
+		}
+		defer m.Release()
+		all = append(all, m.seg.mem[:leastBytes]...)
+		for i := range m.Bytes() {
+			m.Bytes()[i] = byte(viewer)
+		}
+		return all
+	}
+	for _, step := range []struct {
+		viewer uint64
+		size   int
+		behind int  // bytes from size on that may be of the viewer
+		zero   bool // all of it is zero
+	}{{1, 1000, 0, true}, {1, 100, 900, false}, {2, 50, 0, false}, {2, 2000, 0, false}, {3, 1000, 0, false}, {0, 3000, 0, true}, {4, 10, 0, false}, {0, 1, 0, true}} {
+		all := fill(step.size, step.viewer)
+		for i, b := range all {
+			own := b == byte(step.viewer) && i < step.size+step.behind && step.viewer != 0
+			overwritten := i < step.size && step.viewer != 0
+			if b != 0 && (step.zero || !own && !overwritten) {
+				t.Fatalf("viewer %d of %d bytes sees %d at %d", step.viewer, step.size, b, i)
+			}
+		}
+	}
+}

@@ -303,5 +303,8 @@ func (b *Inbox[T]) forget(m *Incoming[T]) {
 // unwanted bytes may still come.
 func (b *Inbox[T]) Open() int { return len(b.open) }
 
-// Open is the number of messages that are on their way, or not given back.
+// Replies is the number of replies that are in flight, or not given back.
+func (b *Outbox[T]) Replies() int { return b.count[0] }
+
+// Open is the number of messages that are in flight, or not given back.
 func (b *Outbox[T]) Open() int { return b.open.Open() }
