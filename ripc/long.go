@@ -38,7 +38,7 @@ type sending struct {
 	out  *pair.Outgoing[*sending]
 	hold shared.Hold // on the memory that the peer looks at
 	held bool
-	kept int64 // bytes of a copy that count for the peer
+	kept int64   // bytes of a copy that count for the peer
 	w    *waiter // of the goroutine that sends, while it waits
 	err  error   // that ended it
 }

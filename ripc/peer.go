@@ -18,7 +18,7 @@ type peer struct {
 	who     Peer
 	account *account
 	viewer  uint64 // its number among the connections of the endpoint: tells memory that it saw from memory that others saw
-	called  bool // it called, and this process did not
+	called  bool   // it called, and this process did not
 	link    fabric.Link
 	direct  bool // the peer reads the own row itself
 	polled  bool // goroutines serve its socket: only polling finds what they read

@@ -74,7 +74,9 @@ func (l *lifeline) run() {
 // cancel tells the server that a call is given up.
 func (l *lifeline) cancel(number uint64) {
 	l.mu.Lock()
-	l.calls = append(l.calls, number)
+	if len(l.calls) < maxEarly { // the server remembers no more
+		l.calls = append(l.calls, number)
+	}
 	l.mu.Unlock()
 	select {
 	case l.more <- struct{}{}:

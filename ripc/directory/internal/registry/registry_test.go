@@ -144,6 +144,19 @@ func judge(t *testing.T, before, after *Registry, c Command, o Outcome) {
 			t.Errorf("RD3: a step from %d to %d led to %d when it came again", before.Time, after.Time, twice.Time)
 		}
 	}
+	if rec := c.Record; rec != nil && o.Err == nil {
+		owner := c.Speaker
+		if len(rec.Key) > 0 {
+			owner = KeyOwner(rec.Key)
+		}
+		if e := before.Find(rec.Name); e != nil {
+			for _, s := range e.Spots {
+				if s.Owner == owner && s.Record.Place.Incarnation == rec.Place.Incarnation && s.Record.Number >= rec.Number {
+					t.Errorf("RD2: record %d of %s at %v took effect after record %d", rec.Number, e.Name, rec.Place, s.Record.Number)
+				}
+			}
+		}
+	}
 	for _, e := range after.Entries {
 		var was Entry
 		if b := before.Find(e.Name); b != nil && b.Number == e.Number {
