@@ -35,6 +35,13 @@ func TestAnIDIsGivenOutOnce(t *testing.T) {
 			t.Errorf("there is a call with id %#x", id)
 		}
 	}
+	if _, ok := calls.End(b); !ok {
+		t.Fatal("a call is not open")
+	}
+	if v, ok := calls.Find(b + 1<<32); ok { // the use of a slot without a call is even: a peer can guess it
+		t.Errorf("there is a call %q with the number of a slot that is not used", v)
+	}
+	b = calls.Begin("b")
 	n := 0
 	calls.All(func(id uint64, v string) {
 		n++

@@ -1,0 +1,126 @@
+package ripc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
+)
+
+// The process at a place is taken only if it is the one that the place names: another one that listens there is not the service.
+func TestAnotherProcessAtThePlaceIsNotTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server := register(t, open(Config{}), "server")
+		place := server.e.Place()
+		reaches := func(at Place) error {
+			client := register(t, open(Config{Resolver: Static{"server": at}, MoveTime: -1}), "")
+			return client.To("server").Connect(ctx)
+		}
+		must(t, reaches(place))
+		other := place
+		other.Incarnation = strings.Repeat("0", len(place.Incarnation))
+		if err := reaches(other); !errors.Is(err, ErrNoService) {
+			t.Errorf("a place with another incarnation: %v", err)
+		}
+		other.Incarnation = ""
+		must(t, reaches(other)) // any process will do
+	})
+}
+
+// A message that was released twice, through a copy of it, does not free the message that has its frame now.
+func TestAMessageFreesNoLaterOne(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "client")
+		receive := func() Message {
+			must(t, client.Send(ctx, client.To("server"), []byte("message")))
+			m, err := server.Receive(ctx)
+			must(t, err)
+			return m
+		}
+		kept := func() int {
+			server.e.lock()
+			defer server.e.unlock()
+			return server.e.peers[0].kept
+		}
+		first := receive()
+		again := first
+		first.Release()
+		second := receive()
+		if again.frame != second.frame {
+			t.Fatal("the frame is not used again")
+		}
+		again.Release()
+		if kept() != 1 {
+			t.Error("a message that is held was freed by an earlier one")
+		}
+		if second.Release(); kept() != 0 {
+			t.Error("a message was not freed")
+		}
+	})
+}
+
+// Memory that a peer looked at when it was lost is not used again: the peer may look at it still (RP13).
+func TestMemoryThatALostPeerMaySeeIsNotUsedAgain(t *testing.T) {
+	ctx := testutil.Within(t)
+	const size = 256 << 10
+	data := bytes.Repeat([]byte{1}, size)
+	server := answerLong(t, Config{Transport: SHM}, func(*Message) Body { return Bytes(data) })
+	client := register(t, open(t, Config{Transport: SHM}), "")
+	must(t, client.TakeLong(Long{InPlace: true, MaxBytes: 1 << 20}))
+	m, err := client.CallLong(ctx, client.To("server"), nil, Bytes(nil))
+	must(t, err)
+	defer m.Release()
+	server.e.lock()
+	server.e.peers[0].fail(errors.New("lost"))
+	server.e.unlock()
+	for range 4 {
+		b, err := server.e.Alloc(size)
+		must(t, err)
+		for i := range b.Bytes() {
+			b.Bytes()[i] = 2
+		}
+		defer b.Release()
+	}
+	if !bytes.Equal(m.Body(), data) {
+		t.Error("what a lost peer looks at has changed")
+	}
+}
+
+// The longest id is served, and a process that opens a channel with a longer one loses its connection.
+func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
+	ctx := testutil.Within(t)
+	lost := make(chan error, 2)
+	longest := ID(strings.Repeat("i", maxID))
+	server := register(t, open(t, Config{Transport: SHM, Events: func(e Event) {
+		if e, ok := e.(PeerLost); ok {
+			lost <- e.Err
+		}
+	}}), longest)
+	var receiving sync.WaitGroup
+	defer receiving.Wait()
+	served, stop := context.WithCancel(ctx)
+	defer stop()
+	receiving.Go(func() { server.Serve(served, func(context.Context, *Message) {}) })
+	client := register(t, open(t, Config{Transport: SHM}), longest[1:])
+	must(t, client.To(longest).Connect(ctx))
+	if _, err := client.e.Register(ctx, longest+"i"); err == nil {
+		t.Error("a longer id was registered")
+	}
+	client.e.lock()
+	client.id = longest + "i"
+	client.e.unlock()
+	err := newRemote(client, longest).Connect(ctx)
+	if cause := <-lost; err == nil || !errors.Is(cause, fabric.ErrViolation) {
+		t.Errorf("%v, %v", err, cause)
+	}
+	client.e.lock()
+	client.id = longest[1:]
+	client.e.unlock()
+}
