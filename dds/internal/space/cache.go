@@ -113,7 +113,7 @@ type view struct {
 	fresh               int   // samples in the queue
 	change              *held // the last sample without data
 	passed              bool  // the time-based filter let a sample through
-	at                  int64 // its source time
+	at                  int64 // its time
 	since               int64 // when it was no longer alive
 
 	// Within a call of Select with this number: how many samples follow, and the generation of the last one.
@@ -158,15 +158,15 @@ func (s *Space) Detach(id ID) {
 // accept takes one sample of a matching writer that owns the instance, once what comes before it is there.
 func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	if c.filling == nil {
-		c.take(s, in.key, k, s.now)
+		c.take(s, in.key, k, s.now, false)
 		return
 	}
 	k.own(s)
 	c.filling.postpone(late{key: in.key, sample: *k, now: s.now})
 }
 
-// take takes one sample, at a time of the order.
-func (c *Cache) take(s *Space, key string, k *kept, now int64) {
+// take takes one sample, at a time of the order; past: the sample is one of a history, and had its position earlier.
+func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 	v := c.view(key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
 		return
@@ -193,10 +193,14 @@ func (c *Cache) take(s *Space, key string, k *kept, now int64) {
 		v.state, v.seen = Alive, false
 	}
 	if gap := int64(c.of.QoS.Separation); gap > 0 {
-		if v.passed && k.source-v.at < gap {
+		at := now
+		if past || s.follows || k.position == 0 { // the time of the order is not known
+			at = k.source
+		}
+		if after := at - v.at; v.passed && after >= 0 && after < gap {
 			return
 		}
-		v.passed, v.at = true, k.source
+		v.passed, v.at = true, at
 	}
 	if c.Listener != nil {
 		h := &c.passing

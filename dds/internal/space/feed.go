@@ -17,6 +17,7 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 	if e == nil || e.cache == nil {
 		return
 	}
+	s.follows = true
 	s.position, s.now = max(s.position, f.Position), max(s.now, now)
 	if e.cache.gated {
 		later := *f

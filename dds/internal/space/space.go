@@ -15,6 +15,7 @@ type Space struct {
 
 	position  uint64      // records applied
 	now       int64       // the largest time of a record
+	follows   bool        // this is a space at a client: now is the client's time
 	roster    uint64      // view of the last roster
 	born      int64       // time of the first record: spaces that began at different times have different ones
 	views     []ViewStart // the last ones; only appended to, or replaced

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -96,8 +97,14 @@ func (in *instance) owner(domain string) *endpoint {
 	return best
 }
 
+// SourceAhead is how far a sample's source time may be after the time of the order at its position: a later one is set back. One clock that is wrong would have the samples of
+// all writers of a topic BY_SOURCE come too late, or never expire.
+const SourceAhead = time.Second
+
 // apply does what a sample says. It takes effect only if its writer owns the instance.
 func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
+	sample.Source = min(sample.Source, s.now+int64(SourceAhead))
+	expires := expiry(t, w, min(sample.Source, s.now))
 	if t.QoS.Order == qos.BySource {
 		sample.Source = max(sample.Source, t.source)
 		t.source = sample.Source
@@ -130,7 +137,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 		return
 	}
 	var k kept // filled field by field: of a literal the compiler makes a copy
-	k.position, k.writer, k.source, k.expires, k.dispose = s.position, w, sample.Source, expiry(t, w, sample.Source), sample.Operation == Dispose
+	k.position, k.writer, k.source, k.expires, k.dispose = s.position, w, sample.Source, expires, sample.Operation == Dispose
 	if k.dispose {
 		k.expires = math.MaxInt64
 	}
@@ -175,7 +182,7 @@ func (k *kept) own(s *Space) {
 	k.borrowed = false
 }
 
-// expiry is when a sample expires.
+// expiry is when a sample of a time expires: its source time, or the earlier time of the order.
 func expiry(t *topic, w *endpoint, source int64) int64 {
 	life := w.QoS.Lifespan
 	if life == 0 {

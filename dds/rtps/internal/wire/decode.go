@@ -114,7 +114,11 @@ func (s *Submessage) InfoTime() (at int64, ok bool, err error) {
 	if err := s.short(8); err != nil {
 		return 0, false, err
 	}
-	return TimeOf(s.Order.Uint32(s.Body), s.Order.Uint32(s.Body[4:])), true, nil
+	seconds, fraction := s.Order.Uint32(s.Body), s.Order.Uint32(s.Body[4:])
+	if seconds == math.MaxUint32 && fraction == math.MaxUint32 { // TIME_INVALID
+		return 0, false, nil
+	}
+	return TimeOf(seconds, fraction), true, nil
 }
 
 // TimeOf returns the nanoseconds of seconds and 2^-32 parts of a second, to the nearest one.

@@ -139,6 +139,17 @@ func TestAMessageInBigEndian(t *testing.T) {
 	same(t, status, Unregistered, err)
 }
 
+func TestAnInvalidTimeIsNoTime(t *testing.T) {
+	s := Submessage{Kind: KindInfoTime, Order: binary.LittleEndian, Body: bytes.Repeat([]byte{0xff}, 8)}
+	if at, ok, err := s.InfoTime(); ok || err != nil {
+		t.Errorf("TIME_INVALID is the time %d, %v", at, err)
+	}
+	s.Body[0] = 0xfe
+	if _, ok, err := s.InfoTime(); !ok || err != nil {
+		t.Errorf("the largest time is none: %v", err)
+	}
+}
+
 func TestTimesKeepTheirBits(t *testing.T) {
 	for _, fraction := range []uint32{0, 1, 5, 1 << 31, math.MaxUint32 - 4} {
 		ns := TimeOf(1000, fraction)
