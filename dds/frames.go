@@ -50,7 +50,11 @@ func (f *frames) fill(n int) error {
 			f.used = 0
 		}
 		if f.have == len(f.buffer) {
-			f.buffer = append(f.buffer, make([]byte, max(firstRead, min(n, 2*len(f.buffer))-len(f.buffer)))...)
+			more := max(firstRead, min(n, 2*len(f.buffer))-len(f.buffer))
+			if most := f.limit + remote.HeadBytes - len(f.buffer); f.limit > 0 {
+				more = min(more, most)
+			}
+			f.buffer = append(f.buffer, make([]byte, more)...)
 		}
 		if f.timeout > 0 {
 			if err := f.conn.SetReadDeadline(time.Now().Add(f.timeout)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -54,7 +55,8 @@ type Relay struct {
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 	close    sync.Once
-	err      error // of Close
+	greeting atomic.Int32 // connections without a hello
+	err      error        // of Close
 }
 
 // RelayService is the id of the service of a relay whose endpoint has a Resolver.
@@ -184,6 +186,7 @@ type attendance struct {
 	// Of the goroutine that receives.
 	set      uint64 // number of the coherent set of this process that has the client's; 0: there is none
 	setBytes int
+	declared topicSum // new topics
 
 	// Under the participant's lock.
 	out       []byte               // frames to be sent
@@ -224,6 +227,8 @@ const (
 	maxEndpoints = 1 << 12
 
 	maxRequestBytes = 1 << 20
+	maxHelloBytes   = 4 << 10
+	maxGreetings    = 1 << 10 // connections that have not said yet who they are, of one relay
 )
 
 // serve serves a client until it is gone.
@@ -234,10 +239,16 @@ func (r *Relay) serve(conn net.Conn) error {
 	stop := context.AfterFunc(a.ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	in := &frames{conn: conn, timeout: r.cfg.ClientTimeout, limit: maxRequestBytes + r.p.sub.MaxMessageBytes()}
-	if err := a.welcome(in); err != nil {
+	in := &frames{conn: conn, timeout: r.cfg.ClientTimeout, limit: maxHelloBytes}
+	if greeting := r.greeting.Add(1); greeting > maxGreetings {
+		r.greeting.Add(-1)
+		return fmt.Errorf("dds: %d connections have not said yet who they are", maxGreetings)
+	}
+	err := a.welcome(in)
+	if r.greeting.Add(-1); err != nil {
 		return err
 	}
+	in.limit = maxRequestBytes + r.p.sub.MaxMessageBytes()
 	p := r.p
 	p.mu.Lock()
 	a.follower = p.space.Follow()
@@ -380,7 +391,7 @@ func (a *attendance) serve(q *remote.Request) error {
 	switch {
 	case q.Op == remote.OpTopic && q.Topic != nil:
 		if err = topicFits(p, q.Topic.QoS.Durability); err == nil {
-			err = p.declare(a.ctx, *q.Topic)
+			err = a.declare(q.Topic)
 		}
 	case q.Op == remote.OpForget && q.Topic != nil:
 		err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendForget(nil, now, q.Topic.Name) })

@@ -97,3 +97,17 @@ func TestLargeValuesAreWithinTheBound(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyTwiceIsRefused(t *testing.T) {
+	type numbers struct{ All map[uint32]uint32 }
+	entries := func(second byte) []byte {
+		return append(header[:4:4], 2, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, second, 0, 0, 0, 6, 0, 0, 0)
+	}
+	var v numbers
+	if err := codec[numbers](t).Decode(entries(2), &v); err != nil || len(v.All) != 2 {
+		t.Errorf("two keys: %v, %v", v, err)
+	}
+	if err := codec[numbers](t).Decode(entries(1), &v); !errors.Is(err, cdr.ErrMalformed) {
+		t.Errorf("one key twice: %v, %v", v, err)
+	}
+}

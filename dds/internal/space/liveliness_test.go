@@ -150,6 +150,11 @@ func TestAnAssertionBeatsTheEndOfALease(t *testing.T) {
 	if got := w.liveliness(); got != nil {
 		t.Fatalf("told: %q", got)
 	}
+	w.now += int64(1500 * time.Millisecond) // the lease of the assertion has ended, too, but the record is of the lease before
+	data, err := AppendSilence(nil, w.now, found[0])
+	if w.must(w.apply(1, data, err)); w.liveliness() != nil {
+		t.Fatal("a record of an earlier lease ends the lease of the last assertion")
+	}
 	w.close(by)
 	w.pass(time.Hour)
 	if got := w.liveliness(); got != nil || w.members[0].LeastPatience() != 0 {

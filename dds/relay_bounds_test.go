@@ -1,0 +1,165 @@
+package dds
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds/internal/remote"
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc"
+)
+
+// relayAlone returns the relay of a group of one member.
+func relayAlone(t *testing.T) *Relay {
+	t.Helper()
+	p := NewParticipant(Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
+	addr := testutil.FreeAddress(t)
+	if err := p.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: addr, Join: []string{addr}, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ServeClients(t.Context(), RelayConfig{Endpoint: ripc.Config{Transport: ripc.SHM}, ClientTimeout: time.Minute}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.Close()
+		_ = p.Close(t.Context())
+	})
+	return r
+}
+
+// greet has a relay serve a connection on which frame is the first one, and returns the answer.
+func greet(t *testing.T, r *Relay, frame []byte) (answer remote.Welcome, err error) {
+	t.Helper()
+	here, there := net.Pipe()
+	defer here.Close()
+	served := make(chan error, 1)
+	go func() { served <- r.serve(there) }()
+	go func() { _, _ = here.Write(frame) }()
+	in := &frames{conn: here}
+	if _, body, err := in.next(); err == nil {
+		if err := remote.ParseValue(body, &answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = here.Close()
+	return answer, <-served
+}
+
+func hello(t *testing.T, h remote.Hello) []byte {
+	t.Helper()
+	frame, err := remote.AppendValue(nil, remote.KindHello, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame
+}
+
+// A process at the address of a relay may be of another cluster or space, whatever the service was that the client asked for.
+func TestARelayRefusesClientsOfOthers(t *testing.T) {
+	r := relayAlone(t)
+	r.cfg.Grace = 0
+	right := remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"}
+	if answer, _ := greet(t, r, hello(t, right)); answer.Refused != "" || answer.Version != remote.Version {
+		t.Errorf("a client is answered with %+v", answer)
+	}
+	for _, change := range []func(*remote.Hello){func(h *remote.Hello) { h.Version++ }, func(h *remote.Hello) { h.Cluster = "other" }, func(h *remote.Hello) { h.Space = "other" }} {
+		h := right
+		change(&h)
+		if answer, err := greet(t, r, hello(t, h)); answer.Refused == "" || err == nil || !strings.Contains(err.Error(), answer.Refused) {
+			t.Errorf("%+v is answered with %+v: %v", h, answer, err)
+		}
+	}
+}
+
+func TestWhatComesBeforeAHelloIsBounded(t *testing.T) {
+	r := relayAlone(t)
+	for n, want := range map[int]bool{maxHelloBytes: true, maxHelloBytes + 1: false} { // whether it is read to its end
+		frame := binary.LittleEndian.AppendUint32(nil, uint32(n))
+		frame = append(append(frame, byte(remote.KindPing)), make([]byte, n)...)
+		_, err := greet(t, r, frame)
+		if tooLong := strings.Contains(fmt.Sprint(err), "at most"); !errors.Is(err, remote.ErrMalformed) || tooLong == want {
+			t.Errorf("a first frame of %d bytes: %v", n, err)
+		}
+	}
+	f := frames{conn: &endless{}, limit: maxHelloBytes}
+	f.conn.(*endless).r = bytes.NewReader(append(binary.LittleEndian.AppendUint32(nil, maxHelloBytes), make([]byte, maxHelloBytes)...))
+	_, _, _ = f.next()
+	if len(f.buffer) > maxHelloBytes+remote.HeadBytes {
+		t.Errorf("%d bytes of memory for a frame of %d", len(f.buffer), maxHelloBytes)
+	}
+	r.greeting.Store(maxGreetings)
+	if answer, err := greet(t, r, nil); err == nil || answer.Version != 0 {
+		t.Errorf("one connection too many is answered with %+v, %v", answer, err)
+	}
+	r.greeting.Store(0)
+	if answer, _ := greet(t, r, hello(t, remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"})); answer.Refused != "" || answer.Version == 0 {
+		t.Errorf("a client is answered with %+v", answer)
+	}
+	if n := r.greeting.Load(); n != 0 {
+		t.Errorf("%d connections count that were answered", n)
+	}
+}
+
+// endless is a connection that ends with its reader.
+type endless struct {
+	net.Conn
+	r *bytes.Reader
+}
+
+func (c *endless) Read(b []byte) (int, error) { return c.r.Read(b) }
+
+func TestTopicsThatClientsDeclareAreBounded(t *testing.T) {
+	r := relayAlone(t)
+	name := 0
+	attend := func() *attendance { return &attendance{r: r, ctx: t.Context(), endpoints: map[uint32]*attended{}} }
+	declare := func(a *attendance, data int) error {
+		name++
+		return a.declare(&space.TopicInfo{Name: fmt.Sprint(name), Type: "raw", QoS: QoS{TopicData: make([]byte, data)}})
+	}
+	defer func(c, s topicSum) { mostOfClient, mostOfSpace = c, s }(mostOfClient, mostOfSpace)
+	mostOfClient, mostOfSpace = topicSum{3, 10_000}, topicSum{5, 20_000}
+	a, b := attend(), attend()
+	for i, want := range []bool{true, true, true, false} {
+		if err := declare(a, 0); (err == nil) != want || err != nil && !errors.Is(err, qos.ErrRefused) {
+			t.Errorf("topic %d of a client: %v", i, err)
+		}
+	}
+	if err := a.declare(&space.TopicInfo{Name: "1", Type: "raw", QoS: QoS{TopicData: []byte{}}}); err != nil {
+		t.Errorf("a topic that the space has: %v", err)
+	}
+	if err := declare(b, 10_000); !errors.Is(err, qos.ErrRefused) {
+		t.Errorf("too much data: %v", err)
+	}
+	if err := errors.Join(declare(b, 8_000), declare(b, 0)); err != nil {
+		t.Error(err)
+	}
+	if err := declare(attend(), 0); !errors.Is(err, qos.ErrRefused) {
+		t.Errorf("a topic too many in the space: %v", err)
+	}
+	mostOfSpace = topicSum{100, 12_000}
+	if err := declare(attend(), 4_000); !errors.Is(err, qos.ErrRefused) {
+		t.Errorf("too much data in the space: %v", err)
+	}
+}
+
+func TestASetOfAClientIsBounded(t *testing.T) {
+	a := &attendance{r: relayAlone(t), ctx: t.Context()}
+	e := remote.Entry{Data: make([]byte, remote.MaxSetBytes-(&remote.Entry{}).Bytes())}
+	if _, err := a.inSet(&e); err != nil {
+		t.Errorf("a set of %d bytes: %v", e.Bytes(), err)
+	}
+	if _, err := a.inSet(&remote.Entry{}); !errors.Is(err, remote.ErrMalformed) {
+		t.Errorf("a larger set: %v", err)
+	}
+}
