@@ -203,3 +203,68 @@ func TestACallEndsWithItsServiceWhileItConnects(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// Closing a service ends its own calls, although its peer does nothing: those whose request was received, or was not, or has no space. Calls of
+// other services go on.
+func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, here := register(t, open(Config{}), "server"), open(Config{})
+		must(t, server.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
+		client, other := register(t, here, ""), register(t, here, "")
+		to, also := client.To("server"), other.To("server")
+		must(t, to.Connect(ctx))
+		must(t, also.Connect(ctx))
+		e, p := here, to.route.Load().peer
+		waits := func(calls, senders int) func() bool {
+			return func() bool {
+				e.lock()
+				defer e.unlock()
+				return p.calls.Open() == calls && p.room.Len() == senders
+			}
+		}
+		answered := make(chan error, 1)
+		go func() {
+			m, err := other.Call(ctx, also)
+			m.Release()
+			answered <- err
+		}()
+		theirs, err := server.Receive(ctx)
+		must(t, err)
+		must(t, other.SendLong(ctx, also, Bytes(make([]byte, 600)))) // long messages that come after it wait
+		var ending sync.WaitGroup
+		ends := func(what string, f func() error) {
+			ending.Go(func() {
+				if err := f(); !errors.Is(err, ErrClosed) || errors.Is(err, ErrPeerGone) {
+					t.Errorf("%s: %v", what, err)
+				}
+			})
+		}
+		call := func() error { _, err := client.Call(ctx, to, make([]byte, 1000)); return err }
+		ends("a call that was received", call)
+		long, err := server.Receive(ctx)
+		must(t, err)
+		m, err := server.Receive(ctx)
+		must(t, err)
+		ends("a call that was not received", call)
+		ends("a long call", func() error { _, err := client.CallLong(ctx, to, nil, Bytes(make([]byte, 500))); return err })
+		ends("a long message", func() error { return client.SendLong(ctx, to, Bytes(make([]byte, 500))) })
+		inTime(t, "three calls wait", waits(4, 0))
+		fill(t, client, to, make([]byte, 1000))
+		ends("a call without space", call)
+		ends("a message without space", func() error { return client.Send(ctx, to, make([]byte, 1000)) })
+		inTime(t, "two wait for space", waits(5, 2))
+		must(t, client.Close())
+		ending.Wait()
+		must(t, theirs.Reply())
+		theirs.Release()
+		must(t, <-answered)
+		must(t, m.Reply()) // no caller waits for it
+		m.Release()
+		long.Release()
+		if err := call(); !errors.Is(err, ErrClosed) {
+			t.Errorf("a call of a closed service: %v", err)
+		}
+		inTime(t, "nothing waits", waits(0, 0))
+	})
+}

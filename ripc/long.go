@@ -47,6 +47,8 @@ type sending struct {
 // returns when the receiving process has all of it, and the body may be used again. The service takes it later: a message that the service has
 // not released when its process ends is counted in the next GoneError. A service that takes no long messages refuses with ErrNoWindow.
 func (s *Service) SendLong(ctx context.Context, to *Remote, body Body, head ...[]byte) error {
+	ctx, stop := s.whileOpen(ctx)
+	defer stop()
 	offer := pair.Offer{Purpose: pair.LongMessage}
 	for {
 		r := to.route.Load()
@@ -68,6 +70,8 @@ func (s *Service) SendLong(ctx context.Context, to *Remote, body Body, head ...[
 // into is not touched any more when CallLong returns, but for the reply that it returned. A request is sent once: it is not sent again if the process
 // of the service ends.
 func (s *Service) CallLong(ctx context.Context, to *Remote, into []byte, body Body, head ...[]byte) (Message, error) {
+	ctx, stop := s.whileOpen(ctx)
+	defer stop()
 	for {
 		r := to.route.Load()
 		if r == nil {
@@ -209,7 +213,7 @@ func (p *peer) sendLong(ctx context.Context, to *Remote, r *route, offer pair.Of
 	defer e.giveBack(w)
 	if err = m.finish(ctx, w, &offer, body); err != nil {
 		m.giveUp()
-		if to != nil && errors.Is(err, errServiceClosed) {
+		if to != nil && to.service.open.Err() == nil && errors.Is(err, errServiceClosed) { // the receiving service
 			return body.isRepeatable(), &GoneError{Service: to.id, Unreceived: 1, Exact: true, Cause: errServiceClosed}
 		}
 		return false, fmt.Errorf("ripc: a long message: %w", err)

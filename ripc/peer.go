@@ -334,7 +334,7 @@ func (p *peer) putOrWait(ctx context.Context, r *route, k pair.Kind, id uint64, 
 	}
 	w := e.waiter()
 	defer e.giveBack(w)
-	w.goal, w.peer, w.route, w.turned = goalRoom, p, r, false
+	w.goal, w.peer, w.route, w.turned, w.asks = goalRoom, p, r, false, asks
 	accepted, err = p.waitForRoom(ctx, w, r, k, id, parts, asks)
 	if err != nil {
 		err = fmt.Errorf("ripc: waiting for room: %w", err)

@@ -22,7 +22,7 @@ func (r *Remote) Ping(ctx context.Context) (time.Duration, error) {
 	}
 	w, p := e.waiter(), to.peer
 	defer e.giveBack(w)
-	w.goal, w.peer, w.channel, w.answered = goalAnswer, p, 0, false
+	w.goal, w.peer, w.service, w.channel, w.answered = goalAnswer, p, r.service, 0, false
 	began := time.Now()
 	id := p.calls.Begin(w)
 	defer p.calls.End(id)

@@ -155,7 +155,8 @@ func (s *Service) await(ctx context.Context) error {
 
 // Close ends the service. Messages that were not received are dropped: their senders learn how
 // many, and requests are sent again to the service's next place. A goroutine in Serve finishes its
-// present message, and returns.
+// present message, and returns. Calls of this service that wait end with ErrClosed, wherever they are: the
+// request may have been received or not. So do sends that wait for space.
 func (s *Service) Close() error {
 	return s.end(s.close)
 }
@@ -203,6 +204,26 @@ func (s *Service) close() {
 	s.sayClosed(true)
 	if s.busy == 0 {
 		s.e.forgetService(s)
+	}
+	s.endCalls()
+}
+
+// endCalls ends the calls of a closed service: those that wait for an answer, and those that wait for space. The caller holds the mu.
+func (s *Service) endCalls() {
+	for _, p := range s.e.peers {
+		p.calls.All(func(id uint64, w *waiter) {
+			if w.service != s || w.answered {
+				return
+			}
+			p.calls.End(id)
+			w.answered, w.err = true, fmt.Errorf("ripc: a call of %q: %w", s.id, ErrClosed)
+			s.e.rouse(w)
+		})
+		p.room.All(func(_ int, w *waiter) {
+			if w.isHalted() {
+				s.e.rouse(w)
+			}
+		})
 	}
 }
 

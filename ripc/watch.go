@@ -22,6 +22,7 @@ type waiter struct {
 	channel int   // goalAnswer
 	route   *route
 	turned  bool        // the service has moved
+	asks    *waiter     // for the answer to the request that waits for space
 	halts   func() bool // the stream does not write any more
 	entry   pair.Entry[*waiter]
 
@@ -74,7 +75,7 @@ func (w *waiter) reached() bool {
 
 // isHalted reports whether a frame that waits for room has no place there any more.
 func (w *waiter) isHalted() bool {
-	return w.turned || w.peer.ended || w.route.isOver() || w.halts != nil && w.halts()
+	return w.turned || w.peer.ended || w.route.isOver() || w.asks != nil && w.asks.answered || w.halts != nil && w.halts()
 }
 
 // ring wakes the waiter, if it sleeps on its bell.
@@ -111,7 +112,7 @@ func (e *Endpoint) giveBack(w *waiter) {
 	if w.reply != nil {
 		w.detach()
 	}
-	w.peer, w.route, w.service, w.frame, w.err, w.check, w.halts, w.into = nil, nil, nil, nil, nil, nil, nil, nil
+	w.peer, w.route, w.service, w.frame, w.err, w.check, w.halts, w.into, w.asks = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	e.spare = append(e.spare, w)
 }
 
