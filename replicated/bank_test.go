@@ -40,11 +40,17 @@ var errNegative = errors.New("no account may be negative")
 
 func newBank() *bank { return &bank{Balances: map[string]int64{}} }
 
-func (b *bank) deposit(_ *replicated.Context, args depositArgs) (int64, error) {
+// public is the account whose deposits are events.
+const public = "public"
+
+func (b *bank) deposit(c *replicated.Context, args depositArgs) (int64, error) {
 	if b.Balances[args.Account]+args.Amount < 0 {
 		return 0, errNegative
 	}
 	b.Balances[args.Account] += args.Amount
+	if args.Account == public {
+		c.Emit(public, nil)
+	}
 	return b.Balances[args.Account], nil
 }
 

@@ -175,7 +175,7 @@ func newToken() (t machine.Token) {
 }
 
 // begin begins a request to the member that is used now.
-func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, *ripc.Remote, error) {
+func (c *Client) begin(o *RemoteObject, attempt int, patient bool) (client.Link, *ripc.Service, *ripc.Remote, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := o.route
@@ -193,14 +193,17 @@ func (c *Client) begin(o *RemoteObject) (client.Link, *ripc.Service, *ripc.Remot
 	if o.from != r.service {
 		o.from, o.to = r.service, r.service.To(o.id)
 	}
-	return r.Begin(c.now()), o.from, o.to, nil
+	if patient {
+		return r.BeginPatient(c.now()), o.from, o.to, nil
+	}
+	return r.Begin(c.now(), attempt), o.from, o.to, nil
 }
 
 // end ends a request. If it failed, another member is used from now on.
 func (c *Client) end(o *RemoteObject, l client.Link, failed bool) {
 	c.mu.Lock()
 	var old *ripc.Service
-	if o.route.End(l, c.now(), failed) {
+	if o.route.End(l, failed) {
 		old = c.dropped(o.route)
 	}
 	c.mu.Unlock()
@@ -229,7 +232,7 @@ func (c *Client) watch() {
 		}
 		c.mu.Lock()
 		var old []*ripc.Service
-		var idle []*RemoteObject
+		var idle, silent []*RemoteObject
 		late := func(r *route) {
 			if _, late := r.Late(c.now()); late {
 				old = append(old, c.dropped(r))
@@ -238,6 +241,9 @@ func (c *Client) watch() {
 		late(&c.any)
 		for _, o := range c.objects {
 			late(o.route)
+			if o.route.Probe(c.now()) {
+				silent = append(silent, o)
+			}
 			if o.idle() {
 				idle = append(idle, o)
 			}
@@ -246,10 +252,33 @@ func (c *Client) watch() {
 		for _, s := range old {
 			_ = s.Close()
 		}
+		for _, o := range silent {
+			c.done.Go(func() { c.probe(o) })
+		}
 		for _, o := range idle {
 			c.done.Go(func() { o.touch(c.ctx) })
 		}
 	}
+}
+
+// probe asks the member for something that it answers at once. If it does not, it is late.
+func (c *Client) probe(o *RemoteObject) {
+	l, service, to, err := c.begin(o, 1, false)
+	if err != nil {
+		return
+	}
+	m, err := service.Call(c.ctx, to, []byte{byte(askLocate)})
+	m.Release()
+	c.end(o, l, err != nil)
+}
+
+// isPatient reports whether a request may take longer than MemberTimeout: a query about the past may read the whole log.
+func isPatient(request [][]byte) bool {
+	if request[0][0] != byte(askQuery) {
+		return false
+	}
+	r, err := relay.Parse(request[0])
+	return err == nil && r.Past()
 }
 
 // maxAnswers bounds the memory for answers that are no short messages: 256 MiB.
@@ -263,7 +292,7 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		if err := c.locate(ctx, o); err != nil {
 			return err
 		}
-		l, service, to, err := c.begin(o)
+		l, service, to, err := c.begin(o, attempt, isPatient(parts))
 		if err != nil {
 			return err
 		}

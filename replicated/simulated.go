@@ -566,7 +566,7 @@ func (c *simulatedClient) ask(ctx context.Context, o *RemoteObject, f func(answe
 				c.carrier.Dropped(shard, 0)
 			}
 		}
-		l := r.Begin(c.carrier.Now())
+		l := r.Begin(c.carrier.Now(), attempt)
 		err := c.carrier.Call(shard, l.Number, r.Place(), request, func(answer []byte) { last = answer })
 		if err == nil {
 			err = f(last)
@@ -574,7 +574,7 @@ func (c *simulatedClient) ask(ctx context.Context, o *RemoteObject, f func(answe
 			err = fmt.Errorf("%w: %w", errAway, err)
 		}
 		away := errors.Is(err, errAway)
-		if r.End(l, c.carrier.Now(), away) {
+		if r.End(l, away) {
 			r.Failed()
 			c.carrier.Dropped(shard, l.Number)
 		}

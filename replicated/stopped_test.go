@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // readingDone is a query of a member process.
@@ -118,6 +120,72 @@ func TestAMemberThatIsStoppedConfirmsNothingOld(t *testing.T) {
 				f.specs[victim].ID += 10
 				f.start(victim)
 				f.ready(victim)
+			}
+		})
+	}
+}
+
+// A client leaves a member that is stopped, with SIGSTOP: a command, a query and a watch that wait for it go on with another member, which is the only way in which
+// they end here. The command is executed once, and the session goes on.
+func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
+	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, tcp, false, func(s *memberSpec) { s.FailAfter = 500 * time.Millisecond })
+			client := dial(t, replicated.ClientConfig{Addresses: f.clients(), MemberTimeout: time.Second})
+			bank := client.Object("accounts")
+			ctx := testutil.Within(t)
+			const before, atOnce, after = 3, 5, 2 * machine.MaxOutstanding
+			for range before {
+				if _, err := deposit.Call(ctx, bank, depositArgs{public, 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seen := make(chan int)
+			watching, stop := context.WithCancel(ctx)
+			go func() {
+				defer close(seen)
+				for _, err := range replicated.Watch(watching, bank, replicated.Cursor{}, "") {
+					if err != nil {
+						return
+					}
+					select {
+					case seen <- 1:
+					case <-watching.Done():
+						return
+					}
+				}
+			}()
+			<-seen
+			if err := f.all[0].Stop(); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range atOnce {
+				wg.Go(func() {
+					if _, err := deposit.Call(ctx, bank, depositArgs{public, 1}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Go(func() {
+				if _, err := balance.Call(ctx, bank, public); err != nil {
+					t.Error(err)
+				}
+			})
+			for range before - 1 + atOnce {
+				if <-seen == 0 {
+					t.Fatal("the watch ended")
+				}
+			}
+			wg.Wait()
+			stop()
+			for range after {
+				if _, err := deposit.Call(ctx, bank, depositArgs{public, 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n, err := balance.Call(ctx, bank, public); n != before+atOnce+after || err != nil {
+				t.Errorf("the balance is %d, %v", n, err)
 			}
 		})
 	}

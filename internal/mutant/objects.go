@@ -10,6 +10,9 @@ const (
 	EarlyAcknowledged Name = "a client acknowledges numbers before one that has ended"
 )
 
+// SteadyLink is a fault of clients. The tests of package client find it.
+const SteadyLink Name = "a request is not late while later ones of its link are not"
+
 // The faults of commands that share a message.
 const (
 	SameSeed      Name = "commands of one message get the same random numbers"

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -94,18 +96,18 @@ func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
 
 func TestRC4ALinkThatFailsIsDroppedOnce(t *testing.T) {
 	m := NewMembers(3, time.Second)
-	a, b := m.Begin(start), m.Begin(start)
-	if a != b || a.Member != 0 {
+	a, b := m.Begin(start, 1), m.Begin(start, 1)
+	if a.Number != b.Number || a.Member != 0 || b.Member != 0 {
 		t.Fatalf("links %v and %v", a, b)
 	}
-	if !m.End(a, start, true) || m.Current() != 1 {
+	if !m.End(a, true) || m.Current() != 1 {
 		t.Fatal("a link that failed is still used")
 	}
-	c := m.Begin(start)
+	c := m.Begin(start, 1)
 	if c.Number == a.Number || c.Member != 1 {
 		t.Fatalf("RC4: the link %v follows %v", c, a)
 	}
-	if m.End(b, start, true) || m.Current() != 1 {
+	if m.End(b, true) || m.Current() != 1 {
 		t.Fatal("a link that was dropped before costs the next one")
 	}
 	late := func(now time.Time) bool {
@@ -118,15 +120,15 @@ func TestRC4ALinkThatFailsIsDroppedOnce(t *testing.T) {
 	if !late(start.Add(time.Second+1)) || m.Current() != 2 || late(start.Add(time.Hour)) {
 		t.Fatal("a member that does not answer is still asked")
 	}
-	d := m.Begin(start)
-	if m.End(d, start, false) || late(start.Add(time.Hour)) || m.Begin(start) != d {
+	d := m.Begin(start, 1)
+	if m.End(d, false) || late(start.Add(time.Hour)) || m.Begin(start, 1).Number != d.Number {
 		t.Fatal("a link that works was dropped")
 	}
 	old := d
 	if !m.Replace(2, 1) || m.Replace(2, 1) || m.Current() != 1 {
 		t.Fatal("the link to a member of before is still in use")
 	}
-	if d = m.Begin(start); d.Number == old.Number || m.End(old, start, true) || m.Begin(start) != d || d.Member != 1 {
+	if d = m.Begin(start, 1); d.Number == old.Number || m.End(old, true) || m.Begin(start, 1).Number != d.Number || d.Member != 1 {
 		t.Fatal("RC4: a link to a member of before costs the one to a member of now")
 	}
 	m.Replace(3, 2)
@@ -166,14 +168,14 @@ func TestRC5AShardIsLookedForAfterALinkFailed(t *testing.T) {
 	if ok, dropped := r.Found([]string{"a", "b"}, last); !ok || dropped || r.Stale() || r.Place() != "b" {
 		t.Fatalf("at %s; stale %v", r.Place(), r.Stale())
 	}
-	l := r.Begin(start)
-	if !r.End(l, start, true) {
+	l := r.Begin(start, 1)
+	if !r.End(l, true) {
 		t.Fatal("a link that failed is still in use")
 	}
 	if r.Failed(); !r.Stale() || r.Place() != "a" {
 		t.Fatalf("RC5: the shard is asked at %s after its member failed; stale %v", r.Place(), r.Stale())
 	}
-	r.Begin(start)
+	r.Begin(start, 1)
 	if ok, dropped := r.Found([]string{"a", "b"}, last); !ok || dropped || r.Stale() || r.Place() != "a" {
 		t.Fatal("a link to a member that still has the shard was dropped")
 	}
@@ -183,5 +185,77 @@ func TestRC5AShardIsLookedForAfterALinkFailed(t *testing.T) {
 	}
 	if r = NewRoute([]string{"a"}, time.Second); r.Stale() || r.Place() != "a" {
 		t.Fatal("a route with a place is not used")
+	}
+}
+
+// Requests come and go on a link at random, some of which are never answered. The link is late exactly when the time of one of them is over.
+func TestRC6EachRequestOfALinkIsLateByItself(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	if err := lateByThemselves(seed); err != nil {
+		t.Error(err)
+	}
+}
+
+func lateByThemselves(seed uint64) error {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	const count, timeout = 3, time.Second
+	m, now := NewMembers(count, timeout), start
+	open := map[Link]time.Time{} // when each is late
+	var order []Link
+	dropped := 0
+	for range 5000 {
+		now = now.Add(time.Duration(rnd.Int64N(int64(timeout / 10))))
+		due := false
+		for _, late := range open {
+			due = due || now.After(late)
+		}
+		if _, late := m.Late(now); late != due {
+			return fmt.Errorf("RC6: late %v, and a request whose time is over waits: %v", late, due)
+		} else if late {
+			dropped++
+			clear(open)
+			order = order[:0]
+		}
+		switch {
+		case rnd.IntN(3) > 0:
+			attempt := 1 + rnd.IntN(10*count)
+			l := m.Begin(now, attempt)
+			if _, taken := open[l]; taken {
+				return fmt.Errorf("two requests are %v", l)
+			}
+			open[l] = now.Add(timeout << min((attempt-1)/count, 3))
+			order = append(order, l)
+		case len(order) > 0 && rnd.IntN(50) > 0: // the latest: the others wait
+			l := order[len(order)-1]
+			order = order[:len(order)-1]
+			delete(open, l)
+			m.End(l, false)
+		}
+	}
+	if dropped == 0 {
+		return errors.New("no link was late")
+	}
+	return nil
+}
+
+func TestAMemberIsProbedForPatientRequests(t *testing.T) {
+	m := NewMembers(2, time.Second)
+	l := m.BeginPatient(start)
+	if _, late := m.Late(start.Add(time.Hour)); late {
+		t.Error("a patient request is late")
+	}
+	if m.Probe(start.Add(time.Second/2-1)) || !m.Probe(start.Add(time.Second/2)) || m.Probe(start.Add(time.Second-1)) {
+		t.Error("a member is probed after half of its time, and not before")
+	}
+	b := m.Begin(start, 1)
+	if m.Probe(start.Add(time.Hour)) {
+		t.Error("a member is probed while another request waits for it")
+	}
+	if m.End(b, false); !m.Probe(start.Add(time.Hour)) {
+		t.Error("a member is not probed again")
+	}
+	if m.End(l, false); m.Probe(start.Add(2 * time.Hour)) {
+		t.Error("a member is probed for nothing")
 	}
 }

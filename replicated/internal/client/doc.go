@@ -15,4 +15,5 @@
 //	RC3  at most MaxOutstanding numbers of a session are begun and not acknowledged
 //	RC4  no request begins on a link that was dropped
 //	RC5  after a link of a shard was dropped, nothing is asked of the shard before a member has said where it is
+//	RC6  a link is dropped when one request on it is late, whatever else is answered
 package client
