@@ -3,12 +3,12 @@ package replicated
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/replicated/internal/client"
@@ -26,7 +26,14 @@ const (
 // ClientConfig says how a client reaches the members of a group.
 type ClientConfig struct {
 	Cluster   string   // the name of the group
-	Addresses []string // host:port of members' servers (Server.Addr): the client uses one, and another one when that fails
+	Addresses []string // host:port of members' servers (Server.Addr): the client uses one, and the next one when that fails
+	// Seed decides with which of Addresses the client begins: 1 is the first one, 2 the second, and so on in turn. 0 is a random one, which spreads
+	// clients over the members.
+	Seed uint64
+	// Logger receives the events of the client. Nil: none.
+	Logger *slog.Logger
+	// Events is called with each event, from the goroutines of the client; it must not block, nor call the client.
+	Events func(ClientEvent)
 	// Endpoint has the client's TLS certificates, secret and limits. Its Addr, Resolver and MoveTime are not used.
 	Endpoint ripc.Config
 	// SessionTimeout is how long the members remember the client after it was heard last. 0 is
@@ -57,6 +64,9 @@ type route struct {
 	client.Route
 	service *ripc.Service // of the link in use
 
+	connected uint64          // the link on which a member has answered
+	failed    map[string]bool // addresses of members that were left since one has answered
+
 	// Of a shard.
 	id       ripc.ID       // by which the resolver knows it
 	locating chan struct{} // one goroutine at a time looks where it is
@@ -77,6 +87,12 @@ func Dial(cfg ClientConfig) (*Client, error) {
 		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
 	}
 	c := &Client{cfg: cfg, start: time.Now(), objects: map[string]*RemoteObject{}}
+	first := int((cfg.Seed - 1) % uint64(len(cfg.Addresses)))
+	if cfg.Seed == 0 {
+		first = mathrand.IntN(len(cfg.Addresses))
+	}
+	cfg.Addresses = slices.Concat(cfg.Addresses[first:], cfg.Addresses[:first])
+	c.cfg.Addresses = cfg.Addresses
 	c.any.Route = client.NewRoute(cfg.Addresses, cfg.MemberTimeout)
 	c.places.use("", c.any.Place())
 	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
@@ -200,15 +216,24 @@ func (c *Client) begin(o *RemoteObject, attempt int, patient bool) (client.Link,
 }
 
 // end ends a request. If it failed, another member is used from now on.
-func (c *Client) end(o *RemoteObject, l client.Link, failed bool) {
+func (c *Client) end(o *RemoteObject, l client.Link, failed error) {
 	c.mu.Lock()
 	var old *ripc.Service
-	if o.route.End(l, failed) {
+	var e ClientEvent
+	addr := o.route.Place()
+	switch current := o.route.IsCurrent(l); {
+	case o.route.End(l, failed != nil):
+		e = o.route.left(addr, o.name, failed)
 		old = c.dropped(o.route)
+	case failed == nil && current:
+		e = o.route.answered(l.Number, o.name)
 	}
 	c.mu.Unlock()
 	if old != nil {
 		_ = old.Close() // calls that wait there end, and are made again
+	}
+	if e != nil {
+		c.event(e)
 	}
 }
 
@@ -233,14 +258,19 @@ func (c *Client) watch() {
 		c.mu.Lock()
 		var old []*ripc.Service
 		var idle, silent []*RemoteObject
-		late := func(r *route) {
-			if _, late := r.Late(c.now()); late {
-				old = append(old, c.dropped(r))
+		var events []ClientEvent
+		late := func(r *route, object string) {
+			current := r.Current()
+			if _, late := r.Late(c.now()); !late {
+				return
 			}
+			if e := r.left(r.PlaceOf(current), object, ErrLate); e != nil {
+				events = append(events, e)
+			}
+			old = append(old, c.dropped(r))
 		}
-		late(&c.any)
 		for _, o := range c.objects {
-			late(o.route)
+			late(o.route, o.name)
 			if o.route.Probe(c.now()) {
 				silent = append(silent, o)
 			}
@@ -248,9 +278,13 @@ func (c *Client) watch() {
 				idle = append(idle, o)
 			}
 		}
+		late(&c.any, "") // there may be no object yet
 		c.mu.Unlock()
 		for _, s := range old {
 			_ = s.Close()
+		}
+		for _, e := range events {
+			c.event(e)
 		}
 		for _, o := range silent {
 			c.done.Go(func() { c.probe(o) })
@@ -269,7 +303,7 @@ func (c *Client) probe(o *RemoteObject) {
 	}
 	m, err := service.Call(c.ctx, to, []byte{byte(askLocate)})
 	m.Release()
-	c.end(o, l, err != nil)
+	c.end(o, l, err)
 }
 
 // isPatient reports whether a request may take longer than MemberTimeout: a query about the past may read the whole log.
@@ -288,6 +322,7 @@ const maxAnswers = 256 << 20
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
 	var before error // why another member is asked
+	nowhere := 0     // members in a row that do not know the object
 	for attempt := 1; ; attempt++ {
 		if err := c.locate(ctx, o); err != nil {
 			return err
@@ -305,18 +340,32 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 			err = f(data)
 			m.Release()
 		} else if errors.Is(err, ripc.ErrTooLarge) {
-			c.end(o, l, false)
+			c.end(o, l, nil)
 			return err
 		} else if ctx.Err() == nil && c.ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", errAway, err)
 		}
 		away := errors.Is(err, errAway)
-		c.end(o, l, away)
+		if away {
+			c.end(o, l, err)
+		} else {
+			c.end(o, l, nil)
+		}
+		if errors.Is(err, ripc.ErrNoService) {
+			nowhere++
+		} else {
+			nowhere = 0
+		}
+		if away && o.whole == nil && o.id != catalog && nowhere > 0 && c.isRound(o, nowhere) && ctx.Err() == nil {
+			if err := c.absent(ctx, o); err != nil {
+				return err
+			}
+		}
 		switch {
 		case c.ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
 		case !away && ctx.Err() != nil && before != nil:
-			return fmt.Errorf("%w; the attempt before: %w", err, before)
+			return unreached(err, before)
 		case !away:
 			return err
 		case ctx.Err() != nil:
@@ -331,6 +380,13 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 			}
 		}
 	}
+}
+
+// isRound reports whether so many attempts are whole rounds of all members.
+func (c *Client) isRound(o *RemoteObject, attempts int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return o.route.IsRound(attempts)
 }
 
 // pause returns how long to wait after so many attempts.
@@ -458,236 +514,4 @@ func (o *RemoteObject) orWhole(ctx context.Context) (*RemoteObject, error) {
 		o = o.whole
 	}
 	return o, err
-}
-
-// asker is what a RemoteObject needs of its client: a Client, or one that is simulated.
-type asker interface {
-	now() time.Time
-	// ask sends a request to a member, and to others if that fails.
-	ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error
-	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called, and when it returns.
-	wait(ctx context.Context, o *RemoteObject)
-	changed(o *RemoteObject)
-	// spawn runs f beside the caller.
-	spawn(f func()) error
-	memberTimeout() time.Duration
-	// rest waits for a while, or until ctx ends.
-	rest(ctx context.Context, d time.Duration)
-	// shards returns how many shards an object has, and shard one of them.
-	shards(ctx context.Context, o *RemoteObject) (int, error)
-	shard(of *RemoteObject, n int) *RemoteObject
-}
-
-// RemoteObject is an object as a client sees it.
-type RemoteObject struct {
-	client   asker
-	name     string
-	id       ripc.ID
-	timeout  time.Duration // of its session
-	newToken func() machine.Token
-	route    *route
-	whole    *RemoteObject // of a shard: the object
-	shard    int           // of whole, from 0
-	shards   atomic.Int32  // of the object; 0: not known yet
-
-	// How the object is reached, as long as its route uses this service. The client's lock guards it.
-	from *ripc.Service
-	to   *ripc.Remote
-
-	session struct {
-		sync.Mutex
-		client.Session
-		room sync.Cond // a number has ended, or the session was opened
-	}
-}
-
-// inHandler implements Target: a client is in no handler.
-func (o *RemoteObject) inHandler() error { return nil }
-
-// command implements Target. It waits for the outcome.
-func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
-	x := exchanges.Get().(*exchange)
-	x.pending = p
-	err := o.ordered(ctx, name, args, relay.Request{Ask: askCommand}, x)
-	if err == nil {
-		p.signal()
-	}
-	return err
-}
-
-// ordered sends a command, with the number that the session gives it, and has x take the answer. It gives x back.
-func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r relay.Request, x *exchange) error {
-	defer x.giveBack()
-	number, err := o.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer o.finish(number)
-	x.name = name
-	r.Session, r.Number, r.Acked, r.Name = number.Session, number.Number, number.Acked, []byte(name)
-	b, err := args.appendTo(r.AppendTo(x.request[:0]))
-	if err != nil {
-		return err
-	}
-	x.request, x.parts[0] = b, b
-	err = o.client.ask(ctx, o, x.taken, x.parts[:]...)
-	if errors.Is(err, ErrSessionEnded) {
-		o.lost(number.Session)
-	}
-	return err
-}
-
-// begin opens the session if need be, and returns the number of a command.
-func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
-	s := &o.session
-	s.Lock()
-	defer s.Unlock()
-	for {
-		if ctx.Err() != nil {
-			return client.Command{}, context.Cause(ctx)
-		}
-		c, step := s.Begin(o.client.now())
-		switch step {
-		case client.Go:
-			return c, nil
-		case client.Open:
-			if err := o.openLocked(ctx); err != nil {
-				return client.Command{}, err
-			}
-		case client.Wait:
-			o.client.wait(ctx, o)
-		}
-	}
-}
-
-// now returns the time by the monotonic clock, which is read faster than both clocks are.
-func (c *Client) now() time.Time { return c.start.Add(time.Since(c.start)) }
-
-func (c *Client) rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-func (c *Client) memberTimeout() time.Duration { return c.cfg.MemberTimeout }
-
-func (c *Client) spawn(f func()) error {
-	go f()
-	return nil
-}
-
-func (c *Client) changed(o *RemoteObject) { o.session.room.Broadcast() }
-
-// wait implements asker.
-func (c *Client) wait(ctx context.Context, o *RemoteObject) {
-	s := &o.session
-	stop := context.AfterFunc(ctx, func() {
-		s.Lock()
-		defer s.Unlock()
-		s.room.Broadcast()
-	})
-	defer stop()
-	s.room.Wait()
-}
-
-// openLocked opens the session. The lock is held, but not while the members are asked.
-func (o *RemoteObject) openLocked(ctx context.Context) error {
-	s := &o.session
-	request := (&relay.Request{Ask: askOpen, Token: s.Token(), Timeout: uint64(o.timeout)}).AppendTo(nil)
-	var number uint64
-	var err error
-	o.unlocked(func() {
-		err = o.client.ask(ctx, o, func(answer []byte) error {
-			_, reply, err := parseAnswer("open", answer)
-			if err == nil && len(reply) != 8 {
-				err = errMalformed
-			}
-			if err == nil {
-				number = binary.LittleEndian.Uint64(reply)
-			}
-			return err
-		}, request)
-	})
-	s.Opened(number)
-	o.client.changed(o)
-	return err
-}
-
-// unlocked calls f without the lock, which is held.
-func (o *RemoteObject) unlocked(f func()) {
-	o.session.Unlock()
-	defer o.session.Lock()
-	f()
-}
-
-// finish notes that a number needs no answer any more.
-func (o *RemoteObject) finish(c client.Command) {
-	o.session.Lock()
-	defer o.session.Unlock()
-	o.session.End(c)
-	o.client.changed(o)
-}
-
-// lost forgets a session that has ended. The next command opens another one.
-func (o *RemoteObject) lost(session uint64) {
-	o.session.Lock()
-	defer o.session.Unlock()
-	if o.session.Lost(session, o.newToken()) {
-		o.client.changed(o) // calls that waited for a number of this session open the next one
-	}
-}
-
-// idle reports whether the session is open and is to be touched.
-func (o *RemoteObject) idle() bool {
-	o.session.Lock()
-	defer o.session.Unlock()
-	return o.session.Idle(o.client.now())
-}
-
-// touch keeps the session from expiring.
-func (o *RemoteObject) touch(ctx context.Context) {
-	o.session.Lock()
-	session := o.session.Touch(o.client.now())
-	o.session.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, o.timeout/2)
-	defer cancel()
-	err := o.client.ask(ctx, o, func(answer []byte) error {
-		_, _, err := parseAnswer("touch", answer)
-		return err
-	}, (&relay.Request{Ask: askTouch, Session: session}).AppendTo(nil))
-	if errors.Is(err, ErrSessionEnded) {
-		o.lost(session)
-	}
-}
-
-// end ends the session.
-func (o *RemoteObject) end(ctx context.Context) {
-	o.session.Lock()
-	session := o.session.Number()
-	o.session.Unlock()
-	if session == 0 {
-		return
-	}
-	_ = o.client.ask(ctx, o, func(answer []byte) error { return nil },
-		(&relay.Request{Ask: askClose, Session: session}).AppendTo(nil))
-	o.lost(session)
-}
-
-// query implements Target.
-func (o *RemoteObject) query(ctx context.Context, name string, c consistency, r reading) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	b, err := r.appendTo((&relay.Request{Ask: askQuery, Consistency: byte(c), Name: []byte(name)}).AppendTo((*buf)[:0]))
-	if err != nil {
-		return err
-	}
-	*buf = b
-	return o.client.ask(ctx, o, func(answer []byte) error {
-		_, reply, err := parseAnswer(name, answer)
-		if err != nil {
-			return err
-		}
-		return r.answer(reply)
-	}, b)
 }

@@ -168,7 +168,7 @@ func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
 	ctx, cancel := context.WithTimeout(testutil.Within(t), 300*time.Millisecond)
 	defer cancel()
 	_, err := balance.Call(ctx, c.Object("accounts"), "ann")
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) {
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) || !errors.Is(err, replicated.ErrUnreachable) {
 		t.Errorf("the call ends with: %v", err)
 	}
 }

@@ -24,9 +24,10 @@ var (
 	// Log.DeliverAfterPersist, where a member that leaves is not given what waits for disks, and if the member is in no shard then, or
 	// leaves the next one before its state is there. Every other command is executed once, and its caller gets the reply.
 	ErrOutcomeUnknown = errors.New("the command may have been executed or not")
-	// ErrNoObject is returned to a client for an object that the members do not have.
+	// ErrNoObject is returned to a client for an object that no member has, or that is not of the client's Cluster, as soon as all members have
+	// answered.
 	ErrNoObject = errors.New("no such object")
-	// ErrUnreachable is returned to a client that reaches no member.
+	// ErrUnreachable is returned to a client that reached no member until the context of its call ended. The error says why.
 	ErrUnreachable = errors.New("no member can be reached")
 )
 

@@ -626,5 +626,8 @@ func (c *simulatedClient) shard(of *RemoteObject, n int) *RemoteObject {
 	return c.add(&RemoteObject{client: c, name: shardName(of.name, n), whole: of, shard: n}, token)
 }
 
+// event implements asker.
+func (c *simulatedClient) event(ClientEvent) {}
+
 // spawn implements asker.
 func (c *simulatedClient) spawn(func()) error { return errGo }

@@ -131,7 +131,7 @@ func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
 	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, tcp, false, func(s *memberSpec) { s.FailAfter = 500 * time.Millisecond })
-			client := dial(t, replicated.ClientConfig{Addresses: f.clients(), MemberTimeout: time.Second})
+			client := dial(t, replicated.ClientConfig{Addresses: f.clients(), Seed: 1, MemberTimeout: time.Second})
 			bank := client.Object("accounts")
 			ctx := testutil.Within(t)
 			const before, atOnce, after = 3, 5, 2 * machine.MaxOutstanding

@@ -144,9 +144,15 @@ func (m *Members) leave() {
 	m.link, m.late, m.free, m.patient = 0, m.late[:0], m.free[:0], 0
 }
 
+// IsCurrent reports whether a link is in use.
+func (m *Members) IsCurrent(l Link) bool { return l.Number == m.link }
+
+// IsRound reports whether so many attempts are whole rounds of all members.
+func (m *Members) IsRound(attempts int) bool { return attempts%m.count == 0 }
+
 // Pause returns how long a client waits before it sends a request again that so many members have failed to answer.
 func (m *Members) Pause(failed int) time.Duration {
-	if failed%m.count == 0 {
+	if m.IsRound(failed) {
 		return backOff
 	}
 	return 0

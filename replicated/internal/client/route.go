@@ -44,4 +44,7 @@ func (r *Route) Found(places []string, pick func(n int) int) (ok, dropped bool) 
 }
 
 // Place returns where the member is that is asked now.
-func (r *Route) Place() string { return r.places[r.Current()] }
+func (r *Route) Place() string { return r.PlaceOf(r.Current()) }
+
+// PlaceOf returns where a member is.
+func (r *Route) PlaceOf(member int) string { return r.places[member] }

@@ -48,7 +48,7 @@ func (c *clients) Answer(ctx context.Context, r bench.Request) (any, error) {
 // dial connects, and puts every key once, so that gets find something.
 func (c *clients) dial(ctx context.Context, addrs []string) error {
 	for i := range max(1, c.Spec.Dials) {
-		cfg := replicated.ClientConfig{Cluster: bench.Cluster}
+		cfg := replicated.ClientConfig{Cluster: bench.Cluster, Seed: 1}
 		cfg.Endpoint.RingBytes = ringBytes
 		for k := range addrs { // each client begins with another member
 			cfg.Addresses = append(cfg.Addresses, addrs[(i+k+c.Node)%len(addrs)])
