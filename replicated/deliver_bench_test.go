@@ -103,7 +103,7 @@ func BenchmarkDeliver(b *testing.B) {
 		o, messages := copyOf(), make([]squall.Message, batch)
 		numbers := make([]uint64, batch)
 		for i := range messages {
-			messages[i] = squall.Message{View: 1, Sender: 2, Data: machine.AppendOpen(nil, machine.Header{Time: 2}, machine.Token{byte(i)}, 1e18, "")}
+			messages[i] = squall.Message{View: 1, Sender: 2, Data: machine.AppendOpen(nil, machine.Header{Time: 2}, machine.Token{byte(i)}, 1e18, machine.Owner{})}
 		}
 		o.deliver(messages)
 		for i := range messages {

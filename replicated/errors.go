@@ -24,6 +24,12 @@ var (
 	// Log.DeliverAfterPersist, where a member that leaves is not given what waits for disks, and if the member is in no shard then, or
 	// leaves the next one before its state is there. Every other command is executed once, and its caller gets the reply.
 	ErrOutcomeUnknown = errors.New("the command may have been executed or not")
+	// ErrReplyNotKept is returned to a client for a command that was executed, and of which it did not get the first answer: its reply
+	// was too large to be kept until the client has it (docs/limits.md). It is a member's first answer that has such a reply.
+	ErrReplyNotKept = errors.New("the command was executed, and its reply was too large to be kept")
+	// ErrTooManySessions is returned to a client that opens a session of an object that has as many as it may have, in all or of
+	// the client's identity, host or process (docs/limits.md). Sessions that are not used end after their SessionTimeout.
+	ErrTooManySessions = errors.New("the object has too many sessions")
 	// ErrNoObject is returned to a client for an object that no member has, or that is not of the client's Cluster, as soon as all members have
 	// answered.
 	ErrNoObject = errors.New("no such object")

@@ -227,6 +227,8 @@ func refusal(name string, s machine.Status, reply []byte) error {
 		return ErrSessionEnded
 	case machine.Disabled:
 		return ErrUnknownOperation
+	case machine.NotKept:
+		return fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
 	case machine.Elsewhere:
 		return fmt.Errorf("replicated: %s: %w", name, errElsewhere)
 	}

@@ -605,6 +605,9 @@ func (o *object) snapshot() func(io.Writer) error {
 	head := o.machine.Append(make([]byte, 8, 1<<10))
 	binary.LittleEndian.PutUint64(head, uint64(len(head)-8))
 	write, err := o.capture()
+	if n := len(head) - 8; n > machine.MaxEncodedBytes && err == nil {
+		err = fmt.Errorf("its sessions and outbox take %d bytes, and at most %d are restored", n, machine.MaxEncodedBytes)
+	}
 	return func(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("replicated: object %q: encoding the state: %w", o.sg.Name, err)
@@ -615,9 +618,6 @@ func (o *object) snapshot() func(io.Writer) error {
 		return write(w)
 	}
 }
-
-// maxHead bounds what a state says about the size of its first part: 1 GiB.
-const maxHead = 1 << 30
 
 // restored replaces the object by what a snapshot has, or by one that begins.
 func (o *object) restored(r io.Reader) error {
@@ -638,7 +638,7 @@ func (o *object) restored(r io.Reader) error {
 		return nil
 	}
 	length := binary.LittleEndian.Uint64(size[:])
-	if length > maxHead {
+	if length > machine.MaxEncodedBytes {
 		return fmt.Errorf("replicated: object %q: the state says that its sessions take %d bytes", o.sg.Name, length)
 	}
 	var head bytes.Buffer

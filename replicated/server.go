@@ -246,6 +246,12 @@ type relayed struct {
 	answer []byte
 }
 
+// account returns the party for whose sessions limits are counted together.
+func account(m *ripc.Message) string {
+	name := m.Account()
+	return name[:min(len(name), machine.MaxIdentity)]
+}
+
 var relays = sync.Pool{New: func() any { return new(relayed) }}
 
 // relay sends the record of a request. The client is answered when the record was applied.
@@ -263,7 +269,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 		d.done.Go(func() { d.gatherFor(ctx, waiting, &of, operation) })
 		return nil
 	}
-	request.Identity = m.Identity()
+	request.Owner = machine.Owner{Account: account(m), Identity: m.Identity()}
 	r := relays.Get().(*relayed)
 	r.m = *m
 	buf := buffers.Get().(*[]byte)
@@ -396,8 +402,12 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				answer, err = d.query(answer[:0], m.Identity(), &r, s)
 			}
 		default: // of a session that was not here yet
+			known := false
 			if err = confirm(); err == nil {
-				_, err = d.owns(&m, &r)
+				known, err = d.owns(&m, &r)
+			}
+			if err == nil && !known { // if another client opens it now, it is not this one's
+				err = ErrSessionEnded
 			}
 			if err == nil {
 				err = d.serve(ctx, &m, &r)

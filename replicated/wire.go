@@ -37,6 +37,8 @@ const (
 	saidDenied    = relay.Denied
 	saidNotYet    = relay.NotReached
 	saidNotKept   = relay.NotKept
+	saidCut       = relay.Cut
+	saidCrowded   = relay.Crowded
 
 	answerHead = relay.AnswerHead
 )
@@ -66,12 +68,16 @@ func appendError(b []byte, err error) []byte {
 	switch {
 	case errors.As(err, &failed):
 		kind = saidFailed
+	case errors.Is(err, ErrSessionEnded):
+		kind = saidEnded
 	case errors.Is(err, ErrUnknownOperation):
 		kind = saidUnknown
 	case errors.Is(err, ErrNotReached):
 		kind = saidNotYet
 	case errors.Is(err, ErrNotKept):
 		kind = saidNotKept
+	case errors.Is(err, ErrReplyNotKept):
+		kind = saidCut
 	case errors.As(err, new(*AccessError)):
 		kind = saidDenied
 	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge), errors.Is(err, ErrNoKey), errors.Is(err, squall.ErrNotPersistent): // every member would say the same
@@ -110,6 +116,10 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 		return v, nil, &pastError{ErrNotReached, string(reply)}
 	case saidNotKept:
 		return v, nil, &pastError{ErrNotKept, string(reply)}
+	case saidCut:
+		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
+	case saidCrowded:
+		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrTooManySessions)
 	case saidAway:
 		return v, nil, fmt.Errorf("%w: %s", errAway, reply)
 	}

@@ -13,8 +13,10 @@
 // Invariants:
 //
 //	RO1  a number of a session is executed once at most, whichever members relay it and however often
-//	RO2  a number that was executed and is not acknowledged is answered with the reply of its execution
-//	RO3  a session ends at the first record whose time is at or after its expiry, at every member
+//	RO2  a number that was executed and is not acknowledged is answered with the reply of its execution, or with
+//	     NotKept if the reply was too large to be kept
+//	RO3  a session ends at the first record whose time is at or after its expiry, at every member; the first record of a
+//	     view begins the time of each session anew
 //	RO4  the time of the object never goes back
 //	RO5  an operation is executed only if it was enabled by a record of a view whose members all knew it
 //	RO6  a machine that was encoded and decoded applies every further record as the one that it came from

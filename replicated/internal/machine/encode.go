@@ -8,12 +8,12 @@ import (
 )
 
 // format is the version of an encoded machine.
-const format = 3
+const format = 4
 
 // Append appends everything that the machine is (RO6).
 func (m *Machine) Append(b []byte) []byte {
 	b = order.AppendUint16(b, format)
-	for _, v := range []uint64{m.time, m.executed, m.opened, m.digest.node, m.digest.count, m.digest.sum, m.at.View, m.at.Seq} {
+	for _, v := range []uint64{m.time, m.view, m.executed, m.opened, m.digest.node, m.digest.count, m.digest.sum, m.at.View, m.at.Seq} {
 		b = order.AppendUint64(b, v)
 	}
 	b = order.AppendUint16(b, uint16(m.shard))
@@ -30,7 +30,7 @@ func (m *Machine) Append(b []byte) []byte {
 	for _, s := range sessions {
 		b = order.AppendUint64(b, s.number)
 		b = append(b, s.token[:]...)
-		b = appendBytes(b, []byte(s.identity))
+		b = appendBytes(appendBytes(b, []byte(s.owner.Account)), []byte(s.owner.Identity))
 		replies := s.replies
 		if mutant.Enabled && mutant.On(mutant.RepliesLeftOut) {
 			replies = nil
@@ -40,11 +40,14 @@ func (m *Machine) Append(b []byte) []byte {
 		}
 		for _, r := range replies {
 			b = order.AppendUint64(b, r.number)
-			failed := byte(0)
+			flags := byte(0)
 			if r.failed {
-				failed = 1
+				flags |= failedFlag
 			}
-			b = appendBytes(append(b, failed), r.data)
+			if r.cut {
+				flags |= cutFlag
+			}
+			b = appendBytes(append(b, flags), r.data)
 		}
 	}
 	for _, v := range []uint64{m.dropped.View, m.dropped.Seq, m.dropped.Index, uint64(len(m.events))} {
@@ -58,6 +61,13 @@ func (m *Machine) Append(b []byte) []byte {
 	}
 	return m.appendOutboxes(b)
 }
+
+// Flags of a kept reply.
+const (
+	failedFlag = 1 << iota
+	cutFlag
+	flags = failedFlag | cutFlag
+)
 
 func appendBytes(b, data []byte) []byte {
 	return append(order.AppendUint64(b, uint64(len(data))), data...)
@@ -77,7 +87,8 @@ func (r *reader) bytes() []byte {
 var (
 	errOrder = errors.New("sessions, nodes, replies, events or what was sent is out of order")
 	errLong  = errors.New("bytes follow the end")
-	errFlag  = errors.New("a flag is neither 0 nor 1")
+	errFlag  = errors.New("unknown flags of a reply")
+	errToken = errors.New("two sessions have one token")
 	errShard = errors.New("the number of the shard is too large")
 
 	errDestination = errors.New("an unknown kind of destination")
@@ -90,7 +101,7 @@ func (m *Machine) Decode(data []byte) error {
 		return fmt.Errorf("the state has the format %d, and this program knows %d", v, format)
 	}
 	var n Machine
-	for _, v := range []*uint64{&n.time, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum, &n.at.View, &n.at.Seq} {
+	for _, v := range []*uint64{&n.time, &n.view, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum, &n.at.View, &n.at.Seq} {
 		*v = r.uint64()
 	}
 	if n.shard = r.uint16(); n.shard > MaxShards {
@@ -109,7 +120,11 @@ func (m *Machine) Decode(data []byte) error {
 		if k := len(n.sessions); k > 0 && n.sessions[k-1].number >= s.number {
 			return errOrder
 		}
+		if n.tokens[s.token] != nil {
+			r.fail(errToken)
+		}
 		n.sessions = append(n.sessions, s)
+		n.join(s)
 		if !mutant.Enabled || !mutant.On(mutant.ExpiryForgotten) {
 			n.expires(s.expiry)
 		}
@@ -141,16 +156,19 @@ func (r *reader) cursor() Cursor { return Cursor{View: r.uint64(), Seq: r.uint64
 func (r *reader) session() *session {
 	s := &session{number: r.uint64()}
 	copy(s.token[:], r.take(TokenBytes))
-	s.identity = string(r.bytes())
+	s.owner.Account = string(r.bytes())
+	s.owner.Identity = string(r.bytes())
 	s.timeout, s.expiry, s.acked = r.uint64(), r.uint64(), r.uint64()
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {
 		a := reply{number: r.uint64()}
 		if b := r.take(1); b != nil {
-			if a.failed = b[0] == 1; b[0] > 1 {
+			if a.failed, a.cut = b[0]&failedFlag != 0, b[0]&cutFlag != 0; b[0]&^flags != 0 {
 				r.err = errFlag
 			}
 		}
-		a.data = append([]byte(nil), r.bytes()...)
+		if a.data = append([]byte(nil), r.bytes()...); a.cut && len(a.data) > 0 {
+			r.fail(errFlag)
+		}
 		if k := len(s.replies); a.number <= s.acked || k > 0 && s.replies[k-1].number >= a.number {
 			r.err = errOrder
 		}

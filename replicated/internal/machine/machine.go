@@ -10,6 +10,7 @@ import (
 // Machine is the state of an object beside the application's. The zero value is that of an object that begins.
 type Machine struct {
 	time     uint64
+	view     uint64   // the latest one with a record; at its first record the time of each session began anew
 	executed uint64   // commands that were executed
 	shard    int      // 1 + its number; 0: the object has none, or no record has said which one this is
 	enabled  []string // by number
@@ -19,6 +20,10 @@ type Machine struct {
 	expiry   uint64     // no session expires before; 0 if there is none
 	digest   digest
 	at       Cursor // of the last record
+
+	tokens   map[Token]*session
+	accounts map[string]*account
+	kept     kept // of all sessions
 
 	events     []Event // in their order
 	eventBytes int
@@ -90,6 +95,8 @@ const (
 	Malformed               // the record cannot be read
 	Elsewhere               // the record is for another shard: its sender was there when it sent the record
 	Early                   // the command that its object sent before it was not executed
+	NotKept                 // it was executed before, and its reply was too large to be kept
+	Crowded                 // there are too many sessions, of all clients or of the account
 )
 
 // Result is what became of a record.
@@ -187,7 +194,7 @@ func (m *Machine) Sessions() int { return len(m.sessions) }
 // Identity returns whose a session is, and whether it is there.
 func (m *Machine) Identity(session uint64) (string, bool) {
 	if i, ok := m.session(session); ok {
-		return m.sessions[i].identity, true
+		return m.sessions[i].owner.Identity, true
 	}
 	return "", false
 }
@@ -231,6 +238,9 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	t := r.Time
 	if t == 0 {
 		t = header.Time
+	}
+	if r.View != m.view {
+		m.renew(r.View, t)
 	}
 	m.advance(t)
 	if !m.has(header) {
@@ -310,9 +320,24 @@ func (m *Machine) advance(t uint64) {
 		return
 	}
 	m.expiry = 0
-	m.sessions = slices.DeleteFunc(m.sessions, func(s *session) bool { return s.expiry <= m.time })
+	m.sessions = slices.DeleteFunc(m.sessions, func(s *session) bool {
+		if s.expiry > m.time {
+			return false
+		}
+		m.part(s)
+		return true
+	})
 	for _, s := range m.sessions {
 		m.expires(s.expiry)
+	}
+}
+
+// renew begins the time of each session anew with the first record of a view. Clients may have had no member to go to before: an outage
+// that is longer than their timeouts ends no session.
+func (m *Machine) renew(view, t uint64) {
+	m.view, m.time, m.expiry = view, max(m.time, t), 0
+	for _, s := range m.sessions {
+		m.extend(s)
 	}
 }
 
@@ -417,6 +442,10 @@ func (s Status) String() string {
 		return "the record is for another shard"
 	case Early:
 		return "what was sent before it was not executed"
+	case NotKept:
+		return "it was executed before, and its reply was too large to be kept"
+	case Crowded:
+		return "there are too many sessions"
 	}
 	return fmt.Sprintf("status %d", uint8(s))
 }

@@ -82,7 +82,7 @@ func client(time, session, number, acked uint64, args string) []byte {
 }
 
 func openSession(time uint64, token byte, timeout uint64, identity string) []byte {
-	return machine.AppendOpen(nil, machine.Header{Time: time}, machine.Token{machine.TokenBytes - 1: token}, timeout, identity)
+	return machine.AppendOpen(nil, machine.Header{Time: time}, machine.Token{machine.TokenBytes - 1: token}, timeout, machine.Owner{Identity: identity})
 }
 
 func TestRO1RO2ACommandIsExecutedOnceAndItsReplyKept(t *testing.T) {
@@ -140,7 +140,7 @@ func TestATokenStandsForOneSession(t *testing.T) {
 
 func TestWhatAClientMayTakeIsBounded(t *testing.T) {
 	o := enabled(t)
-	guess := machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{1, 2, 3, 4, 5}, ^uint64(0), "")
+	guess := machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{1, 2, 3, 4, 5}, ^uint64(0), machine.Owner{})
 	s := o.apply(record(1, 1, guess)).Session
 	if s>>32 != 0x04030201 {
 		t.Errorf("the session %#x has nothing of its token", s)
@@ -506,7 +506,7 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 	header := func(shard int) machine.Header { return machine.Header{Time: 1, Shard: shard} }
 	token := machine.Token{1}
 	opening := func(shard int) machine.Result {
-		return o.apply(record(1, 1, machine.AppendOpen(nil, header(shard), token, 1000, "")))
+		return o.apply(record(1, 1, machine.AppendOpen(nil, header(shard), token, 1000, machine.Owner{})))
 	}
 	// Nothing is executed before the leader of a view has said which shard it is, not even of the own shard.
 	for _, shard := range []int{0, own, other} {
@@ -541,7 +541,7 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 		"client":    append(machine.AppendClient(nil, header(other), s, 1, 0), "x"...),
 		"no shard":  append(machine.AppendClient(nil, header(0), s, 1, 0), "x"...),
 		"close":     machine.AppendClose(nil, header(other), s),
-		"open":      machine.AppendOpen(nil, header(other), machine.Token{9}, 1000, ""),
+		"open":      machine.AppendOpen(nil, header(other), machine.Token{9}, 1000, machine.Owner{}),
 		"forwarded": machine.AppendForwarded(nil, header(other), "source", machine.Cursor{}, machine.Cursor{View: 1, Index: 1}),
 		"handed":    machine.AppendHanded(nil, header(other), target, machine.Cursor{View: 9}),
 		"digest":    machine.AppendDigest(nil, header(other), 1, 1),

@@ -44,12 +44,19 @@ const (
 	MaxName        = 255             // bytes of the name of an operation
 	MaxShards      = 1 << 6          // of an object
 	MaxOperations  = 1 << 12         // of an object
-	MaxIdentity    = 1 << 10         // bytes of a client's identity
-	MaxSessions    = 1 << 16         // of an object
+	MaxIdentity    = 1 << 10         // bytes of a client's identity, and of the name of its account
 	MaxTimeout     = 24 * 3600 * 1e9 // nanoseconds in which a session is not used; a longer timeout is one of this
-	MaxKeptBytes   = 1 << 20         // of replies that a session has not acknowledged: with more it commands nothing
 	TokenBytes     = 16              // of a session's token
 	MaxOutstanding = 1 << 10         // numbers of a session above the acknowledged one
+)
+
+// Limits of what sessions may take. One account may take half of what an object has for all.
+const (
+	MaxSessions     = 1 << 16  // of an object
+	MaxKeptBytes    = 1 << 20  // of replies that a session has not acknowledged: with more it commands nothing. A longer reply is not kept
+	MaxReplies      = 1 << 20  // of an object that are not acknowledged: with as many its sessions command nothing
+	MaxRepliesBytes = 64 << 20 // of the replies that an object keeps: further ones are not kept
+	MaxEncodedBytes = 1 << 30  // of an encoded machine
 )
 
 var order = binary.LittleEndian
@@ -115,12 +122,13 @@ func AppendClient(b []byte, h Header, session, number, acked uint64) []byte {
 type Token [TokenBytes]byte
 
 // AppendOpen appends the opening of a session that ends when it is not used for timeout nanoseconds.
-func AppendOpen(b []byte, h Header, token Token, timeout uint64, identity string) []byte {
+func AppendOpen(b []byte, h Header, token Token, timeout uint64, of Owner) []byte {
 	h.Kind = Open
 	b = h.append(b)
 	b = append(b, token[:]...)
 	b = order.AppendUint64(b, timeout)
-	return append(b, identity...)
+	b = order.AppendUint16(b, uint16(len(of.Account)))
+	return append(append(b, of.Account...), of.Identity...)
 }
 
 // AppendClose appends the end of a session.

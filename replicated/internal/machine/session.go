@@ -8,22 +8,24 @@ import (
 
 // session is what is remembered of a client.
 type session struct {
-	number   uint64
-	token    Token
-	identity string
-	timeout  uint64
-	expiry   uint64
-	acked    uint64  // all numbers up to here were executed or given up, and their replies are not needed
-	replies  []reply // of numbers above acked, ascending
-	room     []reply // the memory that replies is a part of, from its beginning
-	kept     int     // bytes of the replies
-	free     [][]byte
+	number  uint64
+	token   Token
+	owner   Owner
+	account *account
+	timeout uint64
+	expiry  uint64
+	acked   uint64  // all numbers up to here were executed or given up, and their replies are not needed
+	replies []reply // of numbers above acked, ascending
+	room    []reply // the memory that replies is a part of, from its beginning
+	kept    int     // bytes of the replies
+	free    [][]byte
 }
 
 // reply is what an executed command returned.
 type reply struct {
 	number uint64
 	failed bool
+	cut    bool // its data was too large to be kept
 	data   []byte
 }
 
@@ -44,23 +46,23 @@ func (m *Machine) open(rest reader, out *Result) {
 	var token Token
 	copy(token[:], rest.take(TokenBytes))
 	timeout := rest.uint64()
-	if rest.err != nil || timeout == 0 || len(rest.b) > MaxIdentity {
+	of := Owner{Account: string(rest.take(rest.uint16()))}
+	of.Identity = string(rest.b)
+	if rest.err != nil || timeout == 0 || len(of.Account) > MaxIdentity || len(of.Identity) > MaxIdentity {
 		out.Status = Malformed
 		return
 	}
-	for _, s := range m.sessions {
-		if s.token == token {
-			if s.identity != string(rest.b) {
-				out.Status = NotThere
-				return
-			}
-			m.extend(s)
-			out.Session = s.number
+	if s := m.tokens[token]; s != nil {
+		if s.owner.Identity != of.Identity {
+			out.Status = NotThere
 			return
 		}
+		m.extend(s)
+		out.Session = s.number
+		return
 	}
-	if len(m.sessions) >= MaxSessions {
-		out.Status = TooMany
+	if a := m.accounts[of.Account]; len(m.sessions) >= MaxSessions || a != nil && a.sessions >= MaxSessions/2 {
+		out.Status = Crowded
 		return
 	}
 	m.opened++
@@ -71,7 +73,8 @@ func (m *Machine) open(rest reader, out *Result) {
 		out.Status = NotThere
 		return
 	}
-	s := &session{number: number, token: token, identity: string(rest.b), timeout: min(timeout, MaxTimeout)}
+	s := &session{number: number, token: token, owner: of, timeout: min(timeout, MaxTimeout)}
+	m.join(s)
 	m.extend(s)
 	m.sessions = slices.Insert(m.sessions, i, s)
 	out.Session = s.number
@@ -95,6 +98,7 @@ func (m *Machine) close(rest reader) Status {
 	if !ok {
 		return NotThere
 	}
+	m.part(m.sessions[i])
 	m.sessions = slices.Delete(m.sessions, i, i+1)
 	return Done
 }
@@ -127,9 +131,9 @@ func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 	}
 	s := m.sessions[i]
 	m.extend(s)
-	s.acknowledge(acked)
+	m.acknowledge(s, acked)
 	if mutant.Enabled && mutant.On(mutant.ReplyDropped) {
-		s.acknowledge(n - 1)
+		m.acknowledge(s, n-1)
 	}
 	at, found := s.reply(n)
 	if mutant.Enabled && mutant.On(mutant.ExecutedAgain) && found {
@@ -140,22 +144,30 @@ func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 		out.Status = Forgotten
 	case found:
 		out.Status, out.Reply = Again, s.replies[at].data
-		if s.replies[at].failed {
+		if s.replies[at].cut {
+			out.Status = NotKept
+		} else if s.replies[at].failed {
 			out.Status = AgainFail
 		}
-	case n > s.acked+MaxOutstanding || s.kept > MaxKeptBytes:
+	case n > s.acked+MaxOutstanding || !m.mayExecute(s):
 		out.Status = TooMany
 	case out.Operation >= len(m.enabled):
 		out.Status = Disabled
 	default:
-		data := m.execute(r, h, out, number, s.identity, "", rest.b, s.buffer())
-		s.keep(at, reply{number: n, failed: out.Status == Failed, data: data})
+		data := m.execute(r, h, out, number, s.owner.Identity, "", rest.b, s.buffer())
 		out.Reply = data
+		kept := reply{number: n, failed: out.Status == Failed, data: data}
+		if !m.mayKeep(s, len(data)) {
+			kept.cut, kept.data = true, nil
+		}
+		s.account.kept.add(&kept)
+		m.kept.add(&kept)
+		s.keep(at, kept)
 	}
 }
 
 // acknowledge drops the replies of numbers up to acked.
-func (s *session) acknowledge(acked uint64) {
+func (m *Machine) acknowledge(s *session, acked uint64) {
 	if acked <= s.acked {
 		return
 	}
@@ -165,6 +177,7 @@ func (s *session) acknowledge(acked uint64) {
 		n++
 	}
 	for i := range n {
+		m.drop(s, &s.replies[i])
 		s.kept -= len(s.replies[i].data)
 		if len(s.free) < maxFree && cap(s.replies[i].data) <= maxFreeBytes {
 			s.free = append(s.free, s.replies[i].data)

@@ -21,6 +21,8 @@ const (
 	Denied                     // the client may not do it: identity, what it is, object, operation, reason
 	NotReached                 // what a query asks about is not final yet: a text
 	NotKept                    // the log does not go back that far: a text
+	Cut                        // the command was executed before, and its reply was too large to be kept
+	Crowded                    // there are too many sessions
 )
 
 // AnswerHead is the size of an answer without its text.
@@ -54,6 +56,10 @@ func AppendResult(b []byte, view, seq uint64, status machine.Status, session uin
 		a.Said = Unknown
 	case machine.Elsewhere:
 		a.Said, a.Text = Away, []byte(status.String())
+	case machine.NotKept:
+		a.Said = Cut
+	case machine.Crowded:
+		a.Said = Crowded
 	default:
 		a.Said, a.Text = Else, []byte(status.String())
 	}

@@ -37,7 +37,7 @@ type Request struct {
 	Acked       uint64
 	Token       machine.Token
 	Timeout     uint64                     // of a session, in nanoseconds
-	Identity    string                     // of the client that opens a session; the member knows it, the request does not say it
+	Owner       machine.Owner              // the client that opens a session; the member knows it, the request does not say it
 	Consistency byte                       // of a query
 	At          struct{ View, Seq uint64 } // of a query about the past: the version; or the time, in place of View
 	Count       uint16                     // of replies that are wanted; 0: of all members
@@ -184,7 +184,7 @@ func (r *Request) Ordered() bool {
 func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 	switch r.Ask {
 	case Open:
-		return machine.AppendOpen(b, h, r.Token, r.Timeout, r.Identity)
+		return machine.AppendOpen(b, h, r.Token, r.Timeout, r.Owner)
 	case Close:
 		return machine.AppendClose(b, h, r.Session)
 	case Forward:
