@@ -10,13 +10,15 @@ type check struct {
 	every    uint64
 	diverged func(*DivergedError)
 
-	mu   sync.Mutex
-	own  digest // of this member's copy, not sent yet
-	sent uint64 // count of the last one that was
+	mu  sync.Mutex
+	own digest // of this member's copy, not sent yet; the zero value is none
 }
 
 // digest is a sum over a copy after so many commands.
-type digest struct{ count, sum uint64 }
+type digest struct {
+	count, sum uint64
+	shard      int // of the copy: 1 + its number, or 0
+}
 
 // Check has the members compare their copies after every so many commands, and calls diverged, on the group's loop,
 // for two members whose copies differ: a handler does not do the same everywhere. It is called before Open, at every member with
@@ -41,26 +43,24 @@ func (o *object) takeDigest() {
 		return // a copy that cannot be encoded is told where it is to be handed over
 	}
 	o.check.mu.Lock()
-	o.check.own = digest{n, sum.Sum64()}
+	o.check.own = digest{n, sum.Sum64(), o.machine.Shard()}
 	o.check.mu.Unlock()
 	o.stir()
 }
 
-// takeOwnDigest returns the last digest, once, if there is room for it.
-func (o *object) takeOwnDigest(room bool) (digest, bool) {
+// takeOwnDigest returns the last digest of a shard, once. One of a shard that this process has left is dropped.
+func (o *object) takeOwnDigest(shard int) (d digest, ok bool) {
 	o.check.mu.Lock()
 	defer o.check.mu.Unlock()
-	d := o.check.own
-	if !room || d.count == o.check.sent {
-		return d, false
-	}
-	o.check.sent = d.count
-	return d, true
+	d, o.check.own = o.check.own, digest{}
+	return d, d.count > 0 && d.shard == shard
 }
 
 // giveBackDigest has a digest that could not be sent be sent again, or a newer one in its place.
-func (o *object) giveBackDigest() {
+func (o *object) giveBackDigest(d digest) {
 	o.check.mu.Lock()
-	o.check.sent = 0
-	o.check.mu.Unlock()
+	defer o.check.mu.Unlock()
+	if o.check.own.count == 0 {
+		o.check.own = d
+	}
 }

@@ -180,9 +180,12 @@ func (o *object) tend(ctx context.Context) time.Duration {
 		o.announcing = view.ID
 	}
 	var touched []uint64
-	digest, digested := o.takeOwnDigest(record == nil)
-	if digested {
-		record = machine.AppendDigest(nil, h, digest.count, digest.sum)
+	var own digest
+	digested := false
+	if record == nil {
+		if own, digested = o.takeOwnDigest(h.Shard); digested {
+			record = machine.AppendDigest(nil, h, own.count, own.sum)
+		}
 	}
 	if record == nil {
 		if touched = o.takeTouched(); len(touched) == 0 {
@@ -197,7 +200,7 @@ func (o *object) tend(ctx context.Context) time.Duration {
 			_, _ = o.touch(s, 0)
 		}
 		if digested {
-			o.giveBackDigest()
+			o.giveBackDigest(own)
 		}
 		return retry
 	}

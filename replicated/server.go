@@ -210,8 +210,11 @@ func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) err
 	return m.Reply(appendOutcome(nil, &out))
 }
 
-// operation returns the number of a client's command, or waits until it has one.
-func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
+// errNoneEnabled sends a client to another member, or back in a while, until an object that begins can execute commands.
+var errNoneEnabled = errors.New("the members have not announced yet what they can execute")
+
+// operation returns the number of a client's command. It does not wait: other clients would wait, too.
+func (d *desk) operation(name []byte) (int, error) {
 	o := d.object
 	s, err := d.stay()
 	if err != nil {
@@ -220,7 +223,22 @@ func (d *desk) operation(ctx context.Context, name []byte) (int, error) {
 	if n, ok := o.enabledFor(s, string(name)); ok {
 		return n, nil
 	}
-	return o.number(ctx, s, string(name))
+	o.mu.RLock()
+	n, ok := o.numbers[string(name)]
+	begun, failed, here := len(o.numbers) > 0, o.failed, d.has(s)
+	o.mu.RUnlock()
+	switch {
+	case failed != nil:
+		return 0, failed
+	case ok && here:
+		return n, nil
+	case !here:
+		return 0, o.elsewhere()
+	}
+	if b := o.bound[string(name)]; b == nil || b.query || begun {
+		return 0, fmt.Errorf("replicated: object %q: %w %q: it is not enabled", o.sg.Name, ErrUnknownOperation, name)
+	}
+	return 0, fmt.Errorf("replicated: object %q: %w", o.sg.Name, errNoneEnabled)
 }
 
 // stay returns the stay of this process in the shard that is served.
@@ -259,7 +277,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 	o := d.object
 	h := machine.Header{Shard: d.shard}
 	if request.Ask == askCommand || request.Ask == askReplies || request.Ask == askForward {
-		if h.Operation, err = d.operation(ctx, request.Name); err != nil {
+		if h.Operation, err = d.operation(request.Name); err != nil {
 			return err
 		}
 	}

@@ -404,7 +404,7 @@ func (o *object) settle(from *stay) {
 	if len(all) == 0 {
 		return
 	}
-	if err := o.passOrder(context.Background()); err != nil && o.stay.Load() != now {
+	if err := o.passOrder(context.Background()); err != nil && now.number() != 0 && o.stay.Load() != now {
 		return // the end of that stay settles these, too
 	}
 	o.settled(all)
