@@ -84,13 +84,19 @@ func init() {
 
 // Config describes this process's part in a group.
 type Config struct {
-	Cluster        string   // name of the group, at most 256 bytes; processes with another name are refused
-	ID             NodeID   // id of this process; 0: an id is generated and kept in Dir
-	Dir            string   // directory for what must survive the process: its id and its logs. Empty: nothing is kept, and ID must be set
-	Listen         string   // host:port to listen on, as IPv4, IPv6 or host name; port 0 is any free port
-	Advertise      string   // host:port that the others dial; port 0 is that of Listen. Empty: the address of Listen, or this host's own address
-	Join           []string // host:port of several members; if there is no group yet, the first of them founds it. Empty: this process founds it
-	InitialMembers int      // number of members that form the first view; later processes join the running group
+	Cluster   string // name of the group, at most 256 bytes; processes with another name are refused
+	ID        NodeID // id of this process; 0: an id is generated and kept in Dir
+	Dir       string // directory for what must survive the process: its id and its logs. Empty: nothing is kept, and ID must be set
+	Listen    string // host:port to listen on, as IPv4, IPv6 or host name; port 0 is any free port
+	Advertise string // host:port that the others dial; port 0 is that of Listen. Empty: the address of Listen, or this host's own address
+	// Join has the host:port of the members, the same list in the same order at all of them. If there is
+	// no group yet, the first one of the list bootstraps it. Empty: this process bootstraps a group of
+	// its own, and another one when it is started again, unless its logs in Dir name the group.
+	Join []string
+	// InitialMembers is the number of members that form the first view, the same at all of them; later
+	// processes join the running group. 0 is a majority of Join. It must not be less than that: a
+	// process that is started again and reaches no other member could bootstrap a second group.
+	InitialMembers int
 	Subgroups      []SubgroupConfig
 	Fabric         Fabric
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this
@@ -239,8 +245,14 @@ func (c Config) Validate() error {
 	for _, err := range c.addressFaults() {
 		fault("%w", err)
 	}
-	if c.InitialMembers < 1 || c.InitialMembers > views.MaxMembers {
+	if c.InitialMembers == 0 && len(c.Join) == 0 {
+		fault("Join is empty, and InitialMembers is 0: list all members in Join, or set InitialMembers to 1 for a group that begins with this process alone")
+	} else if c.InitialMembers < 1 || c.InitialMembers > views.MaxMembers {
 		fault("InitialMembers is %d: a group has 1 to %d members", c.InitialMembers, views.MaxMembers)
+	}
+	if n := majority(c.Join); c.InitialMembers > 0 && c.InitialMembers < n {
+		fault("InitialMembers is %d, and Join lists %d members: leave it 0, or set at least %d, a majority; with fewer, a member that is started again could bootstrap a second group",
+			c.InitialMembers, len(c.Join), n)
 	}
 	if c.Fabric > FabricTCP {
 		fault("Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)
@@ -374,8 +386,17 @@ func (sg SubgroupConfig) logFaults() (errs []error) {
 	return errs
 }
 
+// majority returns the least number of members that are more than half of a list; 0 of an empty one.
+func majority(members []string) int {
+	if len(members) == 0 {
+		return 0
+	}
+	return len(members)/2 + 1
+}
+
 // withDefaults returns the configuration with its zero values replaced.
 func (c Config) withDefaults() Config {
+	c.InitialMembers = or(c.InitialMembers, majority(c.Join))
 	c.Heartbeat = or(c.Heartbeat, DefaultHeartbeat)
 	c.FailAfter = or(c.FailAfter, DefaultFailAfter)
 	c.MaxSpin = or(c.MaxSpin, predicates.DefaultMaxSpin)

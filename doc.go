@@ -11,16 +11,16 @@
 // Every process opens the group, finds its subgroups and sends:
 //
 //	g, err := squall.Open(ctx, squall.Config{
-//		Cluster: "prices", ID: 1, Listen: "10.0.0.1:7001", Join: []string{"10.0.0.1:7001"}, InitialMembers: 3,
+//		Cluster: "prices", ID: 1, Listen: "10.0.0.1:7001", Join: []string{"10.0.0.1:7001", "10.0.0.2:7001", "10.0.0.3:7001"},
 //		Subgroups: []squall.SubgroupConfig{{Name: "ticks", Deliver: func(m squall.Message) { … }}},
 //	})
 //	ticks, err := g.Subgroup("ticks")
 //	err = ticks.Send(ctx, []byte("hello"))
 //	err = g.Close(ctx)
 //
-// Open returns when the process is a member. The first InitialMembers processes form the first
-// view; a process that comes later joins through any member that Join names. From then on the group
-// calls Deliver for each message. When members fail, leave or join, a view ends and the next one
+// Open returns when the process is a member. All members have the same list in Join, and a majority
+// of it forms the first view; a process that comes later joins through any member that Join names.
+// From then on the group calls Deliver for each message. When members fail, leave or join, a view ends and the next one
 // begins, while all members may go on sending: View returns the view in force, Views and
 // Config.OnView deliver each later view. Config.Events receives every event, as a value of one of
 // the event types.

@@ -38,18 +38,31 @@ func (e ViewInstalled) String() string {
 
 func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
 
-// GroupFounded says that this process founded a group, which has no state and no messages yet: no
+// GroupFounded says that this process bootstrapped a group, which has no state and no messages yet: no
 // member of an earlier group of that name answered, and no directory of the founding members has
 // the history of one. An application that kept View().Group can tell that the group is another one.
 type GroupFounded struct {
 	Group   string // its identity, the same in all of its views
 	Members []Member
+	// Unlisted says that Config.Join is empty and that no log in Config.Dir names the group: this
+	// process, started again, bootstraps another group, even if others of this one still run.
+	Unlisted bool
 }
 
 func (e GroupFounded) String() string {
-	return fmt.Sprintf("founded group %s with %d members: it begins with no state and no messages", e.Group, len(e.Members))
+	text := fmt.Sprintf("bootstrapped group %s with %d members: it begins with no state and no messages", e.Group, len(e.Members))
+	if e.Unlisted {
+		text += "; Join is empty, so this process bootstraps another group when it is started again: list all members in Join, at each of them"
+	}
+	return text
 }
-func (GroupFounded) level() slog.Level { return slog.LevelInfo }
+
+func (e GroupFounded) level() slog.Level {
+	if e.Unlisted {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
 
 // MemberDown says that a member is suspected: the group treats it as failed, permanently. The next
 // view excludes it.

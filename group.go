@@ -149,7 +149,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 		return err
 	}
 	if outcome.Founded {
-		c.emit(GroupFounded{Group: outcome.View.Group, Members: outcome.View.Members})
+		c.emit(GroupFounded{Group: outcome.View.Group, Members: outcome.View.Members, Unlisted: len(c.Join) == 0 && g.durable == nil})
 	}
 	g.door = outcome.Serve(g.candidates)
 	g.start()

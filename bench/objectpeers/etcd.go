@@ -55,7 +55,7 @@ func (o options) squallNodes(dir string) (endpoints []string, end func(), err er
 	if err != nil {
 		return nil, nil, err
 	}
-	members, err := ports(1)
+	members, err := ports(3)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,12 +66,7 @@ func (o options) squallNodes(dir string) (endpoints []string, end func(), err er
 		}
 	}
 	for i, addr := range clients {
-		args := []string{"-id", fmt.Sprint(i + 1), "-clients", addr, "-initial", "3"}
-		if i == 0 {
-			args = append(args, "-listen", members[0])
-		} else {
-			args = append(args, "-join", members[0])
-		}
+		args := []string{"-id", fmt.Sprint(i + 1), "-clients", addr, "-initial", "3", "-join", strings.Join(members, ",")}
 		if o.place == "disk" {
 			args = append(args, "-dir", filepath.Join(dir, fmt.Sprint(i)))
 		}

@@ -1,61 +1,104 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated/squalltest"
 )
 
-// begin runs a member until stop is called, and returns its two addresses.
-func begin(t *testing.T, args ...string) (members, clients string, stop func()) {
+// The test's program is the example, too, for members that are killed.
+func TestMain(m *testing.M) {
+	testutil.BecomeProgram(main)
+	os.Exit(m.Run())
+}
+
+// process is a member of the bank in a process of its own.
+type process struct {
+	*testutil.Program
+	clients string // its address for clients
+}
+
+// start starts the member with a number out of a list. It serves clients once a majority of the list has started.
+func start(t *testing.T, id int, list string) *process {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	r, w := io.Pipe()
-	var done sync.WaitGroup
-	done.Go(func() {
-		err := run(ctx, append([]string{"member"}, args...), w)
-		w.CloseWithError(err)
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	stop = sync.OnceFunc(func() {
-		cancel()
-		done.Wait()
-	})
-	t.Cleanup(stop)
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
+	clients := testutil.FreeAddress(t)
+	return &process{testutil.StartProgram(t, "member", "-id", fmt.Sprint(id), "-members", list, "-clients", clients), clients}
+}
+
+func (p *process) serves() *process {
+	p.Await("clients at " + p.clients)
+	return p
+}
+
+func addresses(t *testing.T, n int) string {
+	var list []string
+	for range n {
+		list = append(list, testutil.FreeAddress(t))
 	}
-	if _, err := fmt.Sscanf(line, "member "+args[1]+": members at %s clients at %s", &members, &clients); err != nil {
-		t.Fatalf("%q: %v", line, err)
+	return strings.Join(list, ",")
+}
+
+// ask has a client do one thing, and returns what it prints, or the error.
+func ask(t *testing.T, members string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	if err := run(ctx, append([]string{"client", "-members", members}, args...), &out); err != nil {
+		return err.Error()
 	}
-	return strings.TrimSuffix(members, ","), clients, stop
+	return strings.TrimSpace(out.String())
+}
+
+// TestAMemberThatIsStartedAgainWithItsOwnCommandIsInTheSameBank kills the first member of the list, which bootstrapped the bank.
+func TestAMemberThatIsStartedAgainWithItsOwnCommandIsInTheSameBank(t *testing.T) {
+	list := addresses(t, 3)
+	all := []*process{start(t, 1, list), start(t, 2, list), start(t, 3, list)}
+	for _, p := range all {
+		p.serves()
+	}
+	if got := ask(t, all[0].clients, "deposit", "ann", "100"); got != "100" {
+		t.Fatal(got)
+	}
+	all[0].Kill()
+	again := start(t, 1, list).serves()
+	if got := ask(t, again.clients, "balance", "ann"); got != "100" {
+		t.Errorf("the member that was started again says that ann has %s", got)
+	}
+	if got := ask(t, again.clients, "deposit", "ann", "5"); got != "105" {
+		t.Errorf("after another deposit she has %s", got)
+	}
+	if got := ask(t, all[1].clients, "balance", "ann"); got != "105" {
+		t.Errorf("another member says that she has %s", got)
+	}
+}
+
+// TestAMemberThatIsTerminatedLeavesTheBank sends SIGTERM, as service managers do.
+func TestAMemberThatIsTerminatedLeavesTheBank(t *testing.T) {
+	list := addresses(t, 3)
+	all := []*process{start(t, 1, list), start(t, 2, list), start(t, 3, list)}
+	for _, p := range all {
+		p.serves()
+	}
+	for _, p := range all {
+		p.Interrupt(syscall.SIGTERM) // which ends well if the member could leave
+	}
 }
 
 func TestClientsUseABankOfThreeMembers(t *testing.T) {
-	first, a, _ := begin(t, "-id", "1")
-	_, b, leave := begin(t, "-id", "2", "-join", first)
-	_, c, _ := begin(t, "-id", "3", "-join", first)
-	ask := func(args ...string) string {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		var out bytes.Buffer
-		if err := run(ctx, append([]string{"client", "-members", b + "," + a + "," + c}, args...), &out); err != nil {
-			return err.Error()
-		}
-		return strings.TrimSpace(out.String())
+	list := addresses(t, 3)
+	all := []*process{start(t, 1, list), start(t, 2, list), start(t, 3, list)}
+	a, b, c := all[0].serves().clients, all[1].serves().clients, all[2].serves().clients
+	leave := func() {
+		all[1].Interrupt(os.Interrupt)
 	}
 	for _, step := range []struct{ do, want string }{
 		{"deposit ann 100", "100"},
@@ -69,7 +112,7 @@ func TestClientsUseABankOfThreeMembers(t *testing.T) {
 	} {
 		if step.do == "leave" {
 			leave()
-		} else if got := ask(strings.Fields(step.do)...); got != step.want {
+		} else if got := ask(t, b+","+a+","+c, strings.Fields(step.do)...); got != step.want {
 			t.Errorf("%s: %q, want %q", step.do, got, step.want)
 		}
 	}

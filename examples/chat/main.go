@@ -1,12 +1,14 @@
 // Command chat is one member of a group that chats: it sends the lines that it reads, and prints
 // the lines of all members, in the same order everywhere. In three terminals:
 //
-//	go run ./examples/chat -id 1 -listen 127.0.0.1:7001
-//	go run ./examples/chat -id 2 -join 127.0.0.1:7001
-//	go run ./examples/chat -id 3 -join 127.0.0.1:7001
+//	go run ./examples/chat -id 1
+//	go run ./examples/chat -id 2
+//	go run ./examples/chat -id 3
 //
-// The conversation goes on when a member leaves (Control-D). A new member joins through the address
-// of any other one.
+// The conversation goes on when a member leaves (Control-D). A further member is not in the list of
+// -members, and listens at an address of its own:
+//
+//	go run ./examples/chat -id 4 -listen 127.0.0.1:7004
 package main
 
 import (
@@ -19,13 +21,15 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/squall-go/squall"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	switch err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); {
 	case errors.Is(err, flag.ErrHelp):
@@ -74,17 +78,17 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 func parse(args []string) (squall.Config, error) {
 	flags := flag.NewFlagSet("chat", flag.ContinueOnError)
 	id := flags.Uint64("id", 0, "number of this member, from 1 up")
-	listen := flags.String("listen", "127.0.0.1:0", "`host:port` to listen on")
-	join := flags.String("join", "", "`host:port` of any member; empty: this one founds the group")
-	expect := flags.Int("expect", 3, "members that form the group; later ones join it")
+	members := flags.String("members", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "`addresses` of the members by number, with commas between: the same list at each of them")
+	listen := flags.String("listen", "", "`host:port` to listen on; empty: the one in -members")
 	if err := flags.Parse(args); err != nil {
 		return squall.Config{}, err
 	}
 	cfg := squall.Config{
-		Cluster: "chat", ID: squall.NodeID(*id), Listen: *listen, InitialMembers: *expect, Logger: slog.New(slog.DiscardHandler),
+		Cluster: "chat", ID: squall.NodeID(*id), Listen: *listen, Join: strings.Split(*members, ","), Logger: slog.New(slog.DiscardHandler),
 	}
-	if *join != "" {
-		cfg.Join = []string{*join}
+	cfg.InitialMembers = len(cfg.Join) // so that none of them misses the first lines
+	if cfg.Listen == "" && *id > 0 && *id <= uint64(len(cfg.Join)) {
+		cfg.Listen = cfg.Join[*id-1]
 	}
 	return cfg, nil
 }

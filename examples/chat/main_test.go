@@ -26,6 +26,16 @@ func start(t *testing.T, args ...string) *process {
 	return &process{testutil.StartProgram(t, args...), t}
 }
 
+// startThree starts the members of a list, and returns the list too.
+func startThree(t *testing.T) (list string, talkers []*process) {
+	t.Helper()
+	list = strings.Join([]string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}, ",")
+	for _, id := range []string{"1", "2", "3"} {
+		talkers = append(talkers, start(t, "-id", id, "-members", list))
+	}
+	return list, talkers
+}
+
 // said is the next n lines that members said.
 func (p *process) said(n int) (lines []string) {
 	p.t.Helper()
@@ -39,9 +49,7 @@ func (p *process) said(n int) (lines []string) {
 
 func TestAllReadTheSameTalk(t *testing.T) {
 	const each = 20
-	first := start(t, "-id", "1")
-	addr := first.address()
-	talkers := []*process{first, start(t, "-id", "2", "-join", addr), start(t, "-id", "3", "-join", addr)}
+	_, talkers := startThree(t)
 	for k := range each {
 		for i, p := range talkers {
 			fmt.Fprintf(p.In, "line %d of %d\n", k, i+1)
@@ -78,18 +86,9 @@ func (p *process) leave() {
 	}
 }
 
-// address is where it listens, which it says first.
-func (p *process) address() string {
-	p.t.Helper()
-	_, addr, _ := strings.Cut(p.Next(), "* listening on ")
-	return addr
-}
-
 func TestTheTalkGoesOnWithoutThoseWhoLeaveAndWithThoseWhoCome(t *testing.T) {
-	first := start(t, "-id", "1")
-	founder := first.address()
-	second, third := start(t, "-id", "2", "-join", founder), start(t, "-id", "3", "-join", founder)
-	later := third.address()
+	list, talkers := startThree(t)
+	first, second, third := talkers[0], talkers[1], talkers[2]
 	fmt.Fprintln(first.In, "hello")
 	for _, p := range []*process{first, second, third} {
 		if got := p.said(1); got[0] != "1: hello" {
@@ -97,7 +96,7 @@ func TestTheTalkGoesOnWithoutThoseWhoLeaveAndWithThoseWhoCome(t *testing.T) {
 		}
 	}
 	first.leave()
-	fourth := start(t, "-id", "4", "-join", later)
+	fourth := start(t, "-id", "4", "-members", list, "-listen", testutil.FreeAddress(t))
 	fmt.Fprintln(fourth.In, "anybody there?")
 	for _, p := range []*process{second, third, fourth} {
 		if got := p.said(1); got[0] != "4: anybody there?" {

@@ -1,9 +1,9 @@
 // Command etcd is a service with the API of etcd, version 3, on replicated objects: keys and values with revisions, transactions, watches and
 // leases. Unmodified clients of etcd work with it.
 //
-//	go run . -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:2379
-//	go run . -id 2 -join 127.0.0.1:7001 -clients 127.0.0.1:2479
-//	go run . -id 3 -join 127.0.0.1:7001 -clients 127.0.0.1:2579
+//	go run . -id 1
+//	go run . -id 2
+//	go run . -id 3
 //	ETCDCTL_API=3 etcdctl --endpoints 127.0.0.1:2379,127.0.0.1:2479,127.0.0.1:2579 put greeting hello
 //
 // With -dir the members keep what they did on disk, and a write is answered when it is on the disk of every member.
@@ -18,6 +18,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -59,11 +60,11 @@ type config struct {
 func parse(args []string) (c config, err error) {
 	f := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	id := f.Uint64("id", 0, "number of this member, from 1")
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address for the other members")
-	f.StringVar(&c.clients, "clients", "127.0.0.1:2379", "address for clients")
+	f.StringVar(&c.Listen, "listen", "", "address for the other members; empty: the one in -join")
+	f.StringVar(&c.clients, "clients", "", "address for clients; empty: port 2379 for member 1, 2479 for member 2, and so on")
 	f.StringVar(&c.Dir, "dir", "", "directory for the log of this member; empty: nothing is kept on disk")
-	join := f.String("join", "", "addresses of the members, separated by commas; empty: this one begins the cluster")
-	f.IntVar(&c.InitialMembers, "initial", 1, "members that the cluster begins with")
+	join := f.String("join", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "addresses of all members by number, separated by commas: the same list at each of them; empty: this member begins a cluster of its own")
+	f.IntVar(&c.InitialMembers, "initial", 0, "members that the cluster begins with; 0: a majority of -join")
 	f.StringVar(&c.cluster, "cluster", "etcd", "name of the cluster")
 	if err := f.Parse(args); err != nil {
 		return c, err
@@ -71,6 +72,14 @@ func parse(args []string) (c config, err error) {
 	c.Cluster, c.ID, c.FailAfter = c.cluster, squall.NodeID(*id), time.Second
 	if *join != "" {
 		c.Join = strings.Split(*join, ",")
+	} else {
+		c.InitialMembers, c.Listen = 1, cmp.Or(c.Listen, "127.0.0.1:0")
+	}
+	if c.Listen == "" && *id > 0 && *id <= uint64(len(c.Join)) {
+		c.Listen = c.Join[*id-1]
+	}
+	if c.clients == "" {
+		c.clients = fmt.Sprint("127.0.0.1:", 2279+100**id)
 	}
 	return c, nil
 }

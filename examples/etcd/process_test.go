@@ -34,9 +34,9 @@ func TestAWatchHasNoGapAcrossAFailOver(t *testing.T) {
 	dir := t.TempDir()
 	var all []*testutil.Program
 	var endpoints []string
-	join := ""
+	join := "-join="
 	for id := 1; id <= 4; id++ { // four, so that two can be killed one after the other
-		p, members, clients := process(t, fmt.Sprintf("-id %d -clients 127.0.0.1:0 -dir %s/%d %s", id, dir, id, join))
+		p, members, clients := process(t, fmt.Sprintf("-id %d -listen 127.0.0.1:0 -clients 127.0.0.1:0 -dir %s/%d %s", id, dir, id, join))
 		if id == 1 {
 			join = "-join " + members
 		}

@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/squall-go/squall"
 )
@@ -26,7 +27,7 @@ import (
 func main() {
 	updates := flag.Int("updates", 100_000, "updates that each of the three members makes")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Stdout, *updates); err != nil {
 		fmt.Fprintln(os.Stderr, err)

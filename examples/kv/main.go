@@ -1,9 +1,9 @@
 // Command kv is a key-value store in two shards, with clients: kv.go is the service. Members are placed in the shard that has fewer.
 //
-//	go run ./examples/kv member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001
-//	go run ./examples/kv member -id 2 -join 127.0.0.1:7001 -clients 127.0.0.1:8002
-//	go run ./examples/kv member -id 3 -join 127.0.0.1:7001 -clients 127.0.0.1:8003
-//	go run ./examples/kv member -id 4 -join 127.0.0.1:7001 -clients 127.0.0.1:8004
+//	go run ./examples/kv member -id 1
+//	go run ./examples/kv member -id 2
+//	go run ./examples/kv member -id 3
+//	go run ./examples/kv member -id 4
 //	go run ./examples/kv client put colour blue
 //	go run ./examples/kv client get colour
 //	go run ./examples/kv client len
@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -28,7 +29,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,16 +58,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 func member(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("kv member", flag.ContinueOnError)
 	id := f.Uint64("id", 0, "number of this member, from 1")
-	listen := f.String("listen", "127.0.0.1:0", "address for the other members")
-	clients := f.String("clients", "127.0.0.1:0", "address for clients, and for members of other shards")
-	join := f.String("join", "", "addresses of other members, with commas between; empty: this one begins the store")
+	members := f.String("members", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003,127.0.0.1:7004", "addresses of all members by number, with commas between: the same list at each of them")
+	listen := f.String("listen", "", "address for the other members; empty: the one in -members")
+	clients := f.String("clients", "", "address for clients; empty: port 8000 and the number of the member")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	kv := newObject(shards)
-	cfg := squall.Config{Cluster: cluster, ID: squall.NodeID(*id), Listen: *listen, InitialMembers: 1, FailAfter: time.Second}
-	if *join != "" {
-		cfg.Join = strings.Split(*join, ",")
+	cfg := squall.Config{Cluster: cluster, ID: squall.NodeID(*id), Listen: *listen, Join: strings.Split(*members, ","), FailAfter: time.Second}
+	if cfg.Listen == "" && *id > 0 && *id <= uint64(len(cfg.Join)) {
+		cfg.Listen = cfg.Join[*id-1]
+	}
+	if *clients == "" {
+		*clients = fmt.Sprint("127.0.0.1:", 8000+*id)
 	}
 	g, err := replicated.Open(ctx, cfg, kv)
 	if err != nil {

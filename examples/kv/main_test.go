@@ -25,29 +25,32 @@ func TestMain(m *testing.M) {
 // process is a member in a process of its own.
 type process struct {
 	*testutil.Program
-	members, clients string // addresses
+	clients string // its address for clients
 }
 
-func begin(t *testing.T, id int, join string) *process {
+// start starts the member with a number; one that is not in the list listens at an address of its own.
+func start(t *testing.T, id int, list []string) *process {
 	t.Helper()
-	p := &process{Program: testutil.StartProgram(t, "member", "-id", fmt.Sprint(id), "-join", join)}
-	line := p.Next()
-	if _, err := fmt.Sscanf(line, fmt.Sprintf("member %d: members at %%s clients at %%s", id), &p.members, &p.clients); err != nil {
-		t.Fatalf("%q: %v", line, err)
+	clients, listen := testutil.FreeAddress(t), testutil.FreeAddress(t)
+	if id <= len(list) {
+		listen = list[id-1]
 	}
-	p.members = strings.TrimSuffix(p.members, ",")
-	return p
+	return &process{testutil.StartProgram(t, "member", "-id", fmt.Sprint(id), "-members", strings.Join(list, ","), "-listen", listen, "-clients", clients), clients}
 }
 
 // TestClientsGoOnWhileMembersComeAndGo kills a member of each shard and has another one join, while clients put and get. Each key
 // has one client, so that its revision tells whether a put was executed twice or not at all.
 func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
-	all := []*process{begin(t, 1, "")}
-	for id := 2; id <= 4; id++ {
-		all = append(all, begin(t, id, all[0].members))
+	var list, addresses []string
+	for range 4 {
+		list = append(list, testutil.FreeAddress(t))
 	}
-	var addresses []string
+	var all []*process
+	for id := 1; id <= 4; id++ {
+		all = append(all, start(t, id, list))
+	}
 	for _, p := range all {
+		p.Await("clients at " + p.clients)
 		addresses = append(addresses, p.clients)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -96,7 +99,8 @@ func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
 	goOn()
 	all[1].Kill()
 	goOn()
-	begin(t, 5, all[0].members)
+	fifth := start(t, 5, list)
+	fifth.Await("clients at " + fifth.clients)
 	goOn()
 	all[2].Kill()
 	goOn()

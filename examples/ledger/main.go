@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/squall-go/squall"
 )
@@ -31,7 +32,7 @@ const (
 func main() {
 	dir := flag.String("dir", "ledger", "where the members keep their logs")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *dir, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,8 +1,8 @@
 // Command lock is a replicated lock service: lock.go is the service, mutex.go a lock as a client uses it.
 //
-//	go run ./examples/lock member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001
-//	go run ./examples/lock member -id 2 -join 127.0.0.1:7001 -clients 127.0.0.1:8002
-//	go run ./examples/lock member -id 3 -join 127.0.0.1:7001 -clients 127.0.0.1:8003
+//	go run ./examples/lock member -id 1
+//	go run ./examples/lock member -id 2
+//	go run ./examples/lock member -id 3
 //	go run ./examples/lock hold -name ann printer
 //	go run ./examples/lock hold -name bob printer
 //
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -26,7 +27,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -52,16 +53,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 func member(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("lock member", flag.ContinueOnError)
 	id := f.Uint64("id", 0, "number of this member, from 1")
-	listen := f.String("listen", "127.0.0.1:0", "address for the other members")
-	clients := f.String("clients", "127.0.0.1:0", "address for clients")
-	join := f.String("join", "", "address of any member; empty: this one begins the service")
+	members := f.String("members", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "addresses of all members by number, with commas between: the same list at each of them")
+	listen := f.String("listen", "", "address for the other members; empty: the one in -members")
+	clients := f.String("clients", "", "address for clients; empty: port 8000 and the number of the member")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	locks := newObject()
-	cfg := squall.Config{Cluster: cluster, ID: squall.NodeID(*id), Listen: *listen, InitialMembers: 1, FailAfter: time.Second}
-	if *join != "" {
-		cfg.Join = []string{*join}
+	cfg := squall.Config{Cluster: cluster, ID: squall.NodeID(*id), Listen: *listen, Join: strings.Split(*members, ","), FailAfter: time.Second}
+	if cfg.Listen == "" && *id > 0 && *id <= uint64(len(cfg.Join)) {
+		cfg.Listen = cfg.Join[*id-1]
+	}
+	if *clients == "" {
+		*clients = fmt.Sprint("127.0.0.1:", 8000+*id)
 	}
 	g, err := replicated.Open(ctx, cfg, locks)
 	if err != nil {

@@ -22,39 +22,36 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// begin runs a member until the test ends, and returns its two addresses.
-func begin(t *testing.T, args ...string) (members, clients string) {
+// service begins three members, which run until the test ends, and returns their addresses for clients.
+func service(t *testing.T) string {
 	t.Helper()
+	list := strings.Join([]string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}, ",")
 	ctx, cancel := context.WithCancel(context.Background())
-	r, w := io.Pipe()
 	var done sync.WaitGroup
-	done.Go(func() {
-		err := run(ctx, append([]string{"member"}, args...), w)
-		w.CloseWithError(err)
-		if err != nil {
-			t.Error(err)
-		}
-	})
 	t.Cleanup(func() {
 		cancel()
 		done.Wait()
 	})
-	line, err := bufio.NewReader(r).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
+	var clients []string
+	var said []*bufio.Reader
+	for id := 1; id <= 3; id++ {
+		r, w := io.Pipe()
+		addr := testutil.FreeAddress(t)
+		done.Go(func() {
+			err := run(ctx, []string{"member", "-id", fmt.Sprint(id), "-members", list, "-clients", addr}, w)
+			w.CloseWithError(err)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		clients, said = append(clients, addr), append(said, bufio.NewReader(r))
 	}
-	if _, err := fmt.Sscanf(line, "member "+args[1]+": members at %s clients at %s", &members, &clients); err != nil {
-		t.Fatalf("%q: %v", line, err)
+	for _, r := range said {
+		if line, err := r.ReadString('\n'); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
 	}
-	return strings.TrimSuffix(members, ","), clients
-}
-
-// service begins three members and returns their addresses for clients.
-func service(t *testing.T) string {
-	first, a := begin(t, "-id", "1")
-	_, b := begin(t, "-id", "2", "-join", first)
-	_, c := begin(t, "-id", "3", "-join", first)
-	return a + "," + b + "," + c
+	return strings.Join(clients, ",")
 }
 
 func mutex(t *testing.T, members, holder string, lease time.Duration) *Mutex {

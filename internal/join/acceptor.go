@@ -10,6 +10,7 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 
@@ -71,6 +72,7 @@ type session struct {
 	heard  time.Duration // when the joiner said something, at last
 	turn   uint64        // readied, when it became ready
 	probed bool          // its process was reached at its address
+	tried  trust.Party   // the process in its place that is being tried, or was
 	ready  bool          // it said ready for the view
 }
 
@@ -127,7 +129,7 @@ func (g *Acceptor) Ask(now time.Duration, t Ticket, q Request) (e Effects) {
 // greet answers a joiner that greets, with this member's word about it, once it was reached.
 func (g *Acceptor) greet(t *session, e *Effects) {
 	if !t.probed {
-		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
+		e.Probes = append(e.Probes, Probe{Ticket: t.ticket, Member: t.member})
 		return
 	}
 	t.stage = greeted
@@ -341,7 +343,9 @@ func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 		g.withdraw(t, e)
 		t.stage, t.since = holding, now
 		e.say(t.ticket, Message{Verb: sayWait})
+		g.tryHolder(t, holder, e)
 	case held:
+		g.tryHolder(t, holder, e)
 	case g.full():
 		g.dismiss(t, g.noRoom(), errors.New("the group is full"), e)
 	default:
@@ -369,6 +373,42 @@ func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	return views.Member{}, false
 }
 
+// tryHolder has the member tried that has the id or the address of a joiner, once. A member that
+// failed is not tried: its place becomes free.
+func (g *Acceptor) tryHolder(t *session, holder views.Member, e *Effects) {
+	failed := slices.ContainsFunc(g.failed, func(m views.Member) bool { return sameProcess(m, holder) })
+	if t.tried == holder.Party() || failed || !has(g.view, holder) {
+		return
+	}
+	t.tried = holder.Party()
+	e.Probes = append(e.Probes, Probe{Ticket: t.ticket, Member: holder, Holds: true})
+}
+
+// HolderTried takes what came of a probe of the member in whose place a joiner wants to be. If it
+// was reached, it is alive, and the joiner is refused at once; otherwise the joiner waits, as it
+// does for the process before it, until the member's failure is detected (J13).
+func (g *Acceptor) HolderTried(now time.Duration, t Ticket, holder views.Member, err error) (e Effects) {
+	one := g.talk(t)
+	if one == nil || one.stage != holding || err != nil && !(mutant.Enabled && mutant.On(mutant.HolderPresumedAlive)) {
+		return e
+	}
+	if now, held := g.holder(one); held && sameProcess(now, holder) {
+		g.dismiss(one, saying(sayRefuse, "%s", inUse(one.member, holder)), fmt.Errorf("its place is that of %s, which is alive", node(holder.ID, holder.Addr)), &e)
+		e.tell(Refused{ID: one.member.ID, Addr: clip(one.member.Addr), Text: inUse(one.member, holder), Final: true})
+	}
+	g.reconsider(now, &e)
+	g.invariants()
+	return e
+}
+
+// inUse is why a process is refused whose id or address is that of a member that is alive.
+func inUse(m, holder views.Member) string {
+	if m.ID == holder.ID {
+		return fmt.Sprintf("node id %d is in use by the member at %s, which is alive: give this process an id of its own, or stop that member first", m.ID, clip(holder.Addr))
+	}
+	return fmt.Sprintf("address %s is that of node %d, which is alive: give this process an address of its own, or stop that member first", clip(m.Addr), holder.ID)
+}
+
 // meet lists the members that the applicant has to greet. It sends fingerprints in place of their
 // incarnations, which only members may know: a process that knows the incarnation of a member could
 // greet in that member's name and learn the view.
@@ -376,7 +416,7 @@ func (g *Acceptor) meet(now time.Duration, t *session, e *Effects) {
 	g.withdraw(t, e)
 	t.stage, t.since, t.ready = meeting, now, false
 	if !t.probed {
-		e.Probes = append(e.Probes, Probe{t.ticket, t.member})
+		e.Probes = append(e.Probes, Probe{Ticket: t.ticket, Member: t.member})
 	}
 	m := Message{Verb: sayMeet, ViewID: g.view.ID, Group: g.view.Group}
 	for r, member := range g.view.Members {

@@ -23,10 +23,12 @@ type Dial struct {
 	Member Met // the member that has to answer there; none: any process
 }
 
-// Probe tries whether a joiner's process can be reached at its address. It ends in Probed.
+// Probe tries whether a process can be reached at its address: that of a joiner, which ends in
+// Probed, or the member that holds its place, which ends in HolderTried.
 type Probe struct {
 	Ticket Ticket
 	Member views.Member
+	Holds  bool
 }
 
 // Say is one message on its way: a Request opens the conversation, a Message is all that follows.

@@ -60,6 +60,7 @@
 //	J10  a candidate has shown the words of all other members that they were greeted in the view and reached it, and was reached by the leader
 //	J11  a request is the process's whose record it has, and a joiner is greeted by the process that it was named
 //	J12  a joiner at whose address processes became members and never showed a heartbeat gets no word and is no candidate for a time that doubles
+//	J13  a joiner is refused without waiting because a member has its id or address only if that member was reached after the joiner had asked
 //
 // What cannot be had: a process of a first view whose connection breaks after it said ready does
 // not know whether the view was installed. It gets an error, and the others, if they did install,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -33,7 +34,11 @@ func openServer(c Config, v *views.View, j *dialer, changed func()) *Server {
 		d.told = changed
 	}
 	d.trying, d.giveUp = context.WithCancel(context.Background())
-	d.probe = func(p Probe) { d.try(p, c.Reach) }
+	d.probe = func(p Probe) {
+		if c.Reach != nil {
+			d.try(p, c.Reach)
+		}
+	}
 	d.port.Handle(port.KindControl, d.handler(d.converse))
 	return d
 }
@@ -59,12 +64,22 @@ func (d *Server) converse(conn *conversation, q Request) {
 		func(now time.Duration, err error) Effects { return d.acceptor.Gone(now, t, gone(err)) })
 }
 
-// try tries in the background whether a joiner can be reached.
+// leaving is the time that a process has to end whose successor asks for its place already.
+const leaving = 500 * time.Millisecond
+
+// try tries in the background whether a process can be reached.
 func (d *Server) try(p Probe, reach func(context.Context, views.Member) error) {
 	d.writers.Go(func() {
 		ctx, cancel := context.WithTimeout(d.trying, d.silence)
 		defer cancel()
 		err := reach(ctx, p.Member)
+		if p.Holds {
+			if err == nil && wire.Wait(ctx, leaving) {
+				err = reach(ctx, p.Member)
+			}
+			d.step(func(now time.Duration) Effects { return d.acceptor.HolderTried(now, p.Ticket, p.Member, err) })
+			return
+		}
 		d.step(func(now time.Duration) Effects { return d.acceptor.Probed(now, p.Ticket, err) })
 	})
 }

@@ -58,8 +58,9 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.FewEnter:        "restart",
 	mutant.WholeForgotten:  "restart",
 
-	mutant.StaleReady:  "",
-	mutant.NotHeldBack: "join",
+	mutant.StaleReady:          "",
+	mutant.NotHeldBack:         "join",
+	mutant.HolderPresumedAlive: "",
 
 	mutant.EarlyBacklog:     "state",
 	mutant.StateTwice:       "",

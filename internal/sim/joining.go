@@ -74,6 +74,19 @@ func (p *process) apply(talks *[]*talk, e join.Effects) {
 	if e.Changed && p.member != nil {
 		p.member.Join(p.gate.Candidates())
 	}
+	for _, probe := range e.Probes {
+		p.tryHolder(probe)
+	}
+}
+
+// tryHolder tries the member whose place a joiner wants, and lets the gate know at once. A node has
+// one process at a time, so the member that is tried has always ended.
+func (p *process) tryHolder(probe join.Probe) {
+	var err error
+	if p.world.processOf(probe.Member).over {
+		err = simnet.ErrClosed
+	}
+	p.apply(&p.guests, p.gate.HolderTried(p.local(), probe.Ticket, probe.Member, err))
 }
 
 // dial begins a conversation with the process at an address. Where no node is any more, the call is

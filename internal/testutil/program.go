@@ -150,6 +150,17 @@ func (p *Program) End() (lines []string, errs string) {
 	return lines, errs
 }
 
+// Interrupt sends the program a signal on which it ends well, whatever it logs, and waits for that.
+func (p *Program) Interrupt(s os.Signal) {
+	p.t.Helper()
+	p.Signal(s)
+	hung := time.AfterFunc(patience, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
+	defer hung.Stop()
+	if _, err := p.end(); err != nil {
+		p.t.Errorf("after %v the program ended with %v, and said %q", s, err, p.errs.String())
+	}
+}
+
 func (p *Program) end() (lines []string, err error) {
 	for line := range p.lines {
 		lines = append(lines, line)

@@ -51,7 +51,7 @@ func start(t *testing.T, program, args string) (members, clients string) {
 func TestTheBenchmarkToolOfEtcdRuns(t *testing.T) {
 	tool, program := build(t, ".", "benchmark", "go.etcd.io/etcd/v3/tools/benchmark"), build(t, "..", "etcd", ".")
 	var endpoints []string
-	join, dir := "", t.TempDir()
+	join, dir := "-join=", t.TempDir()
 	for id := 1; id <= 3; id++ {
 		members, clients := start(t, program, fmt.Sprintf("-id %d -listen 127.0.0.1:0 -clients 127.0.0.1:0 -dir %s/%d %s", id, dir, id, join))
 		if id == 1 {

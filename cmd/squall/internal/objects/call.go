@@ -39,7 +39,7 @@ An object in shards is called on one of them: --key names what the arguments are
 declares the operation with this key; --shard names the shard itself.
 
 Arguments and replies of raw bytes are text, as it is, or base64 with --base64. Other encodings, such as protocol buffers, need a program that has the types.`,
-		Example: `  go run ./examples/bank member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001   # in another terminal
+		Example: `  go run ./examples/bank member -id 1 -members 127.0.0.1:7001   # a bank of one member, in another terminal
   squall call --connect 127.0.0.1:8001 bank deposit '{"Account":"ann","Cents":100}'
   squall call --connect 127.0.0.1:8001 bank balance '"ann"'
   squall call --connect 127.0.0.1:8001 --local bank balance - < account.json

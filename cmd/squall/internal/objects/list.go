@@ -51,7 +51,7 @@ func NewListCommand() *cobra.Command {
 		Short: "List replicated objects and their operations",
 		Long: `Objects lists the replicated objects that a member serves to clients: their operations and how arguments and replies are encoded, the members, the
 position of the last record, and how many clients have sessions.`,
-		Example: `  go run ./examples/bank member -id 1 -listen 127.0.0.1:7001 -clients 127.0.0.1:8001   # in another terminal
+		Example: `  go run ./examples/bank member -id 1 -members 127.0.0.1:7001   # a bank of one member, in another terminal
   squall objects --connect 127.0.0.1:8001
   squall objects --connect 127.0.0.1:8001 --json | jq '.[].operations[].name'`,
 		Args: cobra.NoArgs,

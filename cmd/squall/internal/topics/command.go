@@ -107,8 +107,12 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 		}
 		return err
 	}
+	initial := 0 // a majority of the list
+	if len(o.join) == 0 {
+		initial = 1
+	}
 	err = p.Open(opening, squall.Config{
-		Cluster: o.cluster, ID: id, Dir: o.dir, Listen: o.listen, Join: o.join, InitialMembers: 1, TLS: certificates,
+		Cluster: o.cluster, ID: id, Dir: o.dir, Listen: o.listen, Join: o.join, InitialMembers: initial, TLS: certificates,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
 	})
 	if err != nil {
