@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall/dds"
@@ -102,6 +103,9 @@ func (c *Config) validate() error {
 	}
 	if n := len(c.UserData) + len(c.Space); n > maxNameBytes {
 		fault("user data and the name of the space have %d bytes: at most %d", n, maxNameBytes)
+	}
+	if strings.Contains(c.Side+c.Space, "\n") {
+		fault("the names of the side and the space have one line each")
 	}
 	if len(c.Topics) == 0 {
 		fault("no topics: a gateway carries what it is told to")

@@ -22,7 +22,7 @@
 //
 //	RG1  a DDS writer is told that a sample has arrived only when it is in the order, or on the disks of a persistent topic
 //	RG2  a sample of a reliable DDS writer is in the order once, also when the gateway that carries it ends and another one goes on
-//	RG3  a sample that came in on a side does not go out on that side
+//	RG3  a sample does not go out on a side, and does not come into a space, on which or in which it was before
 //
 // The machine of the protocol is in dds/rtps/internal/protocol, the encoding in dds/rtps/internal/wire. One lock guards the machine and
 // the samples on their way in; the gateway calls the space without the lock.

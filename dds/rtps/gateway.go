@@ -146,6 +146,7 @@ func (g *Gateway) begin() {
 			g.namesake(p.Prefix)
 			return true
 		},
+		Refuse: g.refuse,
 	}, (*host)(g), g.now())
 	for _, t := range g.topics {
 		if t.Direction&In != 0 {

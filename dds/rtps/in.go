@@ -2,6 +2,7 @@ package rtps
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -89,7 +90,7 @@ func (h *host) WriterMatched(r *protocol.Reader, w *protocol.RemoteWriter) {
 	g := (*Gateway)(h)
 	for _, t := range g.topics {
 		if t.reader == r {
-			g.inbounds[w] = &inbound{topic: t, of: w, origin: dds.Origin{Side: g.cfg.Side, GUID: w.Endpoint.GUID.Bytes()}}
+			g.inbounds[w] = &inbound{topic: t, of: w, origin: g.originOf(&w.Endpoint)}
 			h.log.Info("a DDS writer matches", "topic", t.Name, "writer", w.Endpoint.GUID, "reliable", w.Reliable())
 		}
 	}
@@ -146,6 +147,9 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 	return true
 }
 
+// errKeyAlone is the error of a sample that has a key, and no value and no status.
+var errKeyAlone = errors.New("rtps: a key without a value and without a status")
+
 // arrival translates a sample of DDS.
 func (t *topic) arrival(s *protocol.Sample) (a arrival, err error) {
 	a.Sequence, a.Source = uint64(s.Sequence), s.Source
@@ -153,6 +157,8 @@ func (t *topic) arrival(s *protocol.Sample) (a arrival, err error) {
 		a.Source = time.Now().UnixNano()
 	}
 	switch {
+	case s.Status == 0 && s.IsKey: // a registration of an instance, which changes nothing
+		return a, errKeyAlone
 	case s.Status&wire.Disposed != 0:
 		a.Operation = dds.OperationDispose
 	case s.Status != 0:

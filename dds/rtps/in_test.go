@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/squall-go/squall/dds"
@@ -116,5 +117,42 @@ func TestAGatewayGoesOnAfterAFailure(t *testing.T) {
 	})
 	if steps != 2 {
 		t.Fatalf("%d steps", steps)
+	}
+}
+
+func TestAKeyWithoutAStatusIsNoSample(t *testing.T) {
+	type note struct {
+		Author int32 `dds:"key"`
+	}
+	kind, err := TypeOf[note]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := []byte{0, 1, 0, 0, 7, 0, 0, 0}
+	of := &topic{Topic: Topic{Type: kind}}
+	if _, err := of.arrival(&protocol.Sample{Sequence: 1, IsKey: true, Payload: key}); !errors.Is(err, errKeyAlone) {
+		t.Errorf("a key without a status: %v", err)
+	}
+	a, err := of.arrival(&protocol.Sample{Sequence: 1, IsKey: true, Status: wire.Disposed, Payload: key})
+	if err != nil || a.Operation != dds.OperationDispose {
+		t.Errorf("a key with a status: %+v, %v", a, err)
+	}
+}
+
+// A way names spaces and sides by turns: a space with the name of a side is another thing.
+func TestAWriterIsRefusedForItsWayOnly(t *testing.T) {
+	g := &Gateway{cfg: Config{Side: "d", Space: "s"}}
+	for way, want := range map[string]bool{
+		"": false, "s": true, "o": false, "d": false, "o\nd\np": true, "o\ne\ns": true, "o\ns\np": false, strings.Repeat("x", maxWayBytes-2): false, strings.Repeat("x", maxWayBytes-1): true,
+	} {
+		if _, refused := g.refuse(&wire.Endpoint{Way: way}); refused != want {
+			t.Errorf("%.20q: refused %v", way, refused)
+		}
+	}
+	if g.passed(nil) || g.passed(&dds.Origin{Side: "e\nd"}) || !g.passed(&dds.Origin{Side: "d"}) || !g.passed(&dds.Origin{Side: "e\no\nd"}) {
+		t.Error("RG3: sides of origins")
+	}
+	if way := g.wayOf(&dds.Origin{Side: "e\no"}); way != "s\ne\no" {
+		t.Errorf("%q", way)
 	}
 }

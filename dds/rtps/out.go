@@ -18,7 +18,7 @@ type outbound struct {
 	t        *topic
 	reader   *dds.Reader[dds.Encoded]
 	writers  map[dds.ID]*outWriter // by the writer in the space
-	rest     *outWriter            // for samples of writers that are not there any more
+	rest     map[string]*outWriter // for samples of writers that are closed, by their way
 	position uint64
 	changes  uint64
 	retiring bool // a writer is gone, and its readers do not have everything
@@ -39,7 +39,7 @@ const exported = 10_000
 
 // export takes samples of the space and writes them to DDS, while this gateway is appointed.
 func (g *Gateway) export(t *topic) {
-	o := &outbound{g: g, t: t, writers: map[dds.ID]*outWriter{}}
+	o := &outbound{g: g, t: t, writers: map[dds.ID]*outWriter{}, rest: map[string]*outWriter{}}
 	defer o.stop()
 	g.repeat("reading the space for "+t.Name, func() error {
 		g.mu.Lock()
@@ -101,9 +101,9 @@ func (o *outbound) stop() {
 		o.closeWriter(w)
 		delete(o.writers, id)
 	}
-	if o.rest != nil {
-		o.closeWriter(o.rest)
-		o.rest = nil
+	for way, w := range o.rest {
+		o.closeWriter(w)
+		delete(o.rest, way)
 	}
 	o.g.machine.Flush()
 }
@@ -150,17 +150,18 @@ func (o *outbound) open(all []dds.Endpoint) {
 	defer o.g.mu.Unlock()
 	for i := range all {
 		e := &all[i]
-		if e.Reader || e.Topic != o.t.Name || e.Origin != nil && e.Origin.Side == o.g.cfg.Side || o.writers[e.ID] != nil {
+		if e.Reader || e.Topic != o.t.Name || o.g.passed(e.Origin) || o.writers[e.ID] != nil {
 			continue
 		}
-		o.writers[e.ID] = o.newWriter(&e.QoS)
+		o.writers[e.ID] = o.newWriter(&e.QoS, o.g.wayOf(e.Origin))
 	}
 	o.g.settle()
 }
 
-// newWriter opens a writer in DDS. The lock is held.
-func (o *outbound) newWriter(set *dds.QoS) *outWriter {
+// newWriter opens a writer in DDS, for samples that took a way. The lock is held.
+func (o *outbound) newWriter(set *dds.QoS, way string) *outWriter {
 	e := o.t.offered(set, o.g.cfg.Lease)
+	e.Way = way
 	if err := e.Check(); err != nil {
 		o.g.log.Error("a writer of the space cannot be announced, and its samples do not go out", "topic", o.t.Name, "error", err)
 		return &outWriter{}
@@ -208,7 +209,7 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 
 // write writes a sample to DDS, and waits for room.
 func (o *outbound) write(s *dds.Sample[dds.Encoded]) error {
-	if s.Info.Origin != nil && s.Info.Origin.Side == o.g.cfg.Side { // RG3
+	if o.g.passed(s.Info.Origin) { // RG3
 		return nil
 	}
 	if !s.Info.Valid && s.Info.Instance == dds.NoWriters {
@@ -217,10 +218,11 @@ func (o *outbound) write(s *dds.Sample[dds.Encoded]) error {
 	o.g.mu.Lock()
 	w := o.writers[s.Info.Writer]
 	if w == nil {
-		if o.rest == nil {
-			o.rest = o.newWriter(&dds.QoS{})
+		way := o.g.wayOf(s.Info.Origin)
+		if o.rest[way] == nil {
+			o.rest[way] = o.newWriter(&dds.QoS{}, way)
 		}
-		w = o.rest
+		w = o.rest[way]
 	}
 	o.g.mu.Unlock()
 	if w.w == nil {
@@ -252,8 +254,8 @@ func (o *outbound) unregister(s *dds.Sample[dds.Encoded]) error {
 	for _, w := range o.writers {
 		all = append(all, w)
 	}
-	if o.rest != nil {
-		all = append(all, o.rest)
+	for _, w := range o.rest {
+		all = append(all, w)
 	}
 	key := string(s.Value.Key)
 	for _, w := range all {

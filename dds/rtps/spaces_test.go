@@ -292,3 +292,59 @@ func TestPoliciesThatCannotBeAnnouncedAreRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Two spaces between the same two domains: a sample of one of them comes into the other one on both ways, and goes on from there, and comes back on none (RG3).
+func TestNothingGoesRoundBetweenTwoSpacesAndTwoDomains(t *testing.T) {
+	set := dds.QoS{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	all := dds.QoS{Durability: qos.TransientLocal, History: qos.KeepAll()}
+	a, b := space(t, nil), space(t, nil)
+	d1, d2 := newDomain(), newDomain()
+	ta, tb := keyed(t, a, "positions", set), keyed(t, b, "positions", set)
+	ra, rb := readerOf(t, ta, all), readerOf(t, tb, all)
+	topic := rtps.Topic{Name: "positions", Direction: rtps.Both, QoS: set}
+	ga := []*rtps.Gateway{namedGateway(t, a, d1, "a", topic), namedGateway(t, a, d2, "a", topic)}
+	gb := []*rtps.Gateway{namedGateway(t, b, d1, "b", topic), namedGateway(t, b, d2, "b", topic)}
+	const n = 10
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	send := func(tp *dds.Topic[keyedSeq], first uint32) {
+		t.Helper()
+		w, err := tp.Writer(ctx, dds.QoS{Durability: qos.TransientLocal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint32(n) {
+			if err := w.Write(ctx, keyedSeq{Keyval: first, Seq: i}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(r *dds.Reader[keyedSeq], key uint32, times int) {
+		t.Helper()
+		for left := times * n; left > 0; left-- {
+			s, err := r.Next(ctx)
+			if err != nil || !s.Info.Valid || s.Value.Keyval != key {
+				t.Fatalf("%+v, %v; %d samples are missing", s, err, left)
+			}
+		}
+	}
+	written := func(all []*rtps.Gateway) uint64 { return all[0].Stats().Written + all[1].Stats().Written }
+	send(ta, 1)
+	read(ra, 1, 1)
+	read(rb, 1, 2)
+	for written(gb) < 2*n { // what came on one way goes out on the other one
+		if ctx.Err() != nil {
+			t.Fatalf("%+v, %+v", gb[0].Stats(), gb[1].Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// The gateways of b announced their writers of these samples before those of the next ones.
+	send(tb, 2)
+	read(ra, 2, 2)
+	read(rb, 2, 1)
+	for _, g := range ga {
+		if s := g.Stats(); s.Received != n || s.Writers != 1 {
+			t.Errorf("RG3: a gateway has received %d samples, of %d writers: %+v", s.Received, s.Writers, s)
+		}
+	}
+}

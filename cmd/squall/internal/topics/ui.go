@@ -229,7 +229,7 @@ func (b *board) look(ctx context.Context) error {
 		p := of(e.ID.Node, e.ID.Incarnation)
 		x := endpoint{ID: e.ID.String(), Topic: e.Topic, Reader: e.Reader, Page: string(e.QoS.UserData) == uiMark, Process: p.Name}
 		if e.Origin != nil {
-			x.Origin = fmt.Sprintf("%s %x", e.Origin.Side, e.Origin.GUID)
+			x.Origin = fmt.Sprintf("%s %x", strings.ReplaceAll(e.Origin.Side, "\n", ", "), e.Origin.GUID)
 		}
 		if space.Endpoints = append(space.Endpoints, x); x.Page {
 			continue

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -52,6 +53,12 @@ func (p *Participant) offset(o *peer) int64 {
 		h.Write([]byte(at.String()))
 	}
 	return int64(binary.LittleEndian.Uint64(h.Sum(nil))>>48) + guesses
+}
+
+// shared reports an address that is not of one host, where no participant receives by unicast (RT5).
+func shared(l wire.Locator) bool {
+	a := l.Addr().Unmap()
+	return a.IsMulticast() || a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // evict removes the oldest peer whose address is not verified (RT5), and reports whether there was such a peer.
@@ -126,6 +133,7 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 		return nil
 	}
 	a, err := wire.ParseParticipant(d.Payload)
+	a.Metatraffic, a.Default = slices.DeleteFunc(a.Metatraffic, shared), slices.DeleteFunc(a.Default, shared)
 	switch {
 	case err != nil:
 		return err
@@ -277,8 +285,17 @@ func (p *Participant) consider(o *peer, e wire.Endpoint, r *Reader) {
 		return
 	}
 	why, policies, partitions := mismatch(&e, &r.Endpoint)
+	refused := false
+	if p.cfg.Refuse != nil {
+		if reason, no := p.cfg.Refuse(&e); no {
+			why, policies, refused = reason, nil, true
+		}
+	}
 	at := r.proxy(e.GUID)
 	switch {
+	case refused && at != nil:
+		r.unmatch(at)
+	case refused:
 	case why == "" && !partitions && at != nil:
 		at.Endpoint = e
 	case why == "" && !partitions:

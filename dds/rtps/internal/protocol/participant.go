@@ -25,6 +25,8 @@ type Config struct {
 	Lease time.Duration
 	// Ignore reports a participant that is not to be known, by its announcement.
 	Ignore func(*wire.Participant) bool
+	// Refuse reports a writer of a peer that no reader may match. A reason, if there is one, goes to Host.Incompatible.
+	Refuse func(*wire.Endpoint) (why string, refused bool)
 
 	MessageBytes  int // the largest message; 0 is 14,720
 	FragmentBytes int // samples that are larger go in fragments of this size; 0 is 1,344

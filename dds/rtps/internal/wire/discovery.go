@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
@@ -130,7 +131,13 @@ type Endpoint struct {
 	Representations []int16 // data representations (XTypes 7.6.3.1.1): a writer uses the first of its list, a reader accepts each of its list; an empty list is XCDR1
 	Unicast         []Locator
 	ExpectsInline   bool // a reader that asks for its policies with each sample
+	// Way is where the samples of a gateway's writer have been, one name on a line, the last one first: a space, then, if a sample came into that space, the side
+	// and the space before it, and so on. It is empty for other writers.
+	Way string
 }
+
+// wayMarker begins the value of pidWay, whose number other vendors may use for parameters of their own.
+const wayMarker = "squall-way:"
 
 // Values of a representation.
 const (
@@ -168,6 +175,10 @@ func ParseEndpoint(payload []byte, reader bool) (e Endpoint, err error) {
 			e.Representations = nil
 			for range n {
 				e.Representations = append(e.Representations, int16(v.u16()))
+			}
+		case pidWay:
+			if way, ok := strings.CutPrefix(string(v.b), wayMarker); ok {
+				e.Way = strings.TrimRight(way, "\x00")
 			}
 		case pidParticipantGUID, pidMulticast, pidProtocolVersion, pidVendor, pidKeyHash, pidEntityName, pidStatus:
 		default:
@@ -319,6 +330,9 @@ func (e *Endpoint) Append(dst []byte) []byte {
 	l.addText(pidTopicName, e.Topic)
 	l.addText(pidTypeName, e.Type)
 	l.addLocators(pidUnicast, e.Unicast)
+	if e.Way != "" {
+		l.add(pidWay, func() { l.buf = append(l.buf, wayMarker+e.Way...) })
+	}
 	l.add(pidReliability, func() {
 		kind := uint32(2)
 		if s.Reliability.Kind == qos.BestEffort {

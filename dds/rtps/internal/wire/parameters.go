@@ -52,6 +52,7 @@ const (
 	pidKeyHash              ParameterID = 0x70
 	pidStatus               ParameterID = 0x71
 	pidRepresentation       ParameterID = 0x73
+	pidWay                  ParameterID = 0x8053 // of this vendor
 	mustUnderstand          ParameterID = 0x4000
 	vendorSpecific          ParameterID = 0x8000
 	parameterHeadBytes                  = 4
@@ -149,7 +150,7 @@ func (p Parameters) each(f func(id ParameterID, v *value) (known bool)) error {
 			return err
 		}
 		v := value{b: b, order: p.order}
-		if id&vendorSpecific == 0 && !f(id&^mustUnderstand, &v) && id&mustUnderstand != 0 {
+		if known := id&vendorSpecific != 0 && id != pidWay || f(id&^mustUnderstand, &v); !known && id&mustUnderstand != 0 {
 			return fmt.Errorf("%w: parameter %#04x must be understood", ErrMalformed, uint16(id))
 		}
 		if v.bad {

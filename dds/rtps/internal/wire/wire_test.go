@@ -251,6 +251,21 @@ func TestUnknownParameters(t *testing.T) {
 	}
 }
 
+// A parameter of this vendor names where samples have been. A parameter of another vendor may have its number.
+func TestAWayIsParsedAsItWasAppended(t *testing.T) {
+	e := Endpoint{GUID: GUID{Entity: Writer(1, true)}, Topic: "t", Type: "T", Way: "a\nd\nspace"}
+	b := e.Append(nil)
+	got, err := ParseEndpoint(b, false)
+	if err != nil || got.Way != e.Way {
+		t.Fatalf("%q, %v", got.Way, err)
+	}
+	i := bytes.Index(b, []byte(wayMarker))
+	b[i]++
+	if got, err = ParseEndpoint(b, false); err != nil || got.Way != "" {
+		t.Fatalf("of another vendor: %q, %v", got.Way, err)
+	}
+}
+
 func TestLocatorsOfOtherKindsAreSkipped(t *testing.T) {
 	p := Participant{Prefix: someone, Lease: time.Second, Domain: -1, Metatraffic: []Locator{somewhere}}
 	b := p.Append(nil)
