@@ -22,6 +22,8 @@ type ring struct {
 
 const ringOfTests = 1 << 20 // bytes
 
+// The tests run in bubbles of synctest: the keeper looks at what is old while a test waits, and not while it is slow.
+
 // newRing makes a ring with topics that have histories of so many samples. Each has a writer, at a
 // node of its own or all at node 1.
 func newRing(t *testing.T, together bool, depths ...int) *ring {
@@ -77,46 +79,50 @@ func (r *ring) kept() int {
 // Histories that are together too long for the ring, each of them short enough, are copied, and do
 // not hold the ring besides.
 func TestManyTopicsDoNotHoldARingThatIsTooShortForThem(t *testing.T) {
-	depths := make([]int, 40)
-	for i := range depths {
-		depths[i] = 50
-	}
-	r := newRing(t, true, depths...)
-	r.write(0, 200, 1000)
-	if n := r.kept(); n != 50 {
-		t.Errorf("%d messages of one topic are kept", n)
-	}
-	for range 200 {
+	synctest.Test(t, func(t *testing.T) {
+		depths := make([]int, 40)
 		for i := range depths {
-			r.write(i, 1, 1000)
+			depths[i] = 50
 		}
-	}
-	if n := r.kept(); n != 0 {
-		t.Errorf("%d messages are kept, and none of them is replaced before its room is needed", n)
-	}
+		r := newRing(t, true, depths...)
+		r.write(0, 200, 1000)
+		if n := r.kept(); n != 50 {
+			t.Errorf("%d messages of one topic are kept", n)
+		}
+		for range 200 {
+			for i := range depths {
+				r.write(i, 1, 1000)
+			}
+		}
+		if n := r.kept(); n != 0 {
+			t.Errorf("%d messages are kept, and none of them is replaced before its room is needed", n)
+		}
+	})
 }
 
 // A sample that no other one replaces is copied when the room is needed, and what came behind it is
 // let go with it. Where the topic is slow beside others, it holds no room at all.
 func TestASampleThatIsNotReplacedHoldsNoRoomThatIsNeeded(t *testing.T) {
-	r := newRing(t, true, 3, 1)
-	r.write(0, 3, 1000) // the last two are lent
-	most := 0
-	for range 2000 {
-		r.write(1, 1, 1000)
-		most = max(most, r.kept())
-	}
-	if n := r.kept(); most*1000 > ringOfTests/16*11 || most < 100 || n > 2 {
-		t.Errorf("%d messages are kept, and %d at most before", n, most)
-	}
-	for range 10 {
-		r.write(0, 1, 1000)
-		for range 300 {
-			if r.write(1, 1, 1000); r.kept() > 2 {
-				t.Fatalf("%d messages are kept", r.kept())
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, true, 3, 1)
+		r.write(0, 3, 1000) // the last two are lent
+		most := 0
+		for range 2000 {
+			r.write(1, 1, 1000)
+			most = max(most, r.kept())
+		}
+		if n := r.kept(); most*1000 > ringOfTests/16*11 || most < 100 || n > 2 {
+			t.Errorf("%d messages are kept, and %d at most before", n, most)
+		}
+		for range 10 {
+			r.write(0, 1, 1000)
+			for range 300 {
+				if r.write(1, 1, 1000); r.kept() > 2 {
+					t.Fatalf("%d messages are kept", r.kept())
+				}
 			}
 		}
-	}
+	})
 }
 
 // Kept messages of a sender that sends nothing more, and may wait for their room, are let go soon,
@@ -151,18 +157,20 @@ func TestASenderGetsTheRoomOfKeptMessagesSoon(t *testing.T) {
 // A writer lets the loop publish after a share of the ring, while the rest of it is kept, and only
 // then.
 func TestAWriterCountsWhatItWritesWhileMessagesAreKept(t *testing.T) {
-	r := newRing(t, true, 100)
-	k := r.p.keeper
-	count := func(bytes int, want int64) {
-		t.Helper()
-		if k.pace(bytes); k.written.Load() != want {
-			t.Errorf("%d bytes are counted, want %d", k.written.Load(), want)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, true, 100)
+		k := r.p.keeper
+		count := func(bytes int, want int64) {
+			t.Helper()
+			if k.pace(bytes); k.written.Load() != want {
+				t.Errorf("%d bytes are counted, want %d", k.written.Load(), want)
+			}
 		}
-	}
-	count(k.share, 0)
-	r.write(0, 200, 1000)
-	count(k.share-1, int64(k.share-1))
-	count(1, 0)
-	var none *keeper // of a space that keeps nothing
-	none.pace(1)
+		count(k.share, 0)
+		r.write(0, 200, 1000)
+		count(k.share-1, int64(k.share-1))
+		count(1, 0)
+		var none *keeper // of a space that keeps nothing
+		none.pace(1)
+	})
 }
