@@ -9,7 +9,7 @@ ROUNDS ?= 100
 TRIALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help check test race sim durable power damage model fuzz bench
+.PHONY: help check test system race sim durable power damage model fuzz bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -17,8 +17,11 @@ help: ## list the targets
 check: ## what a change has to pass: every test, vet, staticcheck, other platforms, mutants, invariants, races
 	.ci/run
 
-test: ## every test
+test: ## every test but those of make system
 	go test ./...
+
+system: ## the long tests of groups of processes, which have the build tag system
+	go test -tags system ./internal/testlab
 
 race: ## the short tests under the race detector
 	go test -race -short ./...
@@ -27,11 +30,11 @@ sim: ## the simulator over SEEDS seeds (100000); a failure names the commit if t
 	go run -tags mutants $(if $(wildcard .git),-buildvcs=true) ./cmd/squall sim --seeds $(SEEDS)
 
 durable: ## ROUNDS times (100) for each engine, all members of a group of processes killed and started again; an audit of their disks after each
-	go test ./internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)
+	go test -tags system ./internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)
 
 power: ## ROUNDS times (100) for each engine, the power of all members of a group goes; then TRIALS stores (3), with a power cut and a failure at every step. Needs root
-	go test ./internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
-	go test ./internal/testlab -run 'WhatAStoreSays|BeingMade' -v -timeout 2h -args -trials $(TRIALS)
+	go test -tags system ./internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
+	go test -tags system ./internal/testlab -run 'WhatAStoreSays|BeingMade' -v -timeout 2h -args -trials $(TRIALS)
 
 damage: ## every field of every page of a store's files damaged, one at a time
 	go test ./persist -run Sweep -v -timeout 2h -args -sweep

@@ -12,6 +12,8 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
+var engines = []squall.LogEngine{squall.EngineBolt, squall.EngineWAL}
+
 // recordsOf are n records of process 7, as a group would keep them.
 func recordsOf(n int) (all []persist.Record) {
 	for i := range n {

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build system && unix
 
 package testlab
 
@@ -69,7 +69,7 @@ func await(view, some []*Process) error {
 	return errors.Join(errs...)
 }
 
-// The table of bars: go test ./internal/testlab -run Bars -v -args -bars
+// The table of bars: go test -tags system ./internal/testlab -run Bars -v -args -bars
 func TestBars(t *testing.T) {
 	if !*measureBars {
 		t.Skip("measures time; runs with -args -bars, on a machine that does nothing else")

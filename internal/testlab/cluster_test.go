@@ -1,3 +1,5 @@
+//go:build system
+
 package testlab
 
 import (
@@ -97,7 +99,7 @@ func (c *Cluster) cleanUp() {
 		return
 	}
 	test, _, _ := strings.Cut(c.t.Name(), "/")
-	c.t.Logf("logs are in %s; again with: go test ./internal/testlab -count=1 -v -run '^%s$' %s", c.dir, test, c.opts.Replay)
+	c.t.Logf("logs are in %s; again with: go test -tags system ./internal/testlab -count=1 -v -run '^%s$' %s", c.dir, test, c.opts.Replay)
 }
 
 // Processes are all that were started, in this order.

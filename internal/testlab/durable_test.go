@@ -1,3 +1,5 @@
+//go:build system
+
 package testlab
 
 import (
@@ -17,8 +19,6 @@ const durableNodes = 3
 
 // acksBefore is how many messages of each member are acknowledged before something happens.
 const acksBefore = 500
-
-var engines = []squall.LogEngine{squall.EngineBolt, squall.EngineWAL}
 
 // wreck kills all members of a group again and again.
 type wreck struct {
