@@ -27,22 +27,27 @@ type application interface {
 }
 
 // application makes a subgroup's upcalls out of its configuration.
-func (sg SubgroupConfig) application(u *upcalls, wake func()) application {
+func (sg SubgroupConfig) application(u *upcalls, slices *timeSlices, wake func()) application {
+	p := pace{slices: slices, name: sg.Name}
 	if sg.DeliverSome != nil {
-		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
+		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), pace: p, upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
 		if sg.keeper != nil {
 			return &keeping{s, sg.keeper}
 		}
 		return s
 	}
-	r := direct{upcall: single(sg.Deliver), maxRun: sg.maxRun(128), upcalls: u} // short runs stay in the processor's first cache
-	if sg.DeliverBatch != nil {
-		r.upcall, r.maxRun = batch(sg.DeliverBatch), 0
+	upcall := batch(sg.DeliverBatch)
+	if sg.DeliverBatch == nil {
+		upcall = single(sg.Deliver)
 	}
 	if sg.AsyncQueueBytes > 0 {
-		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), sg.maxRun(1024), r.upcall, u, wake)
+		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), sg.maxRun(1024), upcall, u, wake)
 	}
-	return r
+	r := direct{each: sg.Deliver, upcall: upcall, pace: p, upcalls: u}
+	if sg.DeliverBatch == nil {
+		r.maxRun = sg.maxRun(128) // short runs stay in the processor's first cache
+	}
+	return &r
 }
 
 // maxRun is how many messages are delivered at once: n, or in a Persistent subgroup all. What is delivered at once goes to the disk at once, and a disk takes
@@ -56,7 +61,9 @@ func (sg SubgroupConfig) maxRun(n int) int {
 
 // direct calls the application on the loop.
 type direct struct {
+	each    func(Message) // nil: the application has a function for batches
 	upcall  func([]multicast.Message)
+	pace    pace
 	maxRun  int
 	upcalls *upcalls
 }
@@ -77,33 +84,53 @@ func batch(upcall func([]Message)) func([]multicast.Message) {
 }
 
 // Deliver implements multicast.Receiver.
-func (d direct) Deliver(run []multicast.Message) int {
+func (d *direct) Deliver(run []multicast.Message) (taken int) {
 	d.upcalls.enter()
-	d.upcall(run)
+	if d.each == nil {
+		taken = d.pace.bound(len(run))
+		d.upcall(run[:taken])
+		d.pace.took(taken)
+	} else {
+		taken = d.one(messages(run))
+	}
 	d.upcalls.leave()
+	return taken
+}
+
+// one calls the application for each message until the slice is over, and returns for how many.
+func (d *direct) one(run []Message) int {
+	slice := &d.pace.slices.Slice
+	for i := range run {
+		d.each(run[i])
+		if slice.Over() {
+			d.pace.slices.overran(d.pace.name)
+			return i + 1
+		}
+	}
 	return len(run)
 }
 
 // MaxRun implements multicast.Receiver.
-func (d direct) MaxRun() int { return d.maxRun }
+func (d *direct) MaxRun() int { return d.maxRun }
 
 // call implements application. It is not on the loop.
-func (d direct) call(run []multicast.Message) { d.upcalls.run(func() { d.upcall(run) }) }
+func (d *direct) call(run []multicast.Message) { d.upcalls.run(func() { d.upcall(run) }) }
 
-func (d direct) mark(f func()) { f() }
+func (d *direct) mark(f func()) { f() }
 
-func (d direct) idle() bool { return true }
+func (d *direct) idle() bool { return true }
 
-func (d direct) resume() {}
+func (d *direct) resume() {}
 
-func (d direct) abandon() {}
+func (d *direct) abandon() {}
 
-func (d direct) close() {}
+func (d *direct) close() {}
 
 // some calls an application on the loop that may have no room.
 type some struct {
 	upcall  func([]Message) int
 	maxRun  int
+	pace    pace
 	upcalls *upcalls
 	wake    func()        // tells the loop that there is room
 	resumed chan struct{} // tells call that there is room
@@ -114,7 +141,10 @@ type some struct {
 func (s *some) Deliver(run []multicast.Message) int {
 	s.upcalls.enter()
 	defer s.upcalls.leave()
-	return min(max(s.upcall(messages(run)), 0), len(run))
+	run = run[:s.pace.bound(len(run))]
+	taken := min(max(s.upcall(messages(run)), 0), len(run))
+	s.pace.took(len(run))
+	return taken
 }
 
 // MaxRun implements multicast.Receiver.

@@ -53,6 +53,7 @@ type Group struct {
 	rejections rejections
 	reserve    reserve
 	upcalls    upcalls
+	slices     *timeSlices
 	retiring   sync.WaitGroup // tables of views that are over, while they are being closed
 	news       news
 	down       atomic.Uint64 // members that were suspected
@@ -119,8 +120,9 @@ func (g *Group) open(ctx context.Context) (err error) {
 		return err
 	}
 	g.present()
+	g.slices = newSlices(c)
 	for i, d := range c.declarations() {
-		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.parker.Wake))
+		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.slices, g.parker.Wake))
 		s := &Subgroup{group: g, decl: d, app: g.apps[i], queued: c.Subgroups[i].AsyncQueueBytes > 0}
 		if sg := c.Subgroups[i]; sg.Mode == Persistent && sg.Snapshot != nil {
 			s.snapshots = make(chan struct{}, 1)
@@ -192,7 +194,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	cfg := member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver,
 		Transfers: g.transfers, Limits: g.limits, Room: g.room,
-		Tuning: g.cfg.tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Wake: g.parker.Wake,
+		Tuning: g.cfg.tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Slice: &g.slices.Slice, Time: g.slices.begin, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
 		Wall: func() order.Time { return order.TimeOf(time.Now()) },
 	}
@@ -548,6 +550,7 @@ func (g *Group) close(ctx context.Context) error {
 	go func() {
 		<-g.runner.Done()
 		loops.Add(-1)
+		g.slices.stop()
 		released <- g.release()
 	}()
 	// Nothing below waits for other processes; only an upcall can hold it up, and then ctx decides.

@@ -15,7 +15,7 @@ func TestWhatIsHandedOverWaitsForRoom(t *testing.T) {
 			return 1
 		}
 		return 0
-	}}.application(&upcalls{}, func() {})
+	}}.application(&upcalls{}, newSlices(&Config{}), func() {})
 	done := make(chan struct{})
 	go func() {
 		app.call(make([]multicast.Message, 3))

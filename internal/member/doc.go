@@ -43,6 +43,7 @@
 //	B11  a confirmation ends well only when this application was given everything that any
 //	     application of the shard had been given when the confirmation was asked for
 //	B12  every confirmation ends: well, or with the reason for which it cannot
+//	B13  the callbacks of one step stop between two messages once they took a tenth of FailAfter
 //
 // Shared words of the member line, one per row:
 //

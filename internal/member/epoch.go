@@ -214,9 +214,13 @@ func (e *epoch) flush() int {
 // beat bumps the heartbeat when it is due (B1).
 func (e *epoch) beat() int {
 	if e.m.now < e.nextBeat {
+		if s := e.m.cfg.Slice; s != nil && s.Over() {
+			e.m.slice()
+		}
 		return 0
 	}
 	e.nextBeat = e.m.now + e.m.cfg.Heartbeat
+	e.m.slice()
 	e.tellWall()
 	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
 	e.tellTime()

@@ -60,6 +60,10 @@ type Config struct {
 	Tuning    multicast.Tuning
 	Heartbeat time.Duration // how often the heartbeat is bumped
 	FailAfter time.Duration // how long a peer may be silent
+	// Slice bounds the time that Receiver takes in one step. Time has it ended after some time, unless
+	// Time is called again before. nil: nothing bounds it.
+	Slice *Slice
+	Time  func(slice time.Duration)
 	// Wake ends the sleep of the loop that steps the member. Any goroutine.
 	Wake func()
 	// OnEvent is told what moves the view change.

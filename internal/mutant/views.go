@@ -14,9 +14,10 @@ const (
 	Impatient       Name = "the next view is delivered before the rest of the one before"
 	BelievesAll     Name = "a member is believed that suspects so many that no quorum is left"
 	Forgiving       Name = "who was suspected in one view is not suspected in the next"
+	LongSlices      Name = "callbacks run on while a heartbeat waits for them"
 )
 
 // ViewNames are all of them.
 var ViewNames = []Name{
-	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving, BelievesAll,
+	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving, BelievesAll, LongSlices,
 }

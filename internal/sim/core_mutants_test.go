@@ -41,6 +41,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.Impatient:       "atomic",
 	mutant.Forgiving:       "live",
 	mutant.BelievesAll:     "brain",
+	mutant.LongSlices:      "live",
 
 	mutant.EchoUnrecorded: "log",
 	mutant.EarlyPersisted: "log",
@@ -105,6 +106,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.PartialSource:  movingPlan,
 	mutant.SentFirst:      skipPlan,
 	mutant.BelievesAll:    hostilePlan,
+	mutant.LongSlices:     slowPlan,
 	mutant.EchoFirst:      echoPlan,
 	mutant.LastVote:       duelPlan,
 	mutant.VoteForgotten:  duelPlan,

@@ -43,7 +43,7 @@ func newInbox(p *process, g *group) *inbox {
 func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 	w, p := in.world, in.reader.proc
 	w.net.Seep(p.self.ID) // an upcall takes time, in which others go on
-	take := in.room(len(run))
+	take := in.spend(in.room(len(run)))
 	for k := range run {
 		d, err := in.delivery(&run[k])
 		w.judge("content", err)
@@ -75,6 +75,24 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 	w.sometimes(LongRun, len(run) >= 30)
 	if w.lie == TakesAgain && take > 1 {
 		return take - 1
+	}
+	return take
+}
+
+// spend has the callbacks of so many messages take their time, until the slice is over, and returns how many those are.
+func (in *inbox) spend(take int) int {
+	if in.plan.Cost == 0 {
+		return take
+	}
+	p := in.reader.proc
+	for k := range take {
+		if p.spent += in.plan.Cost; in.world.now+p.spent >= p.sliced {
+			p.slice.End(p.slice.Mark())
+		}
+		if p.slice.Over() {
+			in.world.sometimes(SliceOver, k+1 < take)
+			return k + 1
+		}
 	}
 	return take
 }

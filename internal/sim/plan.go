@@ -120,6 +120,7 @@ type Inbox struct {
 	ShutIn  int           // one in so many offers finds it full, or fills it; 0: none
 	Shut    time.Duration // how long at most
 	MaxRun  int           // messages that it wants at once; 0: all
+	Cost    time.Duration // of a callback, of one message each
 	Keep    int           // messages that it keeps at most, where that is allowed; 0: none
 	KeepFor time.Duration // how long after the last delivery
 }

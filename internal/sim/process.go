@@ -42,6 +42,9 @@ type process struct {
 	woke   time.Duration // when it ends, or has ended, to stand still for so long that others may give it up; 0: it never did
 	jumped time.Duration // its clock is ahead by so much
 	slow   time.Duration // its next upcall takes so long
+	spent  time.Duration // by the callbacks of this step
+	slice  member.Slice
+	sliced time.Duration // when the slice ends
 
 	applicant *join.Joiner   // while it joins, and a while longer
 	calls     []*talk        // of the applicant
@@ -162,6 +165,7 @@ func (p *process) enter(v *views.View) (err error) {
 		Self: p.self.ID, View: v, Open: p.openTable, Retire: p.retire, Next: p.next,
 		Receiver: p.receiver, Recorder: p.recorder, Record: p.recordDecision(), Wall: p.wall,
 		Tuning: w.plan.Tuning, Heartbeat: w.plan.Heartbeat(), FailAfter: w.plan.FailAfter(), Wake: p.wake,
+		Slice: &p.slice, Time: func(d time.Duration) { p.sliced = w.now + d },
 		Transfers: p.transfers, Limits: p.limits, Room: p.roomToSend,
 		OnEvent: p.onEvent, Installed: p.installed, Halted: p.onHalted,
 	})
@@ -401,6 +405,10 @@ func (p *process) cycle() (work int) {
 	p.stepping = true
 	work += p.member.Step(p.local())
 	p.stepping = false
+	if p.spent > 0 {
+		p.world.hang(p, p.spent)
+		p.spent = 0
+	}
 	p.lead()
 	return work
 }

@@ -111,6 +111,11 @@ func (s *Script) plan() *Plan {
 	for _, d := range l.disks {
 		p.Keep.Disks[places[d.from]].Sync = d.long
 	}
+	for _, d := range l.callbacks {
+		for k := range l.decls {
+			p.Inboxes[places[d.from]][k].Cost = d.long
+		}
+	}
 	return p
 }
 

@@ -25,6 +25,7 @@ import (
 //	subgroup a state                 applications have a state, which members that come in take over
 //	subgroup a shards=2 policy=turns one member after the other goes to the next shard, and comes back
 //	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
+//	callback 1 1ms                   how long the callback of a message takes there; no time where nothing is said
 //	one receive                      a step sends, receives or delivers no more than one message; all there are where nothing is said
 //	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
 //
@@ -57,6 +58,7 @@ type layout struct {
 	decls             []views.Declaration
 	delays            []delay
 	disks             []delay // of from
+	callbacks         []delay // of from
 	after             uint64  // as Keep.After
 	states            uint64  // as Plan.States
 	tuning            multicast.Tuning
@@ -134,7 +136,8 @@ var layers = map[string]func(*layout, []string) error{
 	"joiners":  func(l *layout, args []string) (err error) { l.joiners, err = l.nodes(l.joiners, args); return err },
 	"subgroup": (*layout).subgroup,
 	"delay":    (*layout).delay,
-	"disk":     (*layout).disk,
+	"disk":     func(l *layout, args []string) error { return l.node(&l.disks, "disk", args) },
+	"callback": func(l *layout, args []string) error { return l.node(&l.callbacks, "callback", args) },
 	"one":      (*layout).one,
 }
 
@@ -219,16 +222,17 @@ func (l *layout) delay(args []string) error {
 	return nil
 }
 
-func (l *layout) disk(args []string) error {
+// node lays down how long something takes at a node.
+func (l *layout) node(all *[]delay, what string, args []string) error {
 	if len(args) != 2 {
-		return usage("disk ID DURATION")
+		return usage(what + " ID DURATION")
 	}
 	id, err := parseID(args[0])
 	if err != nil {
 		return err
 	}
 	long, err := time.ParseDuration(args[1])
-	l.disks = append(l.disks, delay{id, id, long})
+	*all = append(*all, delay{id, id, long})
 	return err
 }
 

@@ -161,8 +161,8 @@ var shrinkable = []part{
 		for i := from; i < to; i++ {
 			for k := range p.Inboxes[i] {
 				in := &p.Inboxes[i][k]
-				changed = changed || in.ShutIn > 0 || in.MaxRun > 0 || in.Keep > 0
-				in.ShutIn, in.MaxRun, in.Keep = 0, 0, 0
+				changed = changed || in.ShutIn > 0 || in.MaxRun > 0 || in.Keep > 0 || in.Cost > 0
+				in.ShutIn, in.MaxRun, in.Keep, in.Cost = 0, 0, 0, 0
 			}
 		}
 		return changed

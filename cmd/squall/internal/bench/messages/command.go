@@ -78,7 +78,7 @@ members must have delivered the same sequence, or the run fails.`,
 func (o *options) declare(f *pflag.FlagSet) {
 	s := &o.spec
 	f.SortFlags = false
-	f.IntVar(&s.Nodes, "nodes", s.Nodes, "members, each a process: 2 to 16")
+	f.IntVar(&s.Nodes, "nodes", s.Nodes, "members, each a process: 2 to 64")
 	f.IntVar(&s.SizeBytes, "size", s.SizeBytes, "bytes of a message")
 	f.StringVar(&s.Senders, "senders", s.Senders, "members that send: all, half, one or a number")
 	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp or auto")

@@ -58,8 +58,8 @@ func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
 
 func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 	for args, faults := range map[string][]string{
-		"--nodes 17 --size -1 --senders few --fabric ib --subgroups 0 --window 5 --runs 0 --duration 1ms": {
-			"17 nodes", "-1 bytes", `senders "few"`, `fabric "ib"`, "0 subgroups", "window of 5", "0 runs", "duration 1ms",
+		"--nodes 65 --size -1 --senders few --fabric ib --subgroups 0 --window 5 --runs 0 --duration 1ms": {
+			"65 nodes", "-1 bytes", `senders "few"`, `fabric "ib"`, "0 subgroups", "window of 5", "0 runs", "duration 1ms",
 		},
 		"--mode fifo --nulls maybe --upcall none --batching send,think --delay 1 --delay 2=soon --delay 9=1s --delay 3=1s --delay 3=2s": {
 			`--mode "fifo"`, `--nulls "maybe"`, `--upcall "none"`, `"think"`, `--delay "1"`, `"soon"`, "delay of node 9", "member 3 is given twice",

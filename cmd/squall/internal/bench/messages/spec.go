@@ -51,7 +51,7 @@ const Forever time.Duration = -1
 
 // Limits of a run.
 const (
-	MaxNodes     = 16
+	MaxNodes     = 64
 	MaxSubgroups = 200
 )
 
