@@ -57,7 +57,7 @@ func TestAFullAsyncQueueHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 		}
 	}
 	if limit := uint64(3 * 4096 / 256); !full || next > limit {
-		t.Errorf("%d messages of 256 bytes are under way; the queue and the ring have room for %d", next, limit)
+		t.Errorf("%d messages of 256 bytes are in flight; the queue and the ring have room for %d", next, limit)
 	}
 	for range 20 {
 		if err := must(g[0].Subgroup("quick")).Send(t.Context(), nil); err != nil {

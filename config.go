@@ -332,7 +332,7 @@ func (sg SubgroupConfig) faults() (errs []error) {
 	}
 	switch {
 	case sg.Snapshot != nil && sg.Log.Recover != nil && sg.Restore == nil:
-		fault("Snapshot is set beside Log.Recover, and needs Restore in its place; with Recover, take snapshots with Log.Snapshot")
+		fault("Snapshot is set together with Log.Recover, and needs Restore instead of it; with Recover, take snapshots with Log.Snapshot")
 	case sg.Mode == Persistent && sg.Snapshot != nil && sg.Restore == nil:
 		fault("Snapshot is set without Restore, which reads what Snapshot writes")
 	case (sg.Snapshot == nil) != (sg.Restore == nil) && sg.Mode != Persistent:

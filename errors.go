@@ -31,7 +31,7 @@ var (
 	// upcall that runs on the group's loop, by Send and Claim without room, sending a large
 	// message, Future.Wait, Leave, Close and all other calls that wait; in any upcall, by Close.
 	// TrySend, TryClaim, Commit and all other calls that do not wait work there.
-	ErrInUpcall = errors.New("the call would wait for the upcall that makes it")
+	ErrInUpcall = errors.New("the call would wait for the callback that makes it")
 	// ErrNoStateHash is returned by SubgroupConfig.StateHash before the first hash was taken.
 	ErrNoStateHash = errors.New("no hash of the state has been taken")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.

@@ -303,7 +303,7 @@ type LogCaughtUp struct {
 func (e LogCaughtUp) String() string {
 	text := fmt.Sprintf("log of subgroup %q: caught up by %d records in %v", e.Subgroup, e.Records, e.Took.Round(time.Millisecond))
 	if e.Snapshot != (Version{}) {
-		text += fmt.Sprintf(", behind a snapshot of version %v", e.Snapshot)
+		text += fmt.Sprintf(", after a snapshot of version %v", e.Snapshot)
 	}
 	if e.Cut > 0 {
 		text += fmt.Sprintf("; dropped the last %d of its own, which the others do not have", e.Cut)

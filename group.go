@@ -558,7 +558,7 @@ func (g *Group) close(ctx context.Context) error {
 	case late := <-released:
 		return errors.Join(err, late)
 	case <-g.stuck(ctx):
-		return errors.Join(err, fmt.Errorf("an upcall still runs: %w", context.Cause(ctx)))
+		return errors.Join(err, fmt.Errorf("a callback still runs: %w", context.Cause(ctx)))
 	}
 }
 

@@ -137,7 +137,7 @@ func (g *Group) transfers(v *views.View, i int) member.Transfers {
 			})
 		},
 		Refused: func(why error) {
-			g.member.Call(func() { g.member.Halt(fmt.Errorf("subgroup %q: no room for a large message: %w", s.decl.Name, why)) })
+			g.member.Call(func() { g.member.Halt(fmt.Errorf("subgroup %q: no space for a large message: %w", s.decl.Name, why)) })
 		},
 	})
 	if err != nil {

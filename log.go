@@ -103,7 +103,7 @@ var (
 	// of messages that the shard delivers and that this process was not given.
 	ErrLeftShard = member.ErrLeftShard
 	// ErrUnsettled is returned for a time at or before which more versions may come.
-	ErrUnsettled = errors.New("more may come of that time")
+	ErrUnsettled = errors.New("the log is not final at that time yet")
 	// ErrNotOnEveryDisk is returned for a snapshot of a version that some member's disk lacks.
 	ErrNotOnEveryDisk = persist.ErrNotGlobal
 	// ErrLogDamaged says that a log cannot be read; its text says where. The command squall log

@@ -38,7 +38,7 @@ func (j *story) deliver(run []squall.Message) {
 		case !m.Replayed():
 			j.live = true
 		case j.live:
-			j.t.Errorf("message %v is replayed behind a new one", m.Version())
+			j.t.Errorf("message %v is replayed after a new one", m.Version())
 		case m.Sender == 0 || m.Time == 0 || m.View == 0:
 			j.t.Errorf("replayed: %+v", m)
 		default:
@@ -183,7 +183,7 @@ func TestStatesAreEqualInABusyGroup(t *testing.T) {
 				before := mustLog(t, g).Info().Snapshot
 				v, err := log.TakeSnapshot(ctx)
 				if ctx.Err() == nil && (err != nil || v.Before(before)) {
-					t.Errorf("a snapshot at %v, behind one at %v: %v", v, before, err)
+					t.Errorf("a snapshot at %v, after one at %v: %v", v, before, err)
 				}
 			}
 		})
@@ -227,7 +227,7 @@ func TestARestoreThatDoesNotEndIsDoneAgainAsAWhole(t *testing.T) {
 	persistSome(t, groups, "second", 300)
 	want := all[0].all()
 	closeAll(groups...)
-	own := errors.New("no room")
+	own := errors.New("no space")
 	crashed := t.TempDir()
 	for name, change := range map[string]func(*squall.SubgroupConfig, context.CancelCauseFunc){
 		"the application fails": func(sg *squall.SubgroupConfig, _ context.CancelCauseFunc) {

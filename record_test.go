@@ -160,7 +160,7 @@ func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
 	}
 	for seq := range order.Seq(3) {
 		if !log.Append(&Record{Version: Version{View: 1, Seq: seq}, Time: 10 * Time(seq+1), Sender: 1}) {
-			t.Fatal("no room")
+			t.Fatal("no space")
 		}
 	}
 	if err := log.Sync(t.Context()); err != nil {
@@ -168,7 +168,7 @@ func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
 	}
 	l := &Log{subgroup: "a", log: log, frontier: new(member.Frontier)}
 	if r, err := l.TryAt(15); !errors.Is(err, ErrUnsettled) {
-		t.Errorf("at a time behind which there are records on this disk: %v, %v", r, err)
+		t.Errorf("at a time after which there are records on this disk: %v, %v", r, err)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestTheTimeOfARestartIsBehindEverythingThatWasSettled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.record > 0 && !log.Append(&Record{Version: Version{View: 1, Seq: 1}, Time: c.record, Sender: 1}) {
-				t.Fatal("no room")
+				t.Fatal("no space")
 			}
 			if err := log.Sync(t.Context()); err != nil {
 				t.Fatal(err)

@@ -255,7 +255,7 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := groups[0].Close(ctx); accepted != 16 || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close with %d messages under way: %v", accepted, err)
+		t.Errorf("Close with %d messages in flight: %v", accepted, err)
 	}
 	if err := <-waited; !errors.Is(err, squall.ErrClosed) {
 		t.Errorf("the Send that waited: %v", err)

@@ -59,7 +59,7 @@ func TestAnApplicationGetsNothingOfAShardThatItsProcessHasLeft(t *testing.T) {
 		t.Fatal("the stay in the other shard is the same one")
 	}
 	if n := former.Deliver(run); n != 3 || app.given != 3 {
-		t.Errorf("behind the move, %d of 3 messages are taken, and the application has been given %d", n, app.given)
+		t.Errorf("after the move, %d of 3 messages are taken, and the application has been given %d", n, app.given)
 	}
 	if n := latter.Deliver(run); n != 3 || app.given != 3 {
 		t.Errorf("before it has the state of the other shard, %d of 3 messages are taken, and the application has been given %d", n, app.given)

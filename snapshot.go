@@ -144,7 +144,7 @@ func (s *Subgroup) takeSnapshot(ctx context.Context, to func(io.Writer) io.Write
 var errNoSnapshot = errors.New("SubgroupConfig.Snapshot is not set, so there is no state to capture")
 
 // errNilSnapshot is returned where Snapshot returned no function.
-var errNilSnapshot = errors.New("SubgroupConfig.Snapshot returned nil in place of a function")
+var errNilSnapshot = errors.New("SubgroupConfig.Snapshot returned nil instead of a function")
 
 // captured is a state of the application.
 type captured struct {

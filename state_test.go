@@ -85,7 +85,7 @@ func (r *replica) alone(what string) func() {
 }
 
 func (r *replica) deliver(m squall.Message) {
-	defer r.alone("an upcall ran beside another")()
+	defer r.alone("an callback ran next to another")()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := fnv.New64a()
@@ -103,7 +103,7 @@ func (r *replica) deliver(m squall.Message) {
 }
 
 func (r *replica) snapshot() func(io.Writer) error {
-	defer r.alone("Snapshot ran beside an upcall")()
+	defer r.alone("Snapshot ran next to an callback")()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	copied := r.state
@@ -112,7 +112,7 @@ func (r *replica) snapshot() func(io.Writer) error {
 }
 
 func (r *replica) restore(in io.Reader) error {
-	defer r.alone("Restore ran beside an upcall")()
+	defer r.alone("Restore ran next to an callback")()
 	got := contents{Values: map[uint32]uint32{}}
 	if err := got.read(in); err != nil && err != io.EOF { // nothing: the shard begins
 		return err
@@ -364,7 +364,7 @@ func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 		}
 	}
 	if limit := 2 * 64; n > limit {
-		t.Errorf("%d messages of 1000 bytes are under way; ring and backlog have room for %d", n, limit)
+		t.Errorf("%d messages of 1000 bytes are in flight; ring and backlog have room for %d", n, limit)
 	}
 	for k := range 100 {
 		if err := must(groups[1].Subgroup("quick")).Send(t.Context(), nil); err != nil {
@@ -423,7 +423,7 @@ func TestTheGroupGoesOnWhileALargeStateIsHandedOver(t *testing.T) {
 }
 
 func TestARestoreThatFailsHaltsItsProcess(t *testing.T) {
-	own := errors.New("no room for it")
+	own := errors.New("no space for it")
 	groups := cluster(t, 3, func(i int, c *squall.Config) { c.Subgroups = replicated(newReplica(), nil) })
 	g := joins(t, 4, groups[0], func(c *squall.Config) {
 		c.Subgroups = replicated(newReplica(), func(sg *squall.SubgroupConfig) { sg.Restore = func(io.Reader) error { return own } })
@@ -617,7 +617,7 @@ func TestSnapshotAndRestoreAreValidated(t *testing.T) {
 			sg.Mode, sg.Log.Recover = squall.Persistent, func(*squall.Log) error { return nil }
 		},
 		"Snapshot is set without Restore": func(sg *squall.SubgroupConfig) { sg.Mode, sg.Restore = squall.Persistent, nil },
-		"Snapshot is set beside Log.Recover": func(sg *squall.SubgroupConfig) {
+		"Snapshot is set next to Log.Recover": func(sg *squall.SubgroupConfig) {
 			sg.Mode, sg.Restore, sg.Log.Recover = squall.Persistent, nil, func(*squall.Log) error { return nil }
 		},
 		"BacklogBytes is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.BacklogBytes = -1 },

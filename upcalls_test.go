@@ -140,9 +140,9 @@ func TestACallThatWouldWaitForItsOwnUpcallFails(t *testing.T) {
 			{Name: "log", Mode: squall.Persistent, Deliver: func(squall.Message) {}},
 			{Name: "queued", AsyncQueueBytes: 4096, RingBytes: 4096, Window: 16, Deliver: func(squall.Message) {
 				if <-opened; node == 1 {
-					probe("a queued upcall", group, func(name string) bool { return name == "Close" || name == "Confirm, queued" })
+					probe("a queued callback", group, func(name string) bool { return name == "Close" || name == "Confirm, queued" })
 					if _, err := group.Debug().Link(1); err != nil {
-						t.Errorf("Link in a queued upcall: %v", err)
+						t.Errorf("Link in a queued callback: %v", err)
 					}
 				}
 			}},
@@ -175,7 +175,7 @@ func TestACallThatWouldWaitForItsOwnUpcallFails(t *testing.T) {
 	joiner = join(t, 2, group, func(c *squall.Config) { config(2, c) })
 	close(joined)
 	<-must(joiner.Subgroup("state")).Restored()
-	for _, where := range []string{"Deliver", "DeliverBatch", "OnView", "Events", "Snapshot", "what Snapshot returned", "Restore", "a queued upcall"} {
+	for _, where := range []string{"Deliver", "DeliverBatch", "OnView", "Events", "Snapshot", "what Snapshot returned", "Restore", "a queued callback"} {
 		eventually(t, where+" has run", func() bool {
 			mu.Lock()
 			defer mu.Unlock()

@@ -306,7 +306,7 @@ func TestOnViewComesBeforeTheViewsFirstDelivery(t *testing.T) {
 	closeAll(groups...)
 	for i := range wrong {
 		if n := wrong[i].Load(); n > 0 {
-			t.Errorf("node %d: %d upcalls out of their view", i+1, n)
+			t.Errorf("node %d: %d callbacks out of their view", i+1, n)
 		}
 	}
 }
@@ -423,7 +423,7 @@ func TestAFutureOfAHaltedMemberSaysWhy(t *testing.T) {
 	v := awaitView(t, 2, groups...)
 	junior := groups[v.Members[1].ID-1]
 	c := claim(t, must(junior.Subgroup("a")), "too late")
-	f, err := must(junior.Subgroup("a")).SendFuture(t.Context(), []byte("behind it"))
+	f, err := must(junior.Subgroup("a")).SendFuture(t.Context(), []byte("after it"))
 	if err != nil {
 		t.Fatal(err)
 	}

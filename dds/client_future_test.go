@@ -111,7 +111,7 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 		}
 		if s.Info.Valid {
 			if s.Value.N != want {
-				t.Fatalf("sample %d comes in place of %d", s.Value.N, want)
+				t.Fatalf("sample %d comes instead of %d", s.Value.N, want)
 			}
 			want++
 		}

@@ -213,7 +213,7 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 					}
 					if s.Info.Valid {
 						if s.Value.N != want {
-							t.Fatalf("sample %d comes in place of %d", s.Value.N, want)
+							t.Fatalf("sample %d comes instead of %d", s.Value.N, want)
 						}
 						want++
 					}
@@ -303,7 +303,7 @@ func TestAClientSurvivesKilledRelays(t *testing.T) {
 		switch {
 		case !s.Info.Valid: // the view without the relay came before the client's writer at another one
 		case s.Value.N != want:
-			t.Fatalf("sample %d comes in place of %d", s.Value.N, want)
+			t.Fatalf("sample %d comes instead of %d", s.Value.N, want)
 		default:
 			next++
 		}

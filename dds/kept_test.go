@@ -128,7 +128,7 @@ func TestASampleThatIsNotReplacedHoldsNoRoomThatIsNeeded(t *testing.T) {
 // Kept messages of a sender that sends nothing more, and may wait for their room, are let go soon,
 // also while another one sends. The ones of a sender that goes on stay.
 func TestASenderGetsTheRoomOfKeptMessagesSoon(t *testing.T) {
-	for name, beside := range map[string]int{"alone": 0, "beside another one": 1} {
+	for name, beside := range map[string]int{"alone": 0, "next to another one": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRing(t, false, 300, 1)

@@ -64,7 +64,7 @@ func TestAListenerThatIsBusyWithAHistoryHoldsNothingUp(t *testing.T) {
 				<-free
 			}
 			if n := int(binary.LittleEndian.Uint64(s.Value)); n != next || err != nil {
-				t.Errorf("sample %d comes in place of %d: %v", n, next, err)
+				t.Errorf("sample %d comes instead of %d: %v", n, next, err)
 			}
 			next++
 			heard <- next
@@ -80,7 +80,7 @@ func TestAListenerThatIsBusyWithAHistoryHoldsNothingUp(t *testing.T) {
 			t.Fatalf("the other reader, after %d samples: %v", n, err)
 		}
 		if got := int(binary.LittleEndian.Uint64(s.Value)); got != history+n {
-			t.Fatalf("sample %d comes in place of %d", got, history+n)
+			t.Fatalf("sample %d comes instead of %d", got, history+n)
 		}
 	}
 	close(free)

@@ -195,7 +195,7 @@ func getLate(t *testing.T, open func(context.Context, *dds.Participant) (late, e
 		}
 		for i := range got {
 			if n := binary.LittleEndian.Uint64(got[i].Value); n != next {
-				t.Fatalf("sample %d comes in place of %d", n, next)
+				t.Fatalf("sample %d comes instead of %d", n, next)
 			}
 			next++
 		}

@@ -47,7 +47,7 @@ func TestEveryCallOfNextThatWaitsGetsASample(t *testing.T) {
 	for n := range int32(2) {
 		write(t, w, position{Vehicle: 1, N: n})
 		if s := one(); s.Value.N != n {
-			t.Errorf("sample %d comes in place of %d", s.Value.N, n)
+			t.Errorf("sample %d comes instead of %d", s.Value.N, n)
 		}
 	}
 	write(t, w, position{Vehicle: 1, N: 2})

@@ -24,7 +24,7 @@ type Profile struct{ Topic, Writer, Reader QoS }
 func LoadProfile(name string) (p Profile, err error) {
 	i := strings.LastIndexByte(name, '#')
 	if i < 0 {
-		return p, fmt.Errorf("dds: %w: %q names no profile of the file: FILE#PROFILE is due", qos.ErrProfile, name)
+		return p, fmt.Errorf("dds: %w: %q names no profile of the file: use FILE#PROFILE", qos.ErrProfile, name)
 	}
 	all, err := LoadProfiles(name[:i])
 	if err != nil {

@@ -95,7 +95,7 @@ func TestASnapshotAndTheRecordsBehindItAreEachThereOnce(t *testing.T) {
 				_, l = reopened(t, dir, LogConfig{})
 				check("after the log was closed", l, c.end)
 				appendSamples(t, l, c.end, c.end+5)
-				check("with more behind it", l, c.end+5)
+				check("with more after it", l, c.end+5)
 			})
 		}
 	})

@@ -117,7 +117,7 @@ func TestZerosBehindSmallWritesAreNoMoreThanTheWritesAndStayWithinTheRoom(t *tes
 				off += int64(len(p))
 			}
 			if ahead > written || ahead > 0 != c.zeros || d.end > room {
-				t.Errorf("%d bytes of zeros behind %d, up to %d of %d", ahead, written, d.end, room)
+				t.Errorf("%d bytes of zeros after %d, up to %d of %d", ahead, written, d.end, room)
 			}
 			if err := f.Close(); err != nil {
 				t.Fatal(err)

@@ -59,7 +59,7 @@ var causes = []struct {
 	cause, means error
 	advice       string // empty: it is that on damage of the file
 }{
-	{syscall.ENOSPC, ErrDiskFull, "make room there and start again: what was acknowledged is kept"},
+	{syscall.ENOSPC, ErrDiskFull, "free some space there and start again: what was acknowledged is kept"},
 	{syscall.EDQUOT, ErrDiskFull, "raise the quota and start again: what was acknowledged is kept"},
 	{syscall.EROFS, ErrReadOnlyDisk, "mount it writable, or name another directory"},
 	{fs.ErrPermission, ErrReadOnlyDisk, "let this user write there, or name another directory"},

@@ -43,7 +43,7 @@ func keep(dir string) error {
 	for i, text := range []string{"ten apples", "a pear", "six plums"} {
 		r := persist.Record{Version: order.Version{View: 1, Seq: order.Seq(i)}, Sender: 1, Data: []byte(text)}
 		if !log.Append(&r) {
-			return fmt.Errorf("there is no room for record %d: %w", i, log.Err())
+			return fmt.Errorf("there is no space for record %d: %w", i, log.Err())
 		}
 	}
 	return log.Sync(context.Background()) // from here on they survive a crash

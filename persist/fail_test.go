@@ -86,7 +86,7 @@ func (f *faulty) hold(t *testing.T, l *Log, r Record) (release func()) {
 	f.begun, f.may = begun, may
 	f.mu.Unlock()
 	if !l.Append(&r) {
-		t.Fatal("no room")
+		t.Fatal("no space")
 	}
 	<-begun
 	return func() {
@@ -282,7 +282,7 @@ func TestALogIsNotCutWhileRecordsWait(t *testing.T) {
 		took := l.journal.Append((*journal.Record)(&r)) // and the writer sleeps on
 		l.mu.Unlock()
 		if !took {
-			t.Fatal("no room")
+			t.Fatal("no space")
 		}
 		if err := l.alter(func(b *journal.Book) error { return b.CutFrom(5) }); !errors.Is(err, errAppending) {
 			t.Errorf("cut with %v", err)

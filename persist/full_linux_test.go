@@ -45,7 +45,7 @@ func TestAFullDiskIsNamedAndWhatWasDurableIsKept(t *testing.T) {
 			break
 		}
 	}
-	refused(t, <-failed, ErrDiskFull, "ticks.0", "make room")
+	refused(t, <-failed, ErrDiskFull, "ticks.0", "free some space")
 	durable, _ := l.Durable()
 	if err := s.Close(); !errors.Is(err, ErrDiskFull) {
 		t.Errorf("Close: %v", err)
@@ -63,7 +63,7 @@ func TestAFullDiskIsNamedWhereverSomethingIsWritten(t *testing.T) {
 	mount, _ := small(t)
 	c := StoreConfig{Dir: filepath.Join(mount, "store"), Cluster: "test", Node: 1}
 	s := mustOpen(t, c)
-	refused(t, s.Put(map[string][]byte{"large": make([]byte, 2<<20)}), ErrDiskFull, metaFile, "make room")
+	refused(t, s.Put(map[string][]byte{"large": make([]byte, 2<<20)}), ErrDiskFull, metaFile, "free some space")
 	refused(t, s.Put(map[string][]byte{"small": nil}), ErrDiskFull, metaFile)
 	mustClose(t, s)
 	s = mustOpen(t, c)

@@ -122,7 +122,7 @@ func TestTheEndOfALogWithADamagedLastRecordIsKnown(t *testing.T) {
 	s, l := reopened(t, dir, LogConfig{Engine: EngineBolt})
 	appendSamples(t, l, 0, 3)
 	if !l.Append(&large) {
-		t.Fatal("no room")
+		t.Fatal("no space")
 	}
 	mustClose(t, s)
 	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
@@ -141,6 +141,6 @@ func TestTheEndOfALogWithADamagedLastRecordIsKnown(t *testing.T) {
 	}
 	i := l.Info()
 	if e := l.End(); e.Version != large.Version || e.Records != 4 || i.Last.Version != large.Version || i.Last.Number != 3 || i.Count != 4 {
-		t.Errorf("it ends at %v behind %d records, and Info says %+v", e.Version, e.Records, i)
+		t.Errorf("it ends at %v after %d records, and Info says %+v", e.Version, e.Records, i)
 	}
 }

@@ -209,14 +209,14 @@ func (p *pages) freelist() (free []byte, err error) {
 		n, ids = binary.LittleEndian.Uint64(ids), ids[8:]
 	}
 	if n > uint64(len(ids)/8) {
-		return nil, p.damaged("page %d lists %d free pages and has room for %d", p.list, n, len(ids)/8)
+		return nil, p.damaged("page %d lists %d free pages and has space for %d", p.list, n, len(ids)/8)
 	}
 	free = ids[:8*n]
 	before := uint64(1)
 	for i := range n {
 		id := binary.LittleEndian.Uint64(free[8*i:])
 		if id <= before || id >= p.high {
-			return nil, p.damaged("page %d lists page %d as free behind page %d, and there are %d", p.list, id, before, p.high)
+			return nil, p.damaged("page %d lists page %d as free after page %d, and there are %d", p.list, id, before, p.high)
 		}
 		before = id
 	}
@@ -343,7 +343,7 @@ func (p *pages) follows(key []byte) error {
 	}
 	n := binary.BigEndian.Uint64(key)
 	if n == 0 || n >= maxIndex || p.last != 0 && n != p.last+1 {
-		return p.damaged("entry %d comes behind entry %d", n, p.last)
+		return p.damaged("entry %d comes after entry %d", n, p.last)
 	}
 	p.last = n
 	return nil
@@ -394,13 +394,13 @@ func (p *pages) whole(g *page, low, high []byte, each func(element) error) error
 func (p *pages) elements(g *page, low, high []byte, each func(element) error) (used int, err error) {
 	used = g.count * elementSize
 	if used > len(g.body) {
-		return used, p.damaged("page %d has %d elements, and room for %d", g.id, g.count, len(g.body)/elementSize)
+		return used, p.damaged("page %d has %d elements, and space for %d", g.id, g.count, len(g.body)/elementSize)
 	}
 	before := low
 	for i := range g.count {
 		e, end := g.element(i, used)
 		if end > len(g.body) {
-			return used, p.damaged("element %d of page %d does not lie within it, behind the one before", i, g.id)
+			return used, p.damaged("element %d of page %d does not lie within it, after the one before", i, g.id)
 		}
 		if c := bytes.Compare(before, e.key); c > 0 || c == 0 && i > 0 || high != nil && bytes.Compare(e.key, high) >= 0 {
 			return used, p.damaged("the keys of page %d are out of order at element %d", g.id, i)

@@ -221,23 +221,23 @@ func TestEachRuleOfPagesIsChecked(t *testing.T) {
 		{"more pages than there are", "with 4294967295 more", func(f []byte) { le.PutUint32(f[leaf+12:], 1<<32-1) }},
 		{"more pages than it uses", "ways lead to|pages more|listed as free", func(f []byte) { le.PutUint32(f[leaf+12:], 2) }},
 		{"no kind", "has flags 0x3", func(f []byte) { f[leaf+8] = 3 }},
-		{"too many elements", "and room for", func(f []byte) { le.PutUint16(f[leaf+10:], 0xFFFF) }},
+		{"too many elements", "and space for", func(f []byte) { le.PutUint16(f[leaf+10:], 0xFFFF) }},
 		{"a branch of nothing", "and 0 elements", func(f []byte) { le.PutUint16(f[branch+10:], 0) }},
 		{"two ways to a page", "two ways lead", func(f []byte) { copy(f[element(branch, 1)+8:][:8], f[element(branch, 0)+8:][:8]) }},
 		{"a way round", "two ways lead", func(f []byte) { le.PutUint64(f[element(branch, 1)+8:], uint64(branch/minPage)) }},
 		{"a way out of the file", "and there are", func(f []byte) { le.PutUint64(f[element(branch, 1)+8:], 1<<40) }},
-		{"a value behind the page", "does not lie within it", func(f []byte) { le.PutUint32(f[element(leaf, 2)+12:], 1<<31) }},
+		{"a value after the page", "does not lie within it", func(f []byte) { le.PutUint32(f[element(leaf, 2)+12:], 1<<31) }},
 		{"a key elsewhere", "does not lie within it", func(f []byte) { f[element(leaf, 1)+4]++ }},
 		{"a key out of order", "out of order", func(f []byte) { f[keyAt(f, 1)] = 0xFF }},
-		{"an entry that is left out", "comes behind entry", func(f []byte) { f[keyAt(f, 1)+7]++; f[keyAt(f, 2)+7]++ }},
+		{"an entry that is left out", "comes after entry", func(f []byte) { f[keyAt(f, 1)+7]++; f[keyAt(f, 2)+7]++ }},
 		{"an entry with flags", "has flags", func(f []byte) { f[element(leaf, 1)] = 1 }},
-		{"too many free pages", "has room for", func(f []byte) { le.PutUint16(f[list+10:], 0xFFFE) }},
-		{"a count of free pages aside", "has room for", func(f []byte) {
+		{"too many free pages", "has space for", func(f []byte) { le.PutUint16(f[list+10:], 0xFFFE) }},
+		{"a count of free pages aside", "has space for", func(f []byte) {
 			le.PutUint16(f[list+10:], countAside)
 			le.PutUint64(f[list+pageHead:], 1<<62)
 		}},
-		{"a page that is free twice", "as free behind page", func(f []byte) { copy(f[list+pageHead+8:][:8], f[list+pageHead:][:8]) }},
-		{"a page that is in use and free", "in use, and listed as free|as free behind", func(f []byte) {
+		{"a page that is free twice", "as free after page", func(f []byte) { copy(f[list+pageHead+8:][:8], f[list+pageHead:][:8]) }},
+		{"a page that is in use and free", "in use, and listed as free|as free after", func(f []byte) {
 			le.PutUint16(f[list+10:], 1)
 			le.PutUint64(f[list+pageHead:], uint64(leaf/minPage))
 		}},

@@ -143,7 +143,7 @@ func walkSegment(o opening, dir string, info types.SegmentInfo) (*walk, error) {
 		return w.run()
 	})
 	if err == nil && w.lie != "" {
-		err = damaged(f.Name(), "behind %d it %s", w.end(), w.lie)
+		err = damaged(f.Name(), "after %d it %s", w.end(), w.lie)
 	}
 	return w, errors.Join(err, f.Close())
 }
@@ -206,7 +206,7 @@ func (w *walk) frame(at, length int) {
 		w.believed = w.believed || w.file[at] == entryFrame
 	case w.doubt != "":
 	case w.index > 0:
-		w.doubt = "goes on behind its index"
+		w.doubt = "goes on after its index"
 	case length > len(body):
 		w.doubt = "ends before a block does"
 	case w.file[at] == indexFrame:

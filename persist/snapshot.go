@@ -92,7 +92,7 @@ func (l *Log) mayStand(last journal.Record) error {
 func (l *Log) aboveSnapshot(after order.Version) error {
 	h, err := readSnapshotHead(l.dir)
 	if err == nil && after.Before(h.at.Version) {
-		err = fmt.Errorf("cutting behind version %v: %w: the snapshot here is of %v", after, ErrTruncated, h.at.Version)
+		err = fmt.Errorf("cutting after version %v: %w: the snapshot here is of %v", after, ErrTruncated, h.at.Version)
 	}
 	if missing(err) {
 		return nil

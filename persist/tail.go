@@ -57,7 +57,7 @@ func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err e
 		case h.Index > last+1 && at.begins:
 			return journal.Repaired{}, &journal.Damage{
 				Log: path, Block: last + 1, Record: h.First, Version: h.FirstVersion(),
-				What: "it cannot be read, and block after block was written behind it; that is no write that a crash interrupted",
+				What: "it cannot be read, and block after block was written after it; that is no write that a crash interrupted",
 			}
 		}
 	}

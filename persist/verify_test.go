@@ -219,7 +219,7 @@ func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
 	r := sample(50)
 	r.Sender += 3
 	if !l.Append(&r) {
-		t.Fatal("no room")
+		t.Fatal("no space")
 	}
 	appendSamples(t, l, 51, 60)
 	mustClose(t, s)

@@ -78,7 +78,7 @@ func TestWhatNobodyWantsIsReadToItsLastByte(t *testing.T) {
 			_, err = from.read(next)
 		}
 		if err != nil || next[0] != 7 {
-			t.Errorf("behind %d bytes comes %d, %v", n, next[0], err)
+			t.Errorf("after %d bytes comes %d, %v", n, next[0], err)
 		}
 		if err := <-wrote; err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 var (
 	errStranger = errors.New("no member of the group")
 	errCrowded  = errors.New("too many links")
-	errMuch     = errors.New("the peer does not read what it is told")
+	errMuch     = errors.New("the peer does not read what it receives")
 )
 
 // Bounds of what one peer can cost.

@@ -354,7 +354,7 @@ func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 	l.dismiss(g.members[0])
 	asked := l.ask()
 	n.mu.Unlock()
-	until(t, "what was asked behind the offer was not answered", func() bool { return l.answered.Load() >= asked })
+	until(t, "what was asked after the offer was not answered", func() bool { return l.answered.Load() >= asked })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) > 0 {

@@ -95,7 +95,7 @@ func TestAScheduleThatSendsBlocksAgainKeepsTheWholeMessage(t *testing.T) {
 func TestAWindowWithoutRoomIsLeftWhenTheMessageIsGivenUp(t *testing.T) {
 	w := newWorld(t, 2, 0)
 	w.blind()
-	reason := errors.New("no room for it here")
+	reason := errors.New("no space for it here")
 	stuck := make(chan struct{})
 	all := w.open("g", GroupConfig{BlockBytes: 100_000, Incoming: func(in Incoming) ([]byte, error) {
 		<-stuck

@@ -16,7 +16,7 @@ import (
 
 // ErrOutboxFull is returned to a handler that sends when the object has sent more than 4 MiB that was not handed over
 // yet. All members return it for the same command.
-var ErrOutboxFull = errors.New("too much was sent that is not handed over yet")
+var ErrOutboxFull = errors.New("the outbox is full")
 
 // errEarly says that the destination has not executed what was sent before.
 var errEarly = errors.New("what was sent before did not arrive, and is sent again")

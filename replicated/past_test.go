@@ -161,7 +161,7 @@ func TestThePastIsTheSameEverywhere(t *testing.T) {
 		}
 		for _, err := range []error{err, func() error { _, err := total.AtTime(ctx, m.bank, old.time, "ann"); return err }()} {
 			if !errors.Is(err, replicated.ErrNotKept) || !strings.Contains(err.Error(), "ask for a later") {
-				t.Errorf("behind a snapshot of version %v: %v", at, err)
+				t.Errorf("after a snapshot of version %v: %v", at, err)
 			}
 		}
 		ask(m.bank, history[len(history)-1])
@@ -213,7 +213,7 @@ func TestAMomentThatIsNotFinalIsWaitedFor(t *testing.T) {
 		t.Errorf("a query that panics: %v", err)
 	}
 	if n, err := total.At(t.Context(), c.Object("accounts"), v, "ann"); n != 1 || err != nil {
-		t.Errorf("behind a query that panicked: %d, %v", n, err)
+		t.Errorf("after a query that panicked: %d, %v", n, err)
 	}
 }
 

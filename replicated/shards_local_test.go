@@ -160,7 +160,7 @@ func TestShardsSurviveTheEndOfAllMembers(t *testing.T) {
 			}
 			for _, target := range targets {
 				if _, err := countOf.At(ctx, target, history[0].version, history[0].key); !errors.Is(err, replicated.ErrNotKept) {
-					t.Errorf("behind the snapshots: %v", err)
+					t.Errorf("after the snapshots: %v", err)
 				}
 			}
 			history = nil

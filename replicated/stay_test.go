@@ -108,7 +108,7 @@ func TestAMoveDoesNotEndTheWaitForThePlaceOfARecord(t *testing.T) {
 		n = o.calls.table.Len()
 		o.calls.mu.Unlock()
 		if ctx.Err() != nil {
-			t.Fatal("no record waits behind the command")
+			t.Fatal("no record waits after the command")
 		}
 	}
 	o.turnAway()

@@ -100,7 +100,7 @@ func TestACacheIsBounded(t *testing.T) {
 		t.Errorf("%d buffers were filled, %d bytes", n, c.Bytes())
 	}
 	if _, err := get(5, 250); !errors.Is(err, ErrFull) {
-		t.Errorf("beside a buffer in use: %v", err)
+		t.Errorf("next to a buffer in use: %v", err)
 	}
 	used.Release()
 	b, err := get(5, 250)

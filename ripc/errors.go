@@ -16,7 +16,7 @@ var (
 	// ErrTooLarge says that a message is larger than the pair takes.
 	ErrTooLarge = errors.New("message too large")
 	// ErrFull says that there is no room for a message now.
-	ErrFull = errors.New("no room now")
+	ErrFull = errors.New("no space now")
 	// ErrNotConnected says that TrySend has no connection yet: Connect makes one.
 	ErrNotConnected = errors.New("not connected")
 	// ErrPeerGone says that the process with the service ended, or the service in it. The error is a *GoneError.

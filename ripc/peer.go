@@ -337,7 +337,7 @@ func (p *peer) putOrWait(ctx context.Context, r *route, k pair.Kind, id uint64, 
 	w.goal, w.peer, w.route, w.turned, w.asks = goalRoom, p, r, false, asks
 	accepted, err = p.waitForRoom(ctx, w, r, k, id, parts, asks)
 	if err != nil {
-		err = fmt.Errorf("ripc: waiting for room: %w", err)
+		err = fmt.Errorf("ripc: waiting for space: %w", err)
 	}
 	return accepted, err
 }

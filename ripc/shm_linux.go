@@ -48,7 +48,7 @@ func neighbour(conn *net.UnixConn) (Peer, error) {
 func listenLocal(e *Endpoint) (*localPort, error) {
 	host := shm.Host()
 	if host == "" {
-		return nil, fmt.Errorf("shared memory: this host cannot be told from others: %w", errors.ErrUnsupported)
+		return nil, fmt.Errorf("shared memory: this host has no identity of its own: %w", errors.ErrUnsupported)
 	}
 	l, name, err := samehost.Listen("squall-ripc-")
 	if err != nil {

@@ -22,7 +22,7 @@ func claimOf(t *testing.T, s *Sender, text string) Claim {
 	t.Helper()
 	c, ok := s.Claim(len(text))
 	if !ok {
-		t.Fatalf("no room for %q", text)
+		t.Fatalf("no space for %q", text)
 	}
 	copy(c.Bytes, text)
 	return c

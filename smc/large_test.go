@@ -11,7 +11,7 @@ func large(t *testing.T, s *Sender, text string) Claim {
 	t.Helper()
 	c, ok := s.ClaimLarge(len(text))
 	if !ok {
-		t.Fatalf("no room for %q", text)
+		t.Fatalf("no space for %q", text)
 	}
 	copy(c.Bytes, text)
 	must(t, s.Commit(c))

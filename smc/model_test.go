@@ -327,7 +327,7 @@ func (m *model) take() {
 	case real && !bytes.Equal(data, want.content):
 		m.fail("index %d is %v, want %v", m.taken, data, want.content)
 	case real && cap(data) != len(data):
-		m.fail("index %d has %d bytes and room for %d", m.taken, len(data), cap(data))
+		m.fail("index %d has %d bytes and space for %d", m.taken, len(data), cap(data))
 	}
 	m.taken++
 }
@@ -418,7 +418,7 @@ func (m *model) finish() {
 	}
 	m.claim(m.sender.MaxMessage())
 	if m.sender.InUse() != 1 {
-		m.fail("an empty ring has no room for its largest message")
+		m.fail("an empty ring has no space for its largest message")
 	}
 }
 

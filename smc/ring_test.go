@@ -24,7 +24,7 @@ func sendAll(t *testing.T, s *Sender, first order.Index, messages ...string) {
 	for _, m := range messages {
 		c, ok := s.Claim(len(m))
 		if !ok {
-			t.Fatalf("no room for %q", m)
+			t.Fatalf("no space for %q", m)
 		}
 		copy(c.Bytes, m)
 		if err := s.Commit(c); err != nil {
@@ -55,11 +55,11 @@ func TestAMessageTakesItsLengthRoundedUpTo8(t *testing.T) {
 	s, _ := newRing(64, 64)
 	for _, n := range []int{1, 7, 8, 9, 16} { // 8 + 8 + 8 + 16 + 16
 		if _, ok := s.Claim(n); !ok {
-			t.Fatalf("no room for %d bytes", n)
+			t.Fatalf("no space for %d bytes", n)
 		}
 	}
 	if _, ok := s.Claim(8); !ok {
-		t.Fatal("no room for the last 8 bytes")
+		t.Fatal("no space for the last 8 bytes")
 	}
 	if _, ok := s.Claim(1); ok {
 		t.Fatal("room for 65 bytes in 64")
@@ -285,7 +285,7 @@ func TestAWaitingSenderIsWokenForAQuarterOrWhenNothingElseWillComeFree(t *testin
 		t.Error("roomy though full")
 	}
 	if s.Release(1); s.Roomy(8) {
-		t.Error("roomy with an eighth, while seven more are on their way")
+		t.Error("roomy with an eighth, while seven more are in flight")
 	}
 	if s.Release(2); !s.Roomy(8) {
 		t.Error("not roomy with a quarter")
@@ -298,7 +298,7 @@ func TestAWaitingSenderIsWokenForAQuarterOrWhenNothingElseWillComeFree(t *testin
 	}
 	for range 7 { // and stay open: nothing is on its way that would make room
 		if _, ok := s.Claim(8); !ok {
-			t.Fatal("no room")
+			t.Fatal("no space")
 		}
 	}
 	if !s.Roomy(8) {
@@ -320,7 +320,7 @@ func TestTheNextMessageIsFoundFromEveryIndexBeforeIt(t *testing.T) {
 	}
 	expectTake(t, &r, 5, "five")
 	if got := r.Next(0); got != NoIndex {
-		t.Errorf("behind the last message there is one at index %d", got)
+		t.Errorf("after the last message there is one at index %d", got)
 	}
 }
 

@@ -88,7 +88,7 @@ var subgroupMetrics = []struct {
 	{"squall_log_disk_bytes", "Size of the log's files.", gauge, func(s *squall.SubgroupStats) float64 { return float64(s.Log.DiskBytes) }},
 	{"squall_log_settled_timestamp_seconds", "The time up to which the log is complete, and on every member's disk.", gauge,
 		func(s *squall.SubgroupStats) float64 { return float64(s.Log.Settled) / 1e9 }},
-	{"squall_messages_undelivered", "Messages of this process whose room in the ring is in use.", gauge,
+	{"squall_messages_undelivered", "Messages of this process whose space in the ring is in use.", gauge,
 		func(s *squall.SubgroupStats) float64 { return float64(s.Undelivered) }},
 }
 

@@ -63,7 +63,7 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	}
 	if c.cfg.Latest != nil {
 		if latest, known := c.cfg.Latest(); known && next.Time > latest {
-			return fmt.Errorf("view %d begins at %v, and no clock is behind %v", next.ID, next.Time, latest) // B10
+			return fmt.Errorf("view %d begins at %v, and no clock is after %v", next.ID, next.Time, latest) // B10
 		}
 	}
 	return next.Validate()

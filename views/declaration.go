@@ -81,7 +81,7 @@ func (d Declaration) Validate() error {
 		faults.add("%w", err)
 	}
 	if d.MaxMessageBytes < 0 || d.MaxMessageBytes > MaxMessageBytes || d.LargeMemoryBytes < d.MaxMessageBytes || d.LargeMemoryBytes > MaxMessageBytes {
-		faults.add("messages of up to %d bytes, and %d bytes of large ones under way: 0 to %d, and at least as much", d.MaxMessageBytes, d.LargeMemoryBytes, MaxMessageBytes)
+		faults.add("messages of up to %d bytes, and %d bytes of large ones in flight: 0 to %d, and at least as much", d.MaxMessageBytes, d.LargeMemoryBytes, MaxMessageBytes)
 	}
 	for i, err := range faults {
 		faults[i] = fmt.Errorf("subgroup %q: %w", clip(d.Name), err)

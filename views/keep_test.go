@@ -105,7 +105,7 @@ func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 		members []Member
 		want    [2][]order.Rank
 	}{
-		{"a holder leaves another member behind", []Member{member(1), member(2), member(3)}, [2][]order.Rank{{0, 2}, {1}}},
+		{"a holder leaves another member after", []Member{member(1), member(2), member(3)}, [2][]order.Rank{{0, 2}, {1}}},
 		{"a joiner is placed where its log is", []Member{member(1), member(3), member(9)}, [2][]order.Rank{{0, 1}, {2}}},
 		{"no holder goes if its shard would have no members", []Member{member(2)}, [2][]order.Rank{{0}, nil}},
 	} {

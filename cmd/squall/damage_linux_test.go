@@ -31,7 +31,7 @@ func longSnapshot(t *testing.T, bytes int64) (dir, path string) {
 	}
 	r := persist.Record{Version: order.Version{View: 1}, Sender: 1, Data: []byte("order 0")}
 	if !l.Append(&r) {
-		t.Fatal("no room")
+		t.Fatal("no space")
 	}
 	if err := l.Sync(t.Context()); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func (d *decoder) whole(p *plan, to unsafe.Pointer) error {
 		return d.err
 	}
 	if left := len(d.buf) - d.pos; left > 3 && (d.v2 || p.extensibility != Appendable) {
-		return fmt.Errorf("%w: %d bytes behind a value of %v", ErrMalformed, left, p.goes)
+		return fmt.Errorf("%w: %d bytes after a value of %v", ErrMalformed, left, p.goes)
 	}
 	return nil
 }

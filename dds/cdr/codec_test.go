@@ -537,7 +537,7 @@ func TestPayloadsOfAnotherRepresentationAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := codec[KeyLong](t).Decode(append(full, 0, 0, 0, 0), new(KeyLong)); !errors.Is(err, cdr.ErrMalformed) {
-		t.Errorf("bytes behind a final value: %v", err)
+		t.Errorf("bytes after a final value: %v", err)
 	}
 }
 

@@ -190,7 +190,7 @@ func (d *decoder) compound(p *plan, to unsafe.Pointer) bool {
 	}
 	if delimited {
 		if d.pos != d.end && p.kind != kindUnion {
-			return d.fail("%d bytes behind the last element", d.end-d.pos)
+			return d.fail("%d bytes after the last element", d.end-d.pos)
 		}
 		d.pos, d.end = d.end, former
 	}

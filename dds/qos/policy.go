@@ -82,7 +82,7 @@ var policies = [...]struct {
 	DurabilityPolicy:          {"DURABILITY", everything, Stronger, "every member keeps the history, and a reader that matches later begins with it at an exact position", func(s *Set) bool { return s.Durability != 0 }},
 	DurabilityServicePolicy:   {"DURABILITY_SERVICE", topics, Stronger, "the history of the topic, equal at all members", func(s *Set) bool { return s.Service != Service{} }},
 	PresentationPolicy:        {"PRESENTATION", everything, Stronger, "a coherent set is applied at one position at all readers, or dropped at all; every scope is in order", func(s *Set) bool { return s.Presentation != Presentation{} }},
-	DeadlinePolicy:            {"DEADLINE", everything, Stronger, "what is missed is told in the order, and moves exclusive ownership at the same position everywhere", func(s *Set) bool { return s.Deadline != 0 }},
+	DeadlinePolicy:            {"DEADLINE", everything, Stronger, "what is missed is reported in the order, and moves exclusive ownership at the same position everywhere", func(s *Set) bool { return s.Deadline != 0 }},
 	LatencyBudgetPolicy:       {"LATENCY_BUDGET", everything, Implemented, "matched; nothing waits for company, so that every budget is kept as well as can be", func(s *Set) bool { return s.LatencyBudget != 0 }},
 	OwnershipPolicy:           {"OWNERSHIP", everything, Stronger, "the owner of an instance is a function of the order: all readers accept the same samples", func(s *Set) bool { return s.Ownership != 0 }},
 	OwnershipStrengthPolicy:   {"OWNERSHIP_STRENGTH", writers, Stronger, "a change takes effect at one position at all readers", func(s *Set) bool { return s.Strength != 0 }},
@@ -94,9 +94,9 @@ var policies = [...]struct {
 	LifespanPolicy:            {"LIFESPAN", topics | writers, Stronger, "by the time of the order: a sample expires at the same position everywhere", func(s *Set) bool { return s.Lifespan != 0 }},
 	DestinationOrderPolicy:    {"DESTINATION_ORDER", everything, Stronger, "the order is one, and source times never go back in it: BY_SOURCE drops nothing when a clock is set", func(s *Set) bool { return s.Order != 0 }},
 	HistoryPolicy:             {"HISTORY", everything, Stronger, "caches with one setting are equal at equal positions", func(s *Set) bool { return s.History != History{} }},
-	ResourceLimitsPolicy:      {"RESOURCE_LIMITS", everything, Implemented, "a RELIABLE reader without room holds up the writers, a BEST_EFFORT one loses samples and counts them", func(s *Set) bool { return s.Limits != Limits{} }},
+	ResourceLimitsPolicy:      {"RESOURCE_LIMITS", everything, Implemented, "a RELIABLE reader without space blocks the writers, a BEST_EFFORT one loses samples and counts them", func(s *Set) bool { return s.Limits != Limits{} }},
 	EntityFactoryPolicy:       {"ENTITY_FACTORY", nothing, Refused, "an entity that was created is enabled", func(s *Set) bool { return s.Disabled }},
-	WriterDataLifecyclePolicy: {"WRITER_DATA_LIFECYCLE", writers, Stronger, "what a writer leaves behind, closed or killed, is settled at one position at all readers", func(s *Set) bool { return s.KeepUnregistered }},
+	WriterDataLifecyclePolicy: {"WRITER_DATA_LIFECYCLE", writers, Stronger, "what a writer leaves after it, closed or killed, is settled at one position at all readers", func(s *Set) bool { return s.KeepUnregistered }},
 	ReaderDataLifecyclePolicy: {"READER_DATA_LIFECYCLE", readers, Implemented, "by the time of the order", func(s *Set) bool { return s.Purge != ReaderLifetime{} }},
 }
 

@@ -55,7 +55,7 @@ func ParseProfiles(file string, data []byte) (*Profiles, error) {
 	root, err := p.value()
 	if err == nil {
 		if _, more := p.in.Token(); more != io.EOF {
-			err = p.wrong(p.line(), "one object with all profiles is due, and nothing behind it")
+			err = p.wrong(p.line(), "the file must have one object with all profiles, and nothing after it")
 		}
 	}
 	if err != nil {
@@ -187,7 +187,7 @@ func (p *reading) value() (*tree, error) {
 // profiles makes profiles of the file.
 func (p *reading) profiles(root *tree) (*Profiles, error) {
 	if root.kind != '{' {
-		return nil, p.wrong(root.line, "an object is due, with a profile under each name")
+		return nil, p.wrong(root.line, "there must be an object with a profile under each name")
 	}
 	all := &Profiles{file: p.file}
 	bases := map[*profile][]*tree{}
@@ -196,7 +196,7 @@ func (p *reading) profiles(root *tree) (*Profiles, error) {
 		o := &profile{name: f.name, line: f.line}
 		all.all = append(all.all, o)
 		if f.kind != '{' {
-			errs = append(errs, p.wrong(f.line, "profile %q: an object with policies is due", f.name))
+			errs = append(errs, p.wrong(f.line, "profile %q: it must be an object with policies", f.name))
 			continue
 		}
 		for _, g := range f.fields {
@@ -307,7 +307,7 @@ func (p *reading) policy(f field) (g given, err error) {
 		for i := range policies {
 			names[i] = policies[i].name
 		}
-		return g, p.wrong(f.line, "there is no policy %q; there are %s, and beside them \"extends\", %s", f.name, strings.Join(names, ", "), quoted(entities))
+		return g, p.wrong(f.line, "there is no policy %q; there are %s, and besides them \"extends\", %s", f.name, strings.Join(names, ", "), quoted(entities))
 	}
 	g = given{policy: Policy(i), line: f.line}
 	known := parts[g.policy]
@@ -327,7 +327,7 @@ func (p *reading) policy(f field) (g given, err error) {
 		}
 		put, due := known[k].read(v.tree)
 		if put == nil {
-			return g, p.wrong(v.line, "%v: %s is %s; %s is due", g.policy, v.name, v.tree, due)
+			return g, p.wrong(v.line, "%v: %s is %s, and must be %s", g.policy, v.name, v.tree, due)
 		}
 		puts = append(puts, put)
 	}

@@ -74,14 +74,14 @@ func TestProfilesInheritPolicies(t *testing.T) {
 func TestFaultsOfProfilesAreToldWithTheirLines(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"a": {` + "\n" + `"DURABILTY": "TRANSIENT"}}`, `p.json:2: there is no policy "DURABILTY"; there are USER_DATA, `},
-		{`{"a": {` + "\n" + `"DURABILITY": "FOREVER"}}`, `p.json:2: DURABILITY: kind is "FOREVER"; one of "VOLATILE", "TRANSIENT_LOCAL", "TRANSIENT", "PERSISTENT" is due`},
+		{`{"a": {` + "\n" + `"DURABILITY": "FOREVER"}}`, `p.json:2: DURABILITY: kind is "FOREVER", and must be one of "VOLATILE", "TRANSIENT_LOCAL", "TRANSIENT", "PERSISTENT"`},
 		{`{"a": {"HISTORY": {` + "\n\n" + `"deep": 3}}}`, `p.json:3: HISTORY has no field "deep"; it has "kind", "depth"`},
-		{`{"a": {"HISTORY": {"depth": 0}}}`, `p.json:1: HISTORY: depth is 0; a whole number between 1 and 2147483647 is due`},
-		{`{"a": {"DEADLINE": 100}}`, `DEADLINE: period is 100; a duration such as "100ms", or "infinite" is due`},
-		{`{"a": {"DEADLINE": "0s"}}`, `or "infinite" is due`},
-		{`{"a": {"TIME_BASED_FILTER": "infinite"}}`, `TIME_BASED_FILTER: minimum_separation is "infinite"; a duration`},
-		{`{"a": {"PARTITION": "x"}}`, `PARTITION: name is "x"; a list of texts is due`},
-		{`{"a": {"PRESENTATION": {"coherent_access": "yes"}}}`, `coherent_access is "yes"; true or false is due`},
+		{`{"a": {"HISTORY": {"depth": 0}}}`, `p.json:1: HISTORY: depth is 0, and must be a whole number between 1 and 2147483647`},
+		{`{"a": {"DEADLINE": 100}}`, `DEADLINE: period is 100, and must be a duration such as "100ms", or "infinite"`},
+		{`{"a": {"DEADLINE": "0s"}}`, `or "infinite"`},
+		{`{"a": {"TIME_BASED_FILTER": "infinite"}}`, `TIME_BASED_FILTER: minimum_separation is "infinite", and must be a duration`},
+		{`{"a": {"PARTITION": "x"}}`, `PARTITION: name is "x", and must be a list of texts`},
+		{`{"a": {"PRESENTATION": {"coherent_access": "yes"}}}`, `coherent_access is "yes", and must be true or false`},
 		{`{"a": {` + "\n" + `"TRANSPORT_PRIORITY": 3}}`, `p.json:2: profile "a": qos: refused: TRANSPORT_PRIORITY of a topic: a topic has one order`},
 		{`{"a": {"writer": {` + "\n" + `"TIME_BASED_FILTER": "1s"}}}`, `p.json:2: profile "a": qos: refused: TIME_BASED_FILTER of a writer: it has no effect there`},
 		{`{"a": {"reader": {"TIME_BASED_FILTER": "2s",` + "\n" + `"DEADLINE": "1s"}}}`, `p.json:2: profile "a": qos: inconsistent: DEADLINE of a reader: 1s is less than`},
@@ -89,10 +89,10 @@ func TestFaultsOfProfilesAreToldWithTheirLines(t *testing.T) {
 		{`{"a": {` + "\n" + `"extends": "b"}}`, `p.json:2: profile "a" extends b, which is not there; there are "a"`},
 		{`{"a": {"extends": "b"},` + "\n" + `"b": {"extends": ["a"]}}`, `extends itself`},
 		{`{"a": {"extends": {}}}`, `"extends" is an object`},
-		{`{"a": 1}`, `profile "a": an object with policies is due`},
-		{`[]`, `an object is due`},
+		{`{"a": 1}`, `profile "a": it must be an object with policies`},
+		{`[]`, `there must be an object with a profile under each name`},
 		{`{"a": {` + "\n" + `,}}`, `p.json:2: `},
-		{`{"a": {}} {}`, `nothing behind it`},
+		{`{"a": {}} {}`, `nothing after it`},
 		{``, `p.json:1: `},
 	} {
 		_, err := qos.ParseProfiles("p.json", []byte(c.in))
@@ -113,7 +113,7 @@ func TestEveryPolicyCanBeGivenInAProfile(t *testing.T) {
 			t.Errorf("%v without fields: %v", p, err)
 		}
 		_, err = qos.ParseProfiles("p.json", []byte(`{"a": {"`+p.String()+`": null}}`))
-		if err == nil || !strings.Contains(err.Error(), "is due") {
+		if err == nil || !strings.Contains(err.Error(), " must be ") {
 			t.Errorf("%v without a value: %v", p, err)
 		}
 	}

@@ -108,7 +108,7 @@ func (c *Config) validate() error {
 		fault("the names of the side and the space have one line each")
 	}
 	if len(c.Topics) == 0 {
-		fault("no topics: a gateway carries what it is told to")
+		fault("no topics: a gateway carries the topics that its configuration names")
 	}
 	seen, in := map[string]bool{}, map[string]bool{}
 	for i := range c.Topics {

@@ -290,7 +290,7 @@ func (h *host) ReaderGone(w *protocol.Writer, r wire.Endpoint) {
 
 func (h *host) ReaderSilent(w *protocol.Writer, r wire.Endpoint) {
 	h.stats.Silent++
-	h.log.Warn("a DDS reader that does not answer holds up the topic no longer", "topic", w.Endpoint.Topic, "reader", r.GUID)
+	h.log.Warn("a DDS reader that does not answer blocks the topic no longer", "topic", w.Endpoint.Topic, "reader", r.GUID)
 }
 
 // At most so many reasons are logged, each with so many bytes.

@@ -90,17 +90,17 @@ func TestSamplesOfAllWritersOnTheirWayAreBounded(t *testing.T) {
 		for n := int64(1); (*host)(g).Sample(nil, w, protocol.Sample{Sequence: n, Payload: large}); n++ {
 		}
 		if len(b.waiting) == 0 {
-			t.Fatal("a writer with nothing on its way has no room")
+			t.Fatal("a writer with nothing in flight has no room")
 		}
 	}
 	if most := allBytes + len(all)*len(large); g.held.bytes > most {
-		t.Fatalf("%d bytes are on their way, and %d may be", g.held.bytes, most)
+		t.Fatalf("%d bytes are in flight, and %d may be", g.held.bytes, most)
 	}
 	for _, b := range all {
 		g.acknowledge(b, 1<<20)
 	}
 	if g.held != (held{}) {
-		t.Fatalf("nothing is on its way, and %+v is counted", g.held)
+		t.Fatalf("nothing is in flight, and %+v is counted", g.held)
 	}
 }
 

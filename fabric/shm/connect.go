@@ -237,7 +237,7 @@ func answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) erro
 func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, error) {
 	fds, err := Receive(conn, &handover{})
 	if err == nil && len(fds) != ownDescriptors {
-		err = fmt.Errorf("%w: rank %d hands over %d descriptors, not %d", fabric.ErrViolation, from, len(fds), ownDescriptors)
+		err = fmt.Errorf("%w: rank %d sends %d descriptors, not %d", fabric.ErrViolation, from, len(fds), ownDescriptors)
 	}
 	var l *Link
 	if err == nil {

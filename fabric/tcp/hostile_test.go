@@ -133,7 +133,7 @@ func TestAViolationFailsTheLinkAndNamesTheRule(t *testing.T) {
 		rule string
 		frame
 	}{
-		"range behind the row":              {"T1", frame{ranges: at(row, 8)}},
+		"range after the row":               {"T1", frame{ranges: at(row, 8)}},
 		"range over the end":                {"T1", frame{ranges: at(row-8, 9)}},
 		"range in the control part":         {"T1", frame{ranges: at(0, 8)}},
 		"range that begins in control":      {"T1", frame{ranges: at(control-1, 2)}},
@@ -142,7 +142,7 @@ func TestAViolationFailsTheLinkAndNamesTheRule(t *testing.T) {
 		"range that would wrap 32 bits":     {"T1", frame{ranges: at(math.MaxUint32, math.MaxUint32)}},
 		"second range wrong":                {"T1", frame{ranges: append(at(control, 8), at(row, 8)...)}},
 		"line off its boundary":             {"T2", frame{lines: []uint64{8}}},
-		"line behind the control part":      {"T2", frame{lines: []uint64{uint64(control)}}},
+		"line after the control part":       {"T2", frame{lines: []uint64{uint64(control)}}},
 		"line far away":                     {"T2", frame{lines: []uint64{1 << 40}}},
 		"line at the end of the world":      {"T2", frame{lines: []uint64{math.MaxUint64 &^ 63}}},
 		"neither ranges nor lines":          {"T3", frame{}},

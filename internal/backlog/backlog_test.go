@@ -36,7 +36,7 @@ func (a *application) upcall(run []Message) {
 
 func (a *application) enter() {
 	if !a.busy.CompareAndSwap(false, true) {
-		a.t.Error("Q1: two upcalls at a time")
+		a.t.Error("Q1: two callbacks at a time")
 	}
 }
 
@@ -46,7 +46,7 @@ func (a *application) mark(n uint64) func() {
 		a.enter()
 		defer a.busy.Store(false)
 		if a.next != n {
-			a.t.Errorf("a mark behind %d messages was reached after %d", n, a.next)
+			a.t.Errorf("a mark after %d messages was reached after %d", n, a.next)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func predecessor(log Reader, v order.Version) (persist.Record, error) {
 		}
 		return log.At(next.Time - 1) // times grow strictly: nothing lies between
 	}
-	return persist.Record{}, fmt.Errorf("%w: nothing behind %v", persist.ErrNotFound, v)
+	return persist.Record{}, fmt.Errorf("%w: nothing after %v", persist.ErrNotFound, v)
 }
 
 func snapshotUpTo(log Reader, v order.Version) (m Mark, err error) {

@@ -157,7 +157,7 @@ func behind(v order.Version, t order.Time) Bounds { return Bounds{From: After(v)
 // cut drops the own records behind a version.
 func (t *Task) cut(after order.Version, had uint64) error {
 	if invariants.Enabled {
-		invariants.Check(!t.Keep, "CU1", "a log that has to be kept is cut behind %v", after)
+		invariants.Check(!t.Keep, "CU1", "a log that has to be kept is cut after %v", after)
 	}
 	if err := t.Log.Cut(after); err != nil {
 		return own(err)

@@ -245,7 +245,7 @@ func TestALogWhoseFrontIsGoneIsReplacedByASnapshot(t *testing.T) {
 			first = dropped
 		}
 		if !same(mine.records, all[first:]) {
-			t.Fatalf("seed %d: behind %d records there are %v", seed, first, mine.records)
+			t.Fatalf("seed %d: after %d records there are %v", seed, first, mine.records)
 		}
 	}
 }

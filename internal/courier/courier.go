@@ -16,7 +16,7 @@ import (
 
 var (
 	// ErrLargeMemory says that a sender has more under way than it may.
-	ErrLargeMemory = errors.New("more bytes of large messages under way than LargeMemory allows")
+	ErrLargeMemory = errors.New("more bytes of large messages in flight than LargeMemory allows")
 	errEnded       = errors.New("the view is over")
 )
 

@@ -94,7 +94,7 @@ func frozenEarly(t *testing.T, open Open) {
 		t.Error("F4: the row changed after Freeze")
 	}
 	if f := freezer.Failures(); len(f) > 0 {
-		t.Errorf("F5: the node that freezes is told of a failure: %v", f)
+		t.Errorf("F5: the node that freezes sees a failure: %v", f)
 	}
 }
 

@@ -212,7 +212,7 @@ func TestAKilledProcessIsReportedOnce(t *testing.T) {
 				}
 				for r := range tables {
 					if f := told[r]; len(f) != 1 || f[0].Rank != 2 || !errors.Is(f[0].Err, fabric.ErrPeerGone) {
-						t.Errorf("F5: rank %d was told %v", r, f)
+						t.Errorf("F5: rank %d saw %v", r, f)
 					}
 				}
 				if !slices.Equal(row, tables[0].Row(2)) {

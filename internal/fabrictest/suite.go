@@ -398,7 +398,7 @@ func frozenStays(t *testing.T, open Open) {
 		t.Errorf("frozen: rank 0 %v, rank 2 %v", freezer.Frozen(0), freezer.Frozen(2))
 	}
 	if f := freezer.Failures(); len(f) != 0 {
-		t.Errorf("F5: the node that freezes is told of a failure: %v", f)
+		t.Errorf("F5: the node that freezes sees a failure: %v", f)
 	}
 	until(t, other, "the owner's last write at a node that froze nothing", func() bool {
 		owner.Flush()
@@ -435,7 +435,7 @@ func failureOnce(t *testing.T, open Open) {
 			failures = append(failures, table.Failures()...)
 		}
 		if len(failures) != 1 || failures[0].Rank != 2 || !errors.Is(failures[0].Err, fabric.ErrPeerGone) {
-			t.Errorf("F5: rank %d was told %v", table.Self(), failures)
+			t.Errorf("F5: rank %d saw %v", table.Self(), failures)
 		}
 		if v := load(table, 2, fabric.LineBytes); v != said {
 			t.Errorf("rank %d has %d, not what the peer said last", table.Self(), v)

@@ -113,7 +113,7 @@ func (r *bootstrap) judge(q Request) Message {
 		return saying(sayLater, "%v", r.cause)
 	}
 	if q.Expect != r.expect {
-		return saying(sayRefuse, "the founder expects %d members, node %d expects %d", r.expect, q.Member.ID, q.Expect)
+		return saying(sayRefuse, "the bootstrapping node expects %d members, node %d expects %d", r.expect, q.Member.ID, q.Expect)
 	}
 	if d := views.Difference(r.decls, q.Declarations); d != "" {
 		return saying(sayRefuse, "declarations differ: %s", d)
@@ -220,7 +220,7 @@ func (r *bootstrap) fail(t Ticket, err error) (e effects) {
 	case t == self:
 		r.phase, r.cause = failed, fmt.Errorf("join: %d of %d members asked (%s): %w", len(r.seats), r.expect, roster(r.members()), err)
 		e.tell(Aborted{r.cause})
-		r.broadcast(&e, saying(sayLater, "the founder gave up: %v", err))
+		r.broadcast(&e, saying(sayLater, "the bootstrapping node gave up: %v", err))
 	default:
 		e.tell(Forgotten{Member: s.member, Err: err})
 		e.say(t, saying(sayRefuse, "%v", err))

@@ -70,7 +70,7 @@ func unwritable(err error) error {
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w: let this process write there, or name another directory", persist.ErrReadOnlyDisk, err)
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: %w: make room there", persist.ErrDiskFull, err)
+		return fmt.Errorf("%w: %w: free some space there", persist.ErrDiskFull, err)
 	}
 	return err
 }

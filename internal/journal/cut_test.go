@@ -207,7 +207,7 @@ func TestALogBeginsBehindItsSnapshot(t *testing.T) {
 				break
 			}
 			if !errors.Is(err, errPower) || fail > 3 {
-				t.Fatalf("behind record %d, call %d: %v", at, fail, err)
+				t.Fatalf("after record %d, call %d: %v", at, fail, err)
 			}
 		}
 	}

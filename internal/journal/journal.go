@@ -95,7 +95,7 @@ func (j *Journal) AppendAt(r Record) bool {
 		r.Time = j.last.Time + 1
 	}
 	if r.Time <= j.last.Time {
-		panic(invariants.Violation{ID: "A1", Detail: fmt.Sprintf("a record of %v behind %v", r.Time, j.last.Time)})
+		panic(invariants.Violation{ID: "A1", Detail: fmt.Sprintf("a record of %v after %v", r.Time, j.last.Time)})
 	}
 	j.add(&r)
 	return true

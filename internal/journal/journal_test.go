@@ -211,7 +211,7 @@ func TestWhatIsKeptIsReleasedOnceItIsWrittenOrTheDiskFailed(t *testing.T) {
 		for i, size := range []int{10, 50 << 10, 90 << 10, 3 << 20, 10, 40 << 10} {
 			r := Record{Version: order.Version{View: 1, Seq: order.Seq(i)}, Data: make([]byte, size), Release: func() { released[i]++ }}
 			if !j.Append(&r) {
-				t.Fatal("no room")
+				t.Fatal("no space")
 			}
 		}
 		s := newMemory()
@@ -302,7 +302,7 @@ func TestAppendAllocatesNothingInTheLongRun(t *testing.T) {
 		for i := range 4000 {
 			r := Record{Version: v, Sender: order.NodeID(i % 3), Data: data}
 			if v.Seq++; !j.Append(&r) {
-				t.Fatal("no room")
+				t.Fatal("no space")
 			}
 		}
 		flush(j, s)

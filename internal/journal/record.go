@@ -36,7 +36,7 @@ type Store interface {
 // What is wrong with a log, or with a question to it.
 var (
 	ErrDamaged     = errors.New("the log is damaged")
-	ErrTruncated   = errors.New("behind the first record of the log")
+	ErrTruncated   = errors.New("after the first record of the log")
 	ErrNotFound    = errors.New("no such record")
 	ErrNewerFormat = errors.New("written in a newer format")
 	// ErrUnknown is returned for a change that the store did not take: it may have been made or

@@ -41,7 +41,7 @@ func grow(t *testing.T, m *memory, key ed25519.PrivateKey, from, to int) {
 		}
 		r := Record{Version: order.Version{View: order.ViewID(1 + i/25), Seq: order.Seq(i)}, Time: order.Time(1000 + i), Sender: order.NodeID(i % 3), Data: data}
 		if !j.Append(&r) {
-			t.Fatal("no room")
+			t.Fatal("no space")
 		}
 		if i%7 == 6 || i == to-1 {
 			err := m.StoreLogs(slices.Clone(j.Next()))

@@ -114,10 +114,10 @@ func TestLF2DamageIsDroppedBehindANoteOnly(t *testing.T) {
 	core := New(Config{Self: 1, Declarations: declarations})
 	e := core.Start(restart.State{Node: 1, Successor: restart.Successor{View: view(6)}}, []restart.LogID{{Name: "a"}})
 	if e = core.Ended(Result{Outcome: Damaged, Err: errors.New("damage")}); e.Do != NoteLack {
-		t.Fatalf("behind damage comes %s", text(e))
+		t.Fatalf("after damage comes %s", text(e))
 	}
 	if e = core.Ended(Result{}); e.Do != CutDamage || e.Err == nil {
-		t.Errorf("behind the note comes %s, with %v", text(e), e.Err)
+		t.Errorf("after the note comes %s, with %v", text(e), e.Err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestLF3AViewIsNotedWithWhatItsLogsLack(t *testing.T) {
 		t.Errorf("noted is view %v, where %v lack something", e.View, e.Logs)
 	}
 	if next := core.Ended(Result{}); next.Do != Begin || next.View != v {
-		t.Errorf("behind it comes %s", text(next))
+		t.Errorf("after it comes %s", text(next))
 	}
 	var did []string
 	for _, e := range core.Decision(view(8)) {

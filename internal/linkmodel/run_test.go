@@ -177,7 +177,7 @@ func TestASlowLinkHalvesAChain(t *testing.T) {
 		t.Errorf("%g of the bandwidth is left", left)
 	}
 	if before, behind := r.Transfers[0].Done[7], r.Transfers[0].Done[8]; float64(before) > 0.55*float64(behind) {
-		t.Errorf("node 7 is done after %v, node 8, behind the slow link, after %v", before, behind)
+		t.Errorf("node 7 is done after %v, node 8, after the slow link, after %v", before, behind)
 	}
 }
 

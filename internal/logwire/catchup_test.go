@@ -108,7 +108,7 @@ func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 		"up to the snapshot":              {all[:60], 60},
 		"beyond it":                       {all[:75], 75},
 		"with another tail, far":          {fork(all, 80), 80},
-		"with another tail right behind":  {fork(all, 60), 60},
+		"with another tail right after":   {fork(all, 60), 60},
 		"that has a tail of another view": {append(all[:60:60], record(500, text(500))), 60},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,12 +29,12 @@ func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	for name, c := range map[string]struct{ got, want []persist.Record }{
-		"all":            {collect(t, c.Range(ctx, prices, order.Version{}, order.Version{})), all},
-		"from a view":    {collect(t, c.Range(ctx, prices, order.Version{View: 4}, order.Version{})), all[30:]},
-		"between two":    {collect(t, c.Range(ctx, prices, order.Version{View: 4}, order.Version{View: 5})), all[30:40]},
-		"behind the end": {collect(t, c.Range(ctx, prices, order.Version{View: 50}, order.Version{})), nil},
-		"by time":        {collect(t, c.Between(ctx, prices, all[7].Time-1, all[9].Time)), all[7:9]},
-		"since":          {collect(t, c.Between(ctx, prices, all[90].Time, 0)), all[90:]},
+		"all":           {collect(t, c.Range(ctx, prices, order.Version{}, order.Version{})), all},
+		"from a view":   {collect(t, c.Range(ctx, prices, order.Version{View: 4}, order.Version{})), all[30:]},
+		"between two":   {collect(t, c.Range(ctx, prices, order.Version{View: 4}, order.Version{View: 5})), all[30:40]},
+		"after the end": {collect(t, c.Range(ctx, prices, order.Version{View: 50}, order.Version{})), nil},
+		"by time":       {collect(t, c.Between(ctx, prices, all[7].Time-1, all[9].Time)), all[7:9]},
+		"since":         {collect(t, c.Between(ctx, prices, all[90].Time, 0)), all[90:]},
 	} {
 		if !alike(c.got, c.want) {
 			t.Errorf("%s: %v, not %v", name, c.got, c.want)

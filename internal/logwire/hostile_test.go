@@ -314,7 +314,7 @@ func FuzzDecoder(f *testing.F) {
 					break
 				}
 				if d.count > 1 && (!last.Version.Before(r.Version) || r.Time <= last.Time) {
-					t.Fatalf("LW1: %v behind %v", r, last)
+					t.Fatalf("LW1: %v after %v", r, last)
 				}
 				last = r
 			}

@@ -180,7 +180,7 @@ func (d *decoder) judge(r *persist.Record, length uint64) error {
 	l := &d.last
 	switch {
 	case d.count > 0 && (!l.Version.Before(r.Version) || r.Time <= l.Time || r.Number <= l.Number):
-		return fmt.Errorf("%w: record %d, %v at %v, behind record %d, %v at %v", ErrOutOfOrder, r.Number, r.Version, r.Time, l.Number, l.Version, l.Time)
+		return fmt.Errorf("%w: record %d, %v at %v, after record %d, %v at %v", ErrOutOfOrder, r.Number, r.Version, r.Time, l.Number, l.Version, l.Time)
 	case r.Version.View == 0 || r.Time > math.MaxInt64:
 		return fmt.Errorf("%w: record %d: version %v at %d ns", ErrCorrupt, r.Number, r.Version, uint64(r.Time))
 	case !d.bounds.covers(r):

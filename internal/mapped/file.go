@@ -11,7 +11,7 @@ import (
 
 var (
 	// ErrFull says that the disk, or a quota on it, has no room for the file.
-	ErrFull = errors.New("no room on the disk")
+	ErrFull = errors.New("no space left on the disk")
 	// ErrNotRegular says that the name is a directory's, or a device's: only files can be mapped.
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrResized says that a file has another size than when it was mapped.

@@ -558,9 +558,9 @@ func (m *Member) explain(err error) error {
 	if errors.Is(err, views.ErrPartitioned) && s.took >= m.cfg.FailAfter {
 		err = fmt.Errorf("%w: the connections to the others ended", views.ErrEvicted)
 	}
-	where := "outside of its upcalls: the process was stopped, or got no processor"
+	where := "outside of its callbacks: the process was stopped, or got no processor"
 	if len(s.in) > 0 {
-		where = fmt.Sprintf("in the upcall of subgroup %q; with AsyncQueueBytes, upcalls hold up nothing but their subgroup", s.in)
+		where = fmt.Sprintf("in the callback of subgroup %q; with AsyncQueueBytes, callbacks block their own subgroup only", s.in)
 	}
 	return fmt.Errorf("%w; this member did nothing for %v, %s", err, s.took.Round(time.Millisecond), where)
 }

@@ -198,10 +198,10 @@ func TestUnshownDoesNotWaitForAnUpcall(t *testing.T) {
 	select {
 	case n := <-asked:
 		if n != 3 {
-			t.Errorf("%d messages wait for disks while the upcall of the first 3 runs", n)
+			t.Errorf("%d messages wait for disks while the callback of the first 3 runs", n)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("HeldBack waits for the upcall")
+		t.Error("HeldBack waits for the callback")
 	}
 	close(a.release)
 	<-done

@@ -58,7 +58,7 @@ func (s *Subgroup) timely(k int, end order.Index) bool {
 		}
 		if t := order.Time(binary.LittleEndian.Uint64(data[len(data)-smc.TimeBytes:])); t > latest {
 			if known {
-				s.violated(tx.rank, fmt.Errorf("B10: index %d has the time %v, and no clock is behind %v", i, t, latest))
+				s.violated(tx.rank, fmt.Errorf("B10: index %d has the time %v, and no clock is after %v", i, t, latest))
 			}
 			return false
 		}

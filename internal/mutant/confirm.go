@@ -9,7 +9,7 @@ const (
 	PeeksAlone     Name = "a direct round needs no quorum"
 	PeeksOver      Name = "a direct round does not look whether there is a decision"
 	PeeksAtTheDead Name = "a direct round counts members whose processes ended"
-	PeeksUngiven   Name = "behind a direct round the application may lack what was received"
+	PeeksUngiven   Name = "after a direct round the application may lack what was received"
 )
 
 // ConfirmNames are all of them.

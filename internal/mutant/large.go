@@ -14,7 +14,7 @@ const (
 	TakenBack    Name = "members that have a body are not told that it is given up"
 	OnlyOnce     Name = "a member that comes later is not told what was announced"
 	HalfFreed    Name = "memory is given back while a block is being read into it"
-	RoomKept     Name = "a body that was given up still counts as under way"
+	RoomKept     Name = "a body that was given up still counts as in flight"
 )
 
 // LargeNames are all of them.

@@ -4,7 +4,7 @@ package mutant
 const (
 	EchoUnrecorded Name = "a decision is echoed before it is on disk"
 	EarlyPersisted Name = "what was delivered counts as persisted before it is on disk"
-	NullsHold      Name = "nulls behind the last message hold the persisted counter up"
+	NullsHold      Name = "nulls after the last message hold the persisted counter up"
 	OwnFrontier    Name = "what is on the own disk counts as being on every disk"
 	EarlyShown     Name = "the application sees one message more than every disk has"
 	PartialWhole   Name = "a member says of a log that lacks something that it is whole"

@@ -3,11 +3,11 @@ package mutant
 // The faults of the core that gets and keeps the state of shards, and of the backlog.
 const (
 	EarlyBacklog     Name = "the backlog is handed over before the state is here"
-	StateTwice       Name = "a state is restored once more behind the backlog"
+	StateTwice       Name = "a state is restored once more after the backlog"
 	CompleteUnsynced Name = "a log counts as complete before its last record is durable"
 	HalfLog          Name = "a log counts as complete when its source breaks off"
 	PartialSource    Name = "a source gives the end of a log that lacks something"
-	TwoAtOnce        Name = "an activity begins while another one is under way"
+	TwoAtOnce        Name = "an activity begins while another one is in progress"
 	NoOffer          Name = "the members that have a state never offer it"
 	BacklogLoses     Name = "a backlog that is full drops what comes"
 )

@@ -29,7 +29,7 @@ const (
 	Discarded
 )
 
-var codeNames = [...]string{"", "gone", "silent", "corrupt", "violation", "no room", "discarded"}
+var codeNames = [...]string{"", "gone", "silent", "corrupt", "violation", "no space", "discarded"}
 
 func (c Code) String() string {
 	if c > 0 && int(c) < len(codeNames) {

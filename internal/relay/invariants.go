@@ -9,8 +9,8 @@ import (
 // invariants checks what must hold between two inputs.
 func (r *Relay) invariants() {
 	check := invariants.Check
-	check(r.base <= r.next && r.next <= r.base+Window, "R1", "messages [%d, %d) are under way", r.base, r.next)
-	check(!r.told || r.touched == 0, "R5", "%d blocks are under way after the failure was told", r.touched)
+	check(r.base <= r.next && r.next <= r.base+Window, "R1", "messages [%d, %d) are in flight", r.base, r.next)
+	check(!r.told || r.touched == 0, "R5", "%d blocks are in flight after the failure was reported", r.touched)
 	for _, m := range r.root.viewed {
 		check(!m.told && slices.Contains(m.shared.viewers, true), "R6", "message %d is kept for the nodes that look at it", m.index)
 	}

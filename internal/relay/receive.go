@@ -40,7 +40,7 @@ func (r *Relay) isNext(c *Control, out *Effects) (bool, error) {
 	case c.Index != r.next:
 		return false, fmt.Errorf("announced message %d instead of %d", c.Index, r.next)
 	case c.Index >= r.base+Window:
-		return false, fmt.Errorf("announced message %d while %d are under way", c.Index, r.next-r.base)
+		return false, fmt.Errorf("announced message %d while %d are in flight", c.Index, r.next-r.base)
 	case int64(c.Size) > r.cfg.MaxMessage:
 		r.noRoom(fmt.Sprintf("message %d of %d bytes is larger than %d", c.Index, c.Size, r.cfg.MaxMessage), out)
 		return false, nil
@@ -59,7 +59,7 @@ func (r *Relay) Room(index uint64, err error, out *Effects) {
 	switch {
 	case m.aborted != nil || r.failure != nil:
 	case err != nil:
-		r.noRoom(fmt.Sprintf("no room for message %d: %v", index, err), out)
+		r.noRoom(fmt.Sprintf("no space for message %d: %v", index, err), out)
 	default:
 		r.sayReady(m, out)
 	}

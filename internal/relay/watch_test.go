@@ -17,7 +17,7 @@ func TestAPeerIsGivenUpThatIsSilentWhileSomethingIsUnderWay(t *testing.T) {
 	}{
 		{"it is silent", []int{0, 100, 200, 300}, 0, func(int) int { return 0 }, []Attention{AskIt, AskIt, AskIt, GiveItUp}},
 		{"it speaks", []int{0, 100, 200, 300, 400}, 0, func(now int) int { return now - 50 }, []Attention{AskIt, AskIt, AskIt, AskIt, AskIt}},
-		{"nothing is under way at first", []int{0, 100, 200, 300, 400, 500, 600}, 3, func(int) int { return 0 },
+		{"nothing is in flight at first", []int{0, 100, 200, 300, 400, 500, 600}, 3, func(int) int { return 0 },
 			[]Attention{Nothing, Nothing, Nothing, AskIt, AskIt, AskIt, GiveItUp}},
 		{"this process was stopped", []int{0, 100, 1000, 1100, 1200, 1300}, 0, func(int) int { return 0 },
 			[]Attention{AskIt, AskIt, AskIt, AskIt, AskIt, GiveItUp}},

@@ -46,7 +46,7 @@ func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {
 		t.Errorf("it is stopped: %v, and %v is led", e.Stop, c.attempt)
 	}
 	if c.Reconciled(0, Ballot{1, 1}, errNotWhole); !c.Over() && c.attempt == nil {
-		t.Error("nothing is led behind it")
+		t.Error("nothing is led after it")
 	}
 }
 

@@ -362,7 +362,7 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 	case s.View != nil && !s.View.Kin(v):
 		return fmt.Errorf("restart: node %d enters view %d: %w", s.Node, v.ID, views.OtherHistory(fmt.Sprintf("view %d", v.ID), s.View.Group, v.Group))
 	case s.View != nil && !s.is(v) && v.ID <= s.View.ID:
-		return fmt.Errorf("restart: node %d enters view %d after view %d: %w (if the group was founded anew, empty this node's disk)", s.Node, v.ID, s.View.ID, ErrOtherHistory)
+		return fmt.Errorf("restart: node %d enters view %d after view %d: %w (if the group was bootstrapped anew, empty this node's disk)", s.Node, v.ID, s.View.ID, ErrOtherHistory)
 	case s.is(v) && s.Promised != (Ballot{}):
 		return fmt.Errorf("restart: node %d enters view %d: %w", s.Node, v.ID, ErrPromised) // Y5
 	}

@@ -335,7 +335,7 @@ func (c *Core) begin(s *stay) {
 		}
 	}
 	if invariants.Enabled {
-		invariants.Check(c.under == nil, "SH1", "stay %d begins activity %d while another one is under way", s.id, e.Do)
+		invariants.Check(c.under == nil, "SH1", "stay %d begins activity %d while another one is in progress", s.id, e.Do)
 		invariants.Check(e.Do != HandOver || s.ready || s.superseded, "SH2", "stay %d hands its backlog over before its state is here", s.id)
 	}
 	c.number++

@@ -558,7 +558,7 @@ func (l *life) do(e Effect) {
 	switch {
 	case e.Do > Rest:
 	case len(l.under) > 0:
-		l.t.Errorf("seed %d: SH1: %s while %s is under way", l.seed, verbs[e.Do], verbs[l.under[0].Do])
+		l.t.Errorf("seed %d: SH1: %s while %s is in flight", l.seed, verbs[e.Do], verbs[l.under[0].Do])
 	default:
 		l.under, l.cut = []Effect{e}, false
 	}

@@ -439,7 +439,7 @@ func (d *disk) replace() {
 func (d *disk) rot(path string, off int) error {
 	f, err := d.file(path)
 	if err != nil || off >= len(f.data) {
-		return or(err, errors.New("behind the end of the file"))
+		return or(err, errors.New("after the end of the file"))
 	}
 	f.data = slices.Clone(f.data)
 	f.data[off] ^= 1 << d.dice.IntN(8)

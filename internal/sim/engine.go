@@ -222,7 +222,7 @@ func (e *engine) write(logs []*raft.Log) error {
 	text, ends := make([]byte, 0, size), make([]int, 0, len(logs))
 	for k, l := range logs {
 		if last > 0 && l.Index != last+1 {
-			return fmt.Errorf("entry %d comes behind entry %d", l.Index, last)
+			return fmt.Errorf("entry %d comes after entry %d", l.Index, last)
 		}
 		text, last = appendEntry(text, l, len(logs)-1-k), l.Index
 		ends = append(ends, e.end()+len(text))

@@ -28,7 +28,7 @@ var fabricFlaws = []flaw{
 	{name: "a stale line is applied again", options: Options{Bug: simnet.StaleLines}, checkers: "live"},
 	{name: "what a full socket does not take is lost", options: Options{Bug: simnet.LostRanges}, checkers: "content fifo order atomic"},
 	{name: "a frame that waited loses its lines", options: Options{Bug: simnet.LostLines}, draw: fullPlan, checkers: "loss stall"},
-	{name: "a byte changes on its way", options: Options{Bug: simnet.FlippedByte}, checkers: "content fifo atomic"},
+	{name: "a byte changes in flight", options: Options{Bug: simnet.FlippedByte}, checkers: "content fifo atomic"},
 	{name: "a range arrives off its place", options: Options{Bug: simnet.StrayBytes}, checkers: "content fifo atomic"},
 	{name: "lines go with the first of the ranges", options: Options{Bug: simnet.EarlyLines}, checkers: "content fifo order atomic"},
 	{name: "what was taken is offered again", options: Options{Lie: TakesAgain}, checkers: "fifo"},

@@ -180,7 +180,7 @@ const (
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"none", "crash", "power off", "hang", "slow upcall", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger", "hostile"}[k]
+	return [...]string{"none", "crash", "power off", "hang", "slow callback", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger", "hostile"}[k]
 }
 
 // Fault is what goes wrong, where and when.

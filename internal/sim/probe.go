@@ -161,7 +161,7 @@ var probeNames = [probes]string{
 	RoundsSkipped: "rounds skipped", EmptyMessage: "empty message", LargestMessage: "largest message", ClaimAborted: "claim aborted", OnlyAborted: "nothing but aborted claims",
 	DeliveredPastOpenClaim: "delivered past an open claim", RunRefused: "run refused", MessageKept: "message kept", RunTakenInPart: "run taken in part", LongRun: "long run", UnorderedDelivery: "unordered delivery",
 	SilentSender: "silent sender", SilentGroup: "silent group", AloneInView: "alone in the view", SevenMembers: "seven members", ThreeSubgroups: "three subgroups",
-	SlowMember: "slow member", MemberPaused: "member paused", WayCut: "way cut", CrashedInStep: "crash within a step", UpcallSlow: "upcall longer than usual", SliceOver: "callbacks stop for a heartbeat", ClockJumped: "clock jumped",
+	SlowMember: "slow member", MemberPaused: "member paused", WayCut: "way cut", CrashedInStep: "crash within a step", UpcallSlow: "callback longer than usual", SliceOver: "callbacks stop for a heartbeat", ClockJumped: "clock jumped",
 	CameBack: "node came back", HeardOfEnd: "end of a peer heard", HeardSilence: "silence of a peer heard", HeardAccusation: "accusation of a peer heard",
 	HaltedUndelivered: "halted with messages undelivered", SendAfterHalt: "send refused after halting",
 	LeaderDiedProposing: "leader died while proposing", LeaderDiedAcked: "leader died after some acks", LeaderDiedEchoed: "leader died with its decision half echoed",

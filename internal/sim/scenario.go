@@ -187,7 +187,7 @@ func (st *stage) run(args []string) error {
 	case len(args) == 2 && args[0] == "until" && args[1] == "quiet":
 		w.stir()
 		return st.until(w.done, func() error {
-			return fmt.Errorf("still under way: %w", or(w.unsettled(), errors.New("something that an application does")))
+			return fmt.Errorf("still in flight: %w", or(w.unsettled(), errors.New("something that an application does")))
 		})
 	case len(args) == 3 && args[0] == "until":
 		return st.untilMove(args[1], args[2])

@@ -85,7 +85,7 @@ func TestAMistakeInAScriptHasItsLine(t *testing.T) {
 		"# Why.\nmembers 1 2\nexpect unable 2\n":          "s.txt:3: whether node 2 may send: <nil>",
 		"# Why.\nmembers 1 2\nexpect probe ring fool\n":   `s.txt:3: "ring fool" is no probe`,
 		"# Why.\nmembers 1 2\nexpect probe ring full\n":   "s.txt:3: the run did not come to this: ring full",
-		"# Why.\nmembers 1 2\nclaim 1\nrun until quiet\n": "s.txt:4: still under way: something that an application does",
+		"# Why.\nmembers 1 2\nclaim 1\nrun until quiet\n": "s.txt:4: still in flight: something that an application does",
 	} {
 		s, err := ParseScript("s.txt", []byte(text))
 		if err == nil {

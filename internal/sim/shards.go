@@ -79,7 +79,7 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	case r.Time <= h.settled:
 		return violated("G6", "%v records %v, and a member reported that nothing comes any more up to %v", l, r, h.settled)
 	case n > 0 && (!h.records[n-1].version.Before(r.Version) || h.records[n-1].time >= r.Time):
-		return violated("G6", "%v records %v behind version %v at %v", l, r, h.records[n-1].version, h.records[n-1].time)
+		return violated("G6", "%v records %v after version %v at %v", l, r, h.records[n-1].version, h.records[n-1].time)
 	}
 	h.records = append(h.records, kept{r.Version, r.Time, r.Sender, slices.Clone(r.Data)})
 	return nil

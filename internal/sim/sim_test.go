@@ -170,7 +170,7 @@ var scenarios = []scenario{
 	{"a joiner dies as it enters", JoinerDiedEntered, 3, crashOn(Enters)},
 	{"many join at once", ManyJoined, 3, func(*Plan, dice) {}},
 	{"an evicted member speaks again", SpokeAgain, 4, together(Hang, 2)},
-	{"a slow upcall costs its member the view", SpokeAgain, 4, together(SlowUpcall, 2)},
+	{"a slow callback costs its member the view", SpokeAgain, 4, together(SlowUpcall, 2)},
 	{"exactly half goes on with the senior", HalfWithSenior, 4, split(0b0011)},
 	{"exactly half halts without the senior", HalfWithoutSenior, 4, split(0b0011)},
 	{"the senior member leaves", LeaverWasSenior, 4, together(Leave, 0)},

@@ -58,7 +58,7 @@ func TestMessagesArriveInOrderAndAFullChannelSaysSo(t *testing.T) {
 	net, dialed, accepted := channel(t, Options{Delay: always(Delay{Base: 10, Jitter: 100}), ConnDepth: 4})
 	for k := range 4 {
 		if !dialed.Send(k) {
-			t.Fatalf("no room for message %d", k)
+			t.Fatalf("no space for message %d", k)
 		}
 	}
 	if dialed.Send(4) {

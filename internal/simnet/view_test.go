@@ -103,10 +103,10 @@ func TestACutHoldsUpLinksThatComeUp(t *testing.T) {
 	first.Poll()
 	second.Poll()
 	if first.Linked(1) || !second.Linked(0) {
-		t.Fatalf("linked %v behind the cut and %v before it", first.Linked(1), second.Linked(0))
+		t.Fatalf("linked %v after the cut and %v before it", first.Linked(1), second.Linked(0))
 	}
 	if _, ok := net.Due(1); ok {
-		t.Fatal("something is due behind the cut")
+		t.Fatal("something is due after the cut")
 	}
 	net.Heal(2, 1)
 	if first.Poll(); !first.Linked(1) {

@@ -115,7 +115,7 @@ func (s *shelf) advance() error {
 	s.last = s.at
 	r, err, more := s.next()
 	if err != nil {
-		return fmt.Errorf("node %d, behind record %d: %w", s.node, s.read, err)
+		return fmt.Errorf("node %d, after record %d: %w", s.node, s.read, err)
 	}
 	if s.at, s.more = r, more; !more {
 		return nil
@@ -125,11 +125,11 @@ func (s *shelf) advance() error {
 	}
 	switch {
 	case !s.last.Version.Before(r.Version):
-		return fmt.Errorf("node %d: version %v comes behind %v", s.node, r.Version, s.last.Version)
+		return fmt.Errorf("node %d: version %v comes after %v", s.node, r.Version, s.last.Version)
 	case s.last.Time >= r.Time:
 		return fmt.Errorf("node %d: the time of %v is %v, and %v before it: %v", s.node, r.Version, r.Time, s.last.Version, s.last.Time)
 	case s.last.Number+1 != r.Number:
-		return fmt.Errorf("node %d: version %v is record %d behind record %d", s.node, r.Version, r.Number, s.last.Number)
+		return fmt.Errorf("node %d: version %v is record %d after record %d", s.node, r.Version, r.Number, s.last.Number)
 	}
 	return nil
 }

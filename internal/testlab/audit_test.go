@@ -98,9 +98,9 @@ func TestAnAuditFindsWhatIsWrong(t *testing.T) {
 		{"a sender differs", func(w *world) { edit(w, 1, 5, func(r *persist.Record) { r.Sender = 3 }) }, "and node 2 does not have it"},
 		{"a time differs", func(w *world) { edit(w, 2, 5, func(r *persist.Record) { r.Time++ }) }, "does not have it"},
 		{"times stand still", func(w *world) { edit(w, 2, 5, func(r *persist.Record) { r.Time = 1040 }) }, "node 3: the time of 2:15 is"},
-		{"versions go back", func(w *world) { edit(w, 2, 5, func(r *persist.Record) { r.Version.Seq = 12 }) }, "node 3: version 2:12 comes behind 2:12"},
-		{"a record is missing", func(w *world) { w.logs[0] = slices.Delete(w.logs[0], 4, 5) }, "node 1: version 2:15 is record 5 behind record 3"},
-		{"a log cannot be read to its end", func(w *world) { w.ends[1] = broken }, "node 2, behind record 10: the disk is broken"},
+		{"versions go back", func(w *world) { edit(w, 2, 5, func(r *persist.Record) { r.Version.Seq = 12 }) }, "node 3: version 2:12 comes after 2:12"},
+		{"a record is missing", func(w *world) { w.logs[0] = slices.Delete(w.logs[0], 4, 5) }, "node 1: version 2:15 is record 5 after record 3"},
+		{"a log cannot be read to its end", func(w *world) { w.ends[1] = broken }, "node 2, after record 10: the disk is broken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := world{Audit: Audit{Acknowledged: acknowledgedOf(recordsOf(n), 1, 2, 3)}}

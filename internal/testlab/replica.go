@@ -49,7 +49,7 @@ func newHistory(l *Load) history { return history{content: l.content(), digest: 
 func (h *history) take(m squall.Message) {
 	v := m.Version()
 	if h.Messages > 0 && !h.Last.Before(v) {
-		h.fault("version %v was delivered behind %v", v, h.Last)
+		h.fault("version %v was delivered after %v", v, h.Last)
 	}
 	if d, err := h.content.read(m); err != nil {
 		h.fault("%v", err)
@@ -119,7 +119,7 @@ func (h *history) readSnapshot(r io.Reader) error {
 	}
 	n, err := io.Copy(io.Discard, io.MultiReader(d.Buffered(), r))
 	if err == nil && n != snapshotFiller+1 { // the encoder ends the line
-		err = fmt.Errorf("a snapshot with %d bytes behind its state", n)
+		err = fmt.Errorf("a snapshot with %d bytes after its state", n)
 	}
 	h.State, h.lives = s.State, s.Lives
 	return errors.Join(err, h.digest.load(s.Digest, s.State.Bytes))

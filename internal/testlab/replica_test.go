@@ -73,8 +73,8 @@ func TestWhatIsMissingTwiceOrOutOfOrderIsFoundAtOnce(t *testing.T) {
 	for want, run := range map[string][]squall.Message{
 		"message 1 of process 3 (node 3) was delivered in view 1 where message 0 was due": {line(1, 0, 3, 1)},
 		"message 0 of process 3 (node 3) was delivered in view 1 where message 1 was due": {line(1, 0, 3, 0), line(1, 1, 3, 0)},
-		"version 1:9 was delivered behind 2:0":                                            {line(2, 0, 3, 0), line(1, 9, 3, 1)},
-		"version 1:1 was delivered behind 1:1":                                            {line(1, 1, 3, 0), line(1, 1, 3, 1)},
+		"version 1:9 was delivered after 2:0":                                             {line(2, 0, 3, 0), line(1, 9, 3, 1)},
+		"version 1:1 was delivered after 1:1":                                             {line(1, 1, 3, 0), line(1, 1, 3, 1)},
 		"view 1, seq 0: a message of 2 bytes from node 9":                                 {{Sender: 9, View: 1, Data: []byte("no")}},
 		"view 1, seq 0: a message of node 70000 says that it is from process 70000":       {line(1, 0, 70000, 0)},
 		"view 1, seq 0: message 0 of process 3 (node 3) is not the line that was sent":    {changed},

@@ -87,7 +87,7 @@ func TestAnUpcallThatBlocksForLongerThanFailAfterIsNamed(t *testing.T) {
 	}
 	lab.AwaitView(members[0], members[2])
 	halted, err := members[1].AwaitHalt()
-	if err != nil || !strings.HasPrefix(halted, HaltedEvicted) || !strings.Contains(halted, `upcall of subgroup ["small"]`) {
+	if err != nil || !strings.HasPrefix(halted, HaltedEvicted) || !strings.Contains(halted, `callback of subgroup ["small"]`) {
 		t.Errorf("halted: %q, %v; want it to be evicted, with the subgroup's name", halted, err)
 	}
 	lab.Finish()

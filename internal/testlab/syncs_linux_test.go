@@ -50,10 +50,10 @@ func TestWhatIsKeptCostsAsManySyncsAsIsSaid(t *testing.T) {
 			}
 			return tasks
 		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 20}, squall.EngineWAL: {segment: 10}}},
-		{"a group that the file of a tree has no room for", func(uint64) []keeperTask {
+		{"a group that the file of a tree has no space for", func(uint64) []keeperTask {
 			return []keeperTask{{Do: keepAppend, Sizes: []int{4 << 20}}}
 		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 2, lengthened: 1}, squall.EngineWAL: {segment: 1}}},
-		{"a cut, and a group behind it", func(next uint64) []keeperTask {
+		{"a cut, and a group after it", func(next uint64) []keeperTask {
 			return []keeperTask{{Do: keepCut, At: next - 1}, {Do: keepAppend, Sizes: []int{100}}}
 		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 4}, squall.EngineWAL: {segment: 2, names: 1, list: 2}}},
 		{"a snapshot in place of the log", func(next uint64) []keeperTask {

@@ -191,7 +191,7 @@ func TestPulsesOfAStreamBringWhatIsGathered(t *testing.T) {
 		}
 	}
 	if _, err := io.WriteString(w, "more"); err == nil {
-		t.Error("what is written behind the end of the connection is gathered")
+		t.Error("what is written after the end of the connection is gathered")
 	}
 }
 

@@ -37,7 +37,7 @@ func ReadMessage(from io.Reader, most int, v any) error {
 // message is what a frame says, which must be a message.
 func message(k Kind, bytes []byte, v any) error {
 	if k != Message {
-		return fmt.Errorf("%w: a frame of kind %d in place of a message", ErrCorrupt, k)
+		return fmt.Errorf("%w: a frame of kind %d instead of a message", ErrCorrupt, k)
 	}
 	return Decode(bytes, v)
 }

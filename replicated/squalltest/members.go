@@ -103,15 +103,15 @@ func (r *run) cameOwn(at place, sender uint64, data []byte, index uint64, execut
 	case own.done && (own.at != at || own.index != index) && !r.forgets():
 		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and was at %v", sender, at.v, own.at.v))
 	case own.denied:
-		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and its caller was told that it is not", sender, at.v))
+		r.world.Fail(fmt.Errorf("a command of node %d is executed at %v, and its caller learned that it is not", sender, at.v))
 	default:
 		own.at, own.index, own.done = at, index, true
 	}
 }
 
 var (
-	errLostCommand = errors.New("a member was told that its command was executed, and it was not")
-	errDeniedDone  = errors.New("a member was told that its command was not executed, and it was")
+	errLostCommand = errors.New("a member learned that its command was executed, and it was not")
+	errDeniedDone  = errors.New("a member learned that its command was not executed, and it was")
 )
 
 // judgeOwn checks what members learned of their own commands.

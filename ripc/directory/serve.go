@@ -75,7 +75,7 @@ func (d *Directory) originOf(m *ripc.Message) string {
 	case p.Identity != "":
 		return registry.IdentityOwner(p.Identity)
 	case p.Addr == "":
-		return fmt.Sprintf("%s beside member %d", m.Account(), d.group.ID())
+		return fmt.Sprintf("%s next to member %d", m.Account(), d.group.ID())
 	}
 	return m.Account()
 }

@@ -285,7 +285,7 @@ var conversations = []conversation{
 		io.WriteString(w, "x")
 		panic(http.ErrAbortHandler)
 	}},
-	{"an abort behind a flush", get("/"), func(w http.ResponseWriter, _ *http.Request) {
+	{"an abort after a flush", get("/"), func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "x")
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
@@ -458,7 +458,7 @@ func TestABufferIsSentInPlace(t *testing.T) {
 				t.Errorf("%s: %d bytes, %v", c.name, len(got), err)
 			}
 			if n, err := response.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
-				t.Errorf("%s: behind the end: %d, %v", c.name, n, err)
+				t.Errorf("%s: after the end: %d, %v", c.name, n, err)
 			}
 			must(t, response.Body.Close())
 			if response, err = over.RoundTrip(r); err == nil {
@@ -468,7 +468,7 @@ func TestABufferIsSentInPlace(t *testing.T) {
 				}
 				must(t, response.Body.Close())
 				if _, err := response.Body.Read(make([]byte, 1)); isLong && !errors.Is(err, http.ErrBodyReadAfterClose) {
-					t.Errorf("%s: behind Close: %v", c.name, err)
+					t.Errorf("%s: after Close: %v", c.name, err)
 				}
 			}
 			must(t, err)

@@ -24,7 +24,7 @@ var ErrAborted = errors.New("ripchttp: the handler aborted the response")
 // DefaultPatience is how long a request is tried.
 const DefaultPatience = 10 * time.Second
 
-// Transport makes HTTP requests to services. The host of a URL is the id of a service; a port is left away. It is an
+// Transport makes HTTP requests to services. The host of a URL is the id of a service; a port is ignored. It is an
 // [http.RoundTripper], and is used by several goroutines.
 //
 // A request that was certainly not received is sent again, to wherever the service is then; and so is one whose fate is unknown, if its method is safe

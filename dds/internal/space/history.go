@@ -146,7 +146,7 @@ func (h *historyReader) next() (k kept, err error) {
 // end reports what follows the last sample.
 func (h *historyReader) end() error {
 	if _, err := h.r.Peek(1); len(h.b) > 0 || err == nil {
-		return fmt.Errorf("%w: bytes behind the last sample", ErrMalformed)
+		return fmt.Errorf("%w: bytes after the last sample", ErrMalformed)
 	} else if err != io.EOF {
 		return err
 	}

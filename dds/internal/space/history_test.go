@@ -68,7 +68,7 @@ func TestAMalformedHistoryIsRefused(t *testing.T) {
 		}
 	}
 	if err := restore(&Space{}, slices.Concat(b, []byte{0})); !errors.Is(err, ErrMalformed) {
-		t.Errorf("a byte behind the history: %v", err)
+		t.Errorf("a byte after the history: %v", err)
 	}
 	if err := restore(&Space{}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3}); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a piece of terabytes in a few bytes: %v", err)

@@ -157,7 +157,7 @@ func TestSetsOfAnOriginTakeEffectOnceAsAWhole(t *testing.T) {
 						continue
 					}
 					if last++; string(h.Data) != fmt.Sprint(last) {
-						t.Fatalf("origin %d: sample %s comes in place of %d", o, h.Data, last)
+						t.Fatalf("origin %d: sample %s comes instead of %d", o, h.Data, last)
 					}
 					where[part{o, last}] = h.Position
 				}

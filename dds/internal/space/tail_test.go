@@ -220,7 +220,7 @@ func followAlong(t *testing.T, rng *rand.Rand, small bool) (lost uint64) {
 				continue
 			}
 			if h.Position < last {
-				t.Fatalf("position %d comes behind %d", h.Position, last)
+				t.Fatalf("position %d comes after %d", h.Position, last)
 			}
 			if last = h.Position; h.Position > opened {
 				n++

@@ -161,7 +161,7 @@ func (m *member) pass(passed []*batch.Waiting[int]) error {
 		_, waited := m.waiting[w]
 		switch {
 		case isBarrier && before > len(m.claimed):
-			return fmt.Errorf("a barrier behind %d is passed when %d are claimed", before, len(m.claimed))
+			return fmt.Errorf("a barrier after %d is passed when %d are claimed", before, len(m.claimed))
 		case !isBarrier && !waited:
 			return fmt.Errorf("what does not wait is passed")
 		}

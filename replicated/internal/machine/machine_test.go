@@ -327,7 +327,7 @@ func TestRO7EventsAreKeptInOrderUpToABound(t *testing.T) {
 		}
 	}
 	if rest, ok := o.Events(o.LastEvent()); !ok || len(rest) != 0 {
-		t.Errorf("behind the last one: %v, %d", ok, len(rest))
+		t.Errorf("after the last one: %v, %d", ok, len(rest))
 	}
 	var b object
 	if err := b.Decode(o.Append(nil)); err != nil {
@@ -478,14 +478,14 @@ func TestACommandOfASessionAllocatesNothing(t *testing.T) {
 			step()
 		}
 		if got := testing.AllocsPerRun(1000, step); got != 0 {
-			t.Errorf("%v allocations for a command of a session with %d under way", got, under)
+			t.Errorf("%v allocations for a command of a session with %d in flight", got, under)
 		}
 	}
 }
 
 func BenchmarkCommandsOfASession(b *testing.B) {
 	for _, under := range []uint64{1, 64, 500} {
-		b.Run(fmt.Sprintf("under way=%d", under), func(b *testing.B) {
+		b.Run(fmt.Sprintf("in flight=%d", under), func(b *testing.B) {
 			o := enabled(b)
 			s := o.apply(record(1, 1, openSession(10, 1, 1000, ""))).Session
 			var data []byte

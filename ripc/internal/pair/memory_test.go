@@ -89,7 +89,7 @@ func TestRoomOfFramesThatWereMovedIsPublished(t *testing.T) {
 				}
 			}
 			if want := int(window(MinRingBytes)) / FrameBytes(100); sent != want {
-				t.Errorf("channel %d found room for %d messages, its window has room for %d", channel, sent, want)
+				t.Errorf("channel %d found room for %d messages, its window has space for %d", channel, sent, want)
 			}
 		}
 	}

@@ -209,7 +209,7 @@ func TestSendingAndReceivingAllocatesNothing(t *testing.T) {
 	b := make([]byte, 64)
 	n := testing.AllocsPerRun(2000, func() {
 		if tx.Put(Message, 1, 7, [][]byte{b}) != Accepted {
-			t.Fatal("no room")
+			t.Fatal("no space")
 		}
 		f, _ := rx.Next()
 		rx.Received(f)

@@ -286,7 +286,7 @@ func (w *roomWorld) check() error {
 	}
 	for _, s := range w.senders {
 		if s.state == waits && !s.entry.Woken() && w.tx.roomBehind(Message, s.channel, s.bytes, claimed, windows[s.channel]) {
-			return fmt.Errorf("RP16: sender %d sleeps and has room on channel %d behind %d bytes, %d of them on the channel", s.id, s.channel, claimed, windows[s.channel])
+			return fmt.Errorf("RP16: sender %d sleeps and has room on channel %d after %d bytes, %d of them on the channel", s.id, s.channel, claimed, windows[s.channel])
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func Size(n int) string {
 // they used in each run.
 func crowding(foreign Values) string {
 	if s := foreign.Summary(); s.Median > 0.1 || s.Most > 0.5 {
-		return fmt.Sprintf("something else used %s cores meanwhile (median of all runs; at most %s): the figures are too low, and the ratios rough",
+		return fmt.Sprintf("something else used %s cores at the same time (median of all runs; at most %s): the figures are too low, and the ratios rough",
 			Number(s.Median), Number(s.Most))
 	}
 	return ""

@@ -45,7 +45,7 @@ func NewCommand() *cobra.Command {
 		Use:   "cp [flags] FILE|DIR… HOST:PORT[,HOST:PORT…]…",
 		Short: "Push files and directories to many machines at once",
 		Long: `Cp pushes files and directories to machines on which "squall recv" waits. Every receiver passes on what it has to the next, block by
-block, so many of them take hardly longer than one.
+block, so sending to many takes hardly longer than sending to one.
 
 A FILE arrives in the receiver's directory under its own name, a DIR with everything below it; of "DIR/." only what is in it arrives.
 Permissions, times, empty directories and symbolic links that stay inside are kept. All files are compared by SHA-256. Either all

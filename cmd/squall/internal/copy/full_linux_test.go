@@ -32,7 +32,7 @@ func TestADiskThatIsTooSmallRefuses(t *testing.T) {
 	small, large := take(t, smallDisk(t, 4<<20)), take(t, t.TempDir())
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, 5<<20, 1)
-	mustRefuse(t, []string{small.addr + " refused: no room on the disk: 5.2 MB to receive, and 4.2 MB left"}, path, small.addr, large.addr)
+	mustRefuse(t, []string{small.addr + " refused: no space left on the disk: 5.2 MB to receive, and 4.2 MB left"}, path, small.addr, large.addr)
 	mustBeEmpty(t, small.dir)
 	mustBeEmpty(t, large.dir)
 }

@@ -166,7 +166,7 @@ func (s *session) prepare(entries []entry) error {
 		return s.refuse("it is busy with another push")
 	}
 	if left, known := room(s.path); known && total > left {
-		return s.refuse(fmt.Sprintf("no room on the disk: %s to receive, and %s left", size(total), size(left)))
+		return s.refuse(fmt.Sprintf("no space left on the disk: %s to receive, and %s left", size(total), size(left)))
 	}
 	if s.stage, err = newStage(s.root, entries, s.offer.Force, s.sync); err != nil {
 		return s.refuse(reason(err))

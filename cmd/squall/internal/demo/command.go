@@ -65,13 +65,13 @@ the delivered messages and their senders, in order. Computing it takes a good pa
 Without files the members send the source of the IANA time zone database. "-" is standard input. A line is a message;
 lines longer than 256 KiB are several. Kill one of the members (-v shows their pids) to see how the others take it.
 
-With --durable the members keep what they deliver in logs, and are told which of their messages are on every disk. Half-way all
+With --durable the members keep what they deliver in logs, and learn which of their messages are on every disk. Half-way all
 of them are killed at once. Then the logs are read, all start again, find each other, agree on what there is, and go on; in
 the end nothing may be missing that was acknowledged.
 
-With --chaos the members send for as long as --duration says, and meanwhile some are killed, stopped until the others have gone
+With --chaos the members send for as long as --duration says, while some are killed, stopped until the others have gone
 on without them, or leave; new ones take their places, sometimes as the same node, and get the state: a digest of all that was
-ever delivered. What happens is told as it does; in the end all digests must be equal, and nothing that a survivor sent may
+ever delivered. What happens is printed as it happens; in the end all digests must be equal, and nothing that a survivor sent may
 be missing.`,
 		Example: `  squall demo
   squall demo --nodes 5 --fabric tcp
@@ -106,7 +106,7 @@ be missing.`,
 	f.BoolVar(&o.Durable, "durable", false, "keep logs, kill all members at once, and start them again")
 	f.StringVar(&o.Engine, "engine", "bolt", "durable: what a log is kept in: `bolt` or wal")
 	f.StringVar(&o.Dir, "dir", "", "durable: keep the logs below this `directory`")
-	f.DurationVar(&o.Duration, "duration", 10*time.Second, "chaos: for so `long`; --timeout is for what comes after it. Durable: 4s if not given")
+	f.DurationVar(&o.Duration, "duration", 10*time.Second, "`TIME` to run with --chaos or --durable (--timeout covers the shutdown after it); with --durable 4s if not given")
 	f.Uint64Var(&o.Seed, "seed", 0, "chaos: draws the faults, their processes and their times; 0 is any `number`")
 	f.DurationVar(&o.FailAfter, "fail-after", time.Second, "chaos: a member that is silent for this `time` is removed")
 	f.SortFlags = false

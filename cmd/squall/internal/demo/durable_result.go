@@ -108,8 +108,8 @@ func (res *DurableResult) writeTable(w io.Writer) error {
 	return err
 }
 
-const durableLegend = `acknowledged: messages of the process of which it was told that they are on every disk. Kept: messages of it in the one sequence;
-one that was killed had some on their way, which may be there or not. From the log: messages of all that its log told of.`
+const durableLegend = `acknowledged: messages of the process that it knows to be on every disk. Kept: messages of it in the one sequence;
+one that was killed had some in flight, which may be there or not. From the log: messages of all that its log told of.`
 
 func (p DurableProcess) row() table.Row {
 	number := func(n uint64) string { return humanize.Comma(int64(n)) }

@@ -95,7 +95,7 @@ func (q *failureReport) describe(i int) error {
 	case err == nil:
 		err = fmt.Errorf("member %d (pid %d) does not answer", i+1, q.pids[i])
 	case err == io.EOF:
-		err = fmt.Errorf("member %d (pid %d) ended before it was told to", i+1, q.pids[i])
+		err = fmt.Errorf("member %d (pid %d) ended too early", i+1, q.pids[i])
 	}
 	if len(witnesses) == 0 {
 		return err

@@ -40,7 +40,7 @@ func TestTheFailureReportNamesTheMemberThatWentFirst(t *testing.T) {
 		{"hung", []trialEvent{misses(0, 1), misses(2, 1)}, false, "member 2 (pid 101) does not answer; members 1 and 3 report: gone"},
 		{"hung, and one mistakes the effect for the cause", []trialEvent{misses(0, 1), misses(2, 0)}, false,
 			"member 2 (pid 101) does not answer; member 1 reports: gone"},
-		{"left early", []trialEvent{ended(2), misses(0, 2)}, false, "member 3 (pid 102) ended before it was told to; member 1 reports: gone"},
+		{"left early", []trialEvent{ended(2), misses(0, 2)}, false, "member 3 (pid 102) ended too early; member 1 reports: gone"},
 		{"each blames another", []trialEvent{misses(0, 1), misses(1, 2), misses(2, 0)}, true, "the demo ended early, and no member says why"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

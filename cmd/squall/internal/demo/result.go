@@ -100,7 +100,7 @@ func (r *Result) verdict() error {
 }
 
 const legend = `latency: from a message's Send to its delivery at the sender. Loaded, all send at once and most of it is waiting
-for room; unloaded, one message is on its way at a time. Mean batch: messages per step that found any.`
+for space; unloaded, one message is in flight at a time. Mean batch: messages per step that found any.`
 
 // writeTable prints the result for people.
 func (r *Result) writeTable(w io.Writer) error {

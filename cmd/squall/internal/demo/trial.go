@@ -213,7 +213,7 @@ func (t *trial) ended(p *process, err error) error {
 		p.stage, p.until = isGone, t.story.now()
 		return nil
 	case err == io.EOF:
-		return fmt.Errorf("%s ended before it was told to: it %s", p.name(), p.stage)
+		return fmt.Errorf("%s ended too early: it %s", p.name(), p.stage)
 	}
 	return fmt.Errorf("%s: %w", p.name(), err)
 }

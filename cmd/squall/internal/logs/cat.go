@@ -72,7 +72,7 @@ func (s *selection) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.at, "at", "", "only the last record at or before this `time`: like 2026-03-04T05:06:07Z, or how long ago, like 90s")
 	f.StringVar(&s.since, "since", "", "from this `time` on")
 	f.StringVar(&s.until, "until", "", "to this `time`, without it")
-	f.Uint64Var(&s.limit, "limit", 0, "at most so `many`, the first ones; 0 is all (default: all)")
+	f.Uint64Var(&s.limit, "limit", 0, "print the first `N` records at most; 0 prints all (default: all)")
 }
 
 // choice is what a selection means.

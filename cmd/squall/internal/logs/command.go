@@ -22,9 +22,9 @@ import (
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Read, follow, check, take out and mend the logs of persistent subgroups",
+		Short: "Read, follow, verify, export and repair the logs of persistent subgroups",
 		Long: `Log reads the logs of persistent subgroups, and changes nothing: only repair, which says so, does. A TARGET is the directory of a
-member that does not run, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, with its shard behind a dot if it has
+member that does not run, or the HOST:PORT of a member that runs. A LOG is the name of a subgroup, with its shard after a dot if it has
 several: orders.2.`,
 		Example: `  squall log ls /var/lib/squall                        # which logs there are
   squall log cat localhost:7400 orders --since 10m     # what was logged in the last ten minutes

@@ -224,7 +224,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		"ls a b":                                 `"b" is one argument too many`,
 		"cat a b c":                              `"c" is one argument too many`,
 		"repair a b c":                           `"c" is one argument too many`,
-		"cat --until 9999-12-31 " + dir:          `--until: "9999-12-31" lies before 1970 or behind 2261`,
+		"cat --until 9999-12-31 " + dir:          `--until: "9999-12-31" lies before 1970 or after 2261`,
 		"dump --version 1:7 " + dir + " orders.0":               "log orders.0: version 1:7: no such record: it ends at 1:6",
 		"dump --version 8:2 " + dir + " orders.1":               "log orders.1: version 8:2: no such record: it is empty",
 		"verify --keys " + file + " " + dir:                     `line 1: "abc" is no Ed25519 public key`,

@@ -30,7 +30,7 @@ func newDumpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dump [flags] TARGET [LOG]",
 		Short: "Take out what a log says up to a time or a version",
-		Long: `Dump takes out all that it takes to rebuild a state as it was: the snapshot, if the log has one, and the records behind it, up to
+		Long: `Dump takes out all that it takes to rebuild a state as it was: the snapshot, if the log has one, and the records after it, up to
 a time or a version, or all of them. As lines of JSON these are one of kind log, the snapshot in pieces of kind snapshot, the records
 like those of "squall log cat --json" with kind record, and one of kind end, without which the dump is not complete.
 
@@ -89,7 +89,7 @@ type Dumped struct {
 func (d *Dumped) String() string {
 	text := fmt.Sprintf("%s: %s of log %s, %s", d.Out, show.Counted(int(d.Records), "record", "records"), d.Log, size(int(d.Bytes)))
 	if d.Snapshot != "" {
-		text += fmt.Sprintf(", behind the snapshot of %s, %s", d.Snapshot, size(int(d.SnapshotBytes)))
+		text += fmt.Sprintf(", after the snapshot of %s, %s", d.Snapshot, size(int(d.SnapshotBytes)))
 	}
 	if d.Last != "" {
 		text += "; up to " + d.Last

@@ -42,7 +42,7 @@ func parseTime(text string, now time.Time) (order.Time, error) {
 		switch {
 		case err != nil:
 		case t.Year() < 1970 || t.Year() > lastYear:
-			return 0, fmt.Errorf("%q lies before 1970 or behind %d, where no log is", text, lastYear)
+			return 0, fmt.Errorf("%q lies before 1970 or after %d, where no log is", text, lastYear)
 		default:
 			return max(1, order.TimeOf(t)), nil
 		}

@@ -14,11 +14,11 @@ func newRepairCommand() *cobra.Command {
 	var asJSON, yes, giveUp bool
 	cmd := &cobra.Command{
 		Use:   "repair [flags] DIR [LOG]",
-		Short: "Mend logs of a member that does not run, and drop damaged records that no other member has",
+		Short: "Repair logs of a member that does not run, and drop damaged records that no other member has",
 		Long: `Repair reads all logs of a member that does not run, or one of them.
 
-Of a log that no other member of the last view has, it drops the first record that is damaged with all that is behind it. The files of one
-of which nothing can be read, and a snapshot that is damaged, get another name in logs/. What is dropped is lost, so that this is the last
+If no other member of the last view has the log, repair truncates it at the first damaged record. Unreadable log files and damaged snapshots are
+renamed in logs/. What is dropped is lost, so that this is the last
 resort: a member that ended earlier may have most of it, and with a copy of its directory logs/LOG in the place of this one less is lost.
 
 Of a log that other members have, nothing is dropped here. If it is damaged, that is noted: the member, when it is started, drops what is
@@ -37,11 +37,11 @@ Look first with squall log verify, and keep a copy.`,
 		Args:              arguments("DIR", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := still(args[0], "a member that is started mends what others have; stop it and name its directory to lose what no member has"); err != nil {
+			if err := still(args[0], "a member that is started repairs its log from the others; stop it and name its directory to lose what no member has"); err != nil {
 				return err
 			}
 			if !yes {
-				return errors.New("what is damaged would be dropped for good: look with squall log verify, keep a copy, and say --yes")
+				return errors.New("what is damaged would be dropped permanently: look with squall log verify, keep a copy, and say --yes")
 			}
 			w := wanted{giveUp: giveUp}
 			if len(args) > 1 {

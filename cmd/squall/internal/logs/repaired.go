@@ -94,7 +94,7 @@ func (one *RepairedAs) done() (done []string) {
 		done = append(done, fmt.Sprintf("its snapshot was damaged, and is %s now: what came before the first record is lost", one.Snapshot))
 	}
 	if one.Dropped != nil {
-		done = append(done, fmt.Sprintf("dropped record %d and what was behind it", *one.Dropped))
+		done = append(done, fmt.Sprintf("dropped record %d and everything after it", *one.Dropped))
 	}
 	return done
 }

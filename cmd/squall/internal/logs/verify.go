@@ -276,7 +276,7 @@ func (v *verification) logText(l *persist.LogReport) string {
 	}
 	text += fmt.Sprintf(" in %s, %s", show.Counted(int(l.Blocks), "block", "blocks"), humanize.Bytes(l.Bytes))
 	if l.Snapshot != nil {
-		text += fmt.Sprintf(", behind a snapshot of %s", l.Snapshot.Version)
+		text += fmt.Sprintf(", after a snapshot of %s", l.Snapshot.Version)
 	}
 	switch {
 	case v.keys != nil && l.Vouched == l.Records:
@@ -297,7 +297,7 @@ func (v *verification) logText(l *persist.LogReport) string {
 func (v *verification) comparisonText(c *persist.Comparison) string {
 	switch {
 	case c.Differ != "":
-		return fmt.Sprintf("log %v DIFFERS behind %s: %s\n", c.Log, show.Counted(int(c.Records), "record", "records"), c.Differ)
+		return fmt.Sprintf("log %v DIFFERS after %s: %s\n", c.Log, show.Counted(int(c.Records), "record", "records"), c.Differ)
 	case len(c.Dirs) == 1:
 		return fmt.Sprintf("log %v is in %s only\n", c.Log, c.Dirs[0])
 	case c.Records == 0:

@@ -267,7 +267,7 @@ type failing struct{ room int }
 
 func (f *failing) Write(b []byte) (int, error) {
 	if f.room < len(b) {
-		return f.room, errors.New("no room")
+		return f.room, errors.New("no space")
 	}
 	f.room -= len(b)
 	return len(b), nil
@@ -280,7 +280,7 @@ func TestAWriterKeepsItsError(t *testing.T) {
 	}
 	c, _ := w.Channel(Channel{Topic: "x"})
 	m := &Message{Channel: c, Data: make([]byte, 100)}
-	if err := errors.Join(w.Message(m), w.Flush()); err == nil || !strings.Contains(err.Error(), "no room") {
+	if err := errors.Join(w.Message(m), w.Flush()); err == nil || !strings.Contains(err.Error(), "no space") {
 		t.Fatal(err)
 	}
 	if w.Message(m) == nil || w.Flush() == nil || w.Close() == nil {

@@ -30,7 +30,7 @@ func NewCallCommand() *cobra.Command {
 		Use:   "call --connect HOST:PORT [flags] OBJECT OPERATION [JSON]",
 		Short: "Call an operation of a replicated object, and print its reply",
 		Long: `Call has a command executed, or runs a query, and prints the reply. A command runs in a session: it is executed exactly once, whichever members fail
-meanwhile. If no member answers in time it may be executed or not. The error of a handler is printed, and the exit status is 1.
+during the call. If no member answers in time the command may or may not have been executed. The error of a handler is printed, and the exit status is 1.
 
 Arguments and replies of CBOR are JSON here. Without JSON the arguments are null, which a handler sees as the zero value; "-" stands for the standard
 input. Byte strings are {"$bytes": "…"} with base64, tags {"$tag": 1, "$value": …}.

@@ -28,7 +28,7 @@ func (o *options) declare(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringSliceVar(&o.connect, "connect", nil, "`HOST:PORT` at which members serve clients; one is used, and another one when that fails")
-	f.StringVar(&o.cluster, "cluster", "", "`name` of the group; none: whichever it is")
+	f.StringVar(&o.cluster, "cluster", "", "group `NAME` (default: any)")
 	f.StringVar(&o.secret, "secret-file", "", "`file` with the secret of the members' servers")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long to wait for each answer")
 	f.StringVar(&o.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for members that use TLS")

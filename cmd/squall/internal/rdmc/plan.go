@@ -68,7 +68,7 @@ func (o *planOptions) declare(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.IntVar(&o.nodes, "nodes", 8, "`members`, the root included")
 	f.IntVar(&o.blocks, "blocks", 5, "`blocks` of the message")
-	f.StringVar(&o.schedule, "schedule", "auto", "`one` of "+strings.Join(allSchedules, ", ")+"; auto is the pipeline, or the hybrid if there are racks")
+	f.StringVar(&o.schedule, "schedule", "auto", "the `SCHEDULE`: "+strings.Join(allSchedules, ", ")+"; auto is the pipeline, or the hybrid if there are racks")
 	f.StringSliceVar(&o.racks, "racks", nil, "a `label` for each member, a,a,b,b")
 	f.IntVar(&o.rackSize, "rack-size", 0, "racks of so many `members`, in their order")
 	f.BoolVar(&o.json, "json", false, "print the moves as one JSON object")

@@ -53,7 +53,7 @@ what crosses racks. It makes these figures, or with --nodes one of its own:
   scale       256 MiB to up to 1,024, and how far apart they are done
   overlap     groups with the same members, of which all, half or one send
   racks       the same across racks with oversubscribed links, by a flat pipeline and by the hybrid
-  slow-link   what one link at half the rate leaves of the bandwidth, beside the published formula
+  slow-link   what one link at half the rate leaves of the bandwidth, next to the published formula
   intake      what it costs if receivers take blocks as they come instead of in the order of their schedule
 
 Nothing is measured: what it says of a network is as good as the rate, latency, overhead and jitter that it is given.`,
@@ -84,13 +84,13 @@ func (o *simOptions) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.nodes, "nodes", "", "a figure of its own over so many `members`, 2-16,32,64; with the flags below that say so")
 	f.StringSliceVar(&o.schedules, "schedule", nil, "with --nodes: `schedules` (default: all; hybrid if there are racks)")
 	f.StringVar(&o.size, "size", "256MiB", "with --nodes: `size` of the message")
-	f.StringVar(&o.senders, "senders", "one", "with --nodes: how `many` send, one, half, all or a number (more than there are is all), each to a group of all members")
+	f.StringVar(&o.senders, "senders", "one", "with --nodes: the `NUMBER` of senders, or one, half or all (more than there are is all), each to a group of all members")
 	f.StringSliceVar(&o.slowNodes, "slow-node", nil, "with --nodes: members at another rate, `N:RATE`")
 	f.StringSliceVar(&o.slowLinks, "slow-link", nil, "with --nodes: pairs of members with another rate between them, `A-B:RATE`")
 	f.StringVar(&o.block, "block", "1MiB", "`size` of blocks")
 	f.StringVar(&o.rate, "rate", "10Gbit", "`rate` at which a member sends, and receives at the same time, per second")
 	f.DurationVar(&o.latency, "latency", 20*time.Microsecond, "`time` from the end of a send to its arrival")
-	f.DurationVar(&o.overhead, "overhead", 5*time.Microsecond, "`time` for which each block keeps its sender and receiver busy, beside its bytes")
+	f.DurationVar(&o.overhead, "overhead", 5*time.Microsecond, "`time` for which each block keeps its sender and receiver busy, next to its bytes")
 	f.DurationVar(&o.jitter, "jitter", 20*time.Microsecond, "longest `delay` before a send; it is drawn for each")
 	f.Uint64Var(&o.seed, "seed", 1, "`seed` of the jitter")
 	f.StringVar(&o.intake, "intake", intakes[0].name, "`order` in which a receiver takes blocks that several members send to it, in-turn or as-they-come")

@@ -57,10 +57,10 @@ func NewCommand() *cobra.Command {
 		Use:   "sim",
 		Short: "Run whole groups in virtual time, break them in every way, and check every promise",
 		Long: `Sim draws a plan from each seed: members, subgroups, how the network behaves, what the applications send, who joins, and what
-goes wrong. Then it steps real members through it in virtual time, and checks every promise on the way. The same seed is the same run,
+goes wrong. Then it steps real members through it in virtual time, and checks every promise after each event. The same seed is the same run,
 event by event, as long as the code is the same.
 
-The first violation ends it, with exit status 1: the seed, what is violated, the commit, the command that plays the seed again, and the
+Sim stops at the first violation, with exit status 1, and prints the seed, what is violated, the commit, the command that plays the seed again, and the
 last part of its trace. In a trace a node has a column and an event a line, so that a view change is a shape on the screen.
 
 A failing plan is made smaller, as long as it fails in the same way: it loses faults, members, subgroups, messages and features. The plan that

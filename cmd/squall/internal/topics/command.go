@@ -22,10 +22,10 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dds",
 		Short: "List and show topics, read, write, record and play samples, explain why endpoints do not match, and reach other DDS programs",
-		Long: `Dds uses the topics of a space (package dds). Each command is a member of the group while it runs: it joins the members that --join names. With
---connect it is a client outside of the group, of members that serve clients (--serve). The space must be the only subgroup of
+		Long: `These commands work on the topics of one space (package dds). Each joins the group (--join) as a full member for as long as it runs. With --connect
+it is a client outside of the group instead, of members that serve clients (--serve). The space must be the only subgroup of
 the group, and be declared with its name and nothing else, but for its mode if it is persistent (--dir). Idl needs no group. A gateway has the group and the space in its file.`,
-		Example: `  squall dds sub greetings --listen 127.0.0.1:7001              # founds a group, in one terminal
+		Example: `  squall dds sub greetings --listen 127.0.0.1:7001              # bootstraps a group, in one terminal
   squall dds pub greetings "hello" --join 127.0.0.1:7001        # in another one
   squall dds ls --join 127.0.0.1:7001
   squall dds sub greetings --listen 127.0.0.1:7001 --serve 127.0.0.1:8001
@@ -60,7 +60,7 @@ type options struct {
 func (o *options) declare(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&o.join, "join", nil, "`HOST:PORT` of members of the group; none: a group is founded")
+	f.StringSliceVar(&o.join, "join", nil, "`HOST:PORT` of members of the group; none: a group is bootstrapped")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`HOST:PORT` where this process is a member")
 	f.StringSliceVar(&o.connect, "connect", nil, "`HOST:PORT` of members that serve clients (--serve): this process stays outside of the group")
 	f.StringVar(&o.serve, "serve", "", "`HOST:PORT` where this process serves clients, as a member")

@@ -215,7 +215,7 @@ func TestPoliciesComeFromAProfile(t *testing.T) {
 	fatal(t, os.WriteFile(file, []byte(`{"alarm": {"DURABILITY": "TRANSIENT", "topic": {"DURABILITY_SERVICE": "KEEP_ALL"}, "reader": {"HISTORY": "KEEP_ALL"}},
 "odd": {"DURABILITY": "ETERNAL"}}`), 0o600))
 	_, err = run(t, "", "pub", "alarms", "fire", "smoke", connect, "--qos", file+"#alarm")
-	if err == nil || !strings.Contains(err.Error(), file+":2: DURABILITY: kind is \"ETERNAL\"; one of") {
+	if err == nil || !strings.Contains(err.Error(), file+":2: DURABILITY: kind is \"ETERNAL\", and must be one of") {
 		t.Fatalf("a fault of another profile: %v", err)
 	}
 	fatal(t, os.WriteFile(file, []byte(`{"alarm": {"DURABILITY": "TRANSIENT", "topic": {"DURABILITY_SERVICE": "KEEP_ALL"}, "reader": {"HISTORY": "KEEP_ALL"}}}`), 0o600))

@@ -37,7 +37,7 @@ func newIDLCommand() *cobra.Command {
 such as idlc of CycloneDDS, make types for other languages of it, whose samples a topic with the codec dds.XCDR understands.
 
 PACKAGE is what go build takes: a directory like ./fleet, or an import path of the module of the current directory, which has to require
-github.com/squall-go/squall. The package is compiled and loaded by the go command; nothing is written beside it. It may be a program, and TYPE need not be exported.`,
+github.com/squall-go/squall. The package is compiled and loaded by the go command; nothing is written next to it. It may be a program, and TYPE need not be exported.`,
 		Example: `  squall dds idl ./fleet Position > position.idl
   squall dds idl example.com/fleet/types Position --json | jq -r .name
   squall dds record positions flight.mcap --join 127.0.0.1:7001 --idl positions=position.idl`,

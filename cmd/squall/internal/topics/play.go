@@ -84,7 +84,7 @@ everything before is played.`,
 			}
 			skipped := ""
 			if y.result.Skipped > 0 {
-				skipped = fmt.Sprintf(", behind %s of an earlier play", humanize.Comma(int64(y.result.Skipped)))
+				skipped = fmt.Sprintf(", after %s of an earlier play", humanize.Comma(int64(y.result.Skipped)))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s of %s played%s\n",
 				show.Counted(y.result.Samples, "sample", "samples"), show.Counted(len(y.result.Topics), "topic", "topics"), skipped)
@@ -163,7 +163,7 @@ func (y *play) prepare(only []string, client bool) error {
 			as = name
 		}
 		if name == "" || as == "" {
-			return fmt.Errorf("--topic %s: NAME or NAME=AS is due", s)
+			return fmt.Errorf("--topic %s: use NAME or NAME=AS", s)
 		}
 		if y.names == nil {
 			y.names = map[string]string{}

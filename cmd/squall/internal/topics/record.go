@@ -50,7 +50,7 @@ instances end. "squall dds play" plays it. A topic that does not exist yet is re
 The file is in the format MCAP, which tools of robotics open. With --idl they show the fields of samples in XCDR; "squall dds idl" prints the IDL
 of a Go type. What was written more than a second before this process is killed can be read.
 
-Recording holds up no writer. If the disk is so slow that more than --buffer wait for it, the recording ends there, with an error.`,
+Recording delays no writer. If the disk is so slow that more than --buffer wait for it, the recording ends there, with an error.`,
 		Example: `  squall dds record positions alarms flight.mcap --join 127.0.0.1:7001
   squall dds record --all flight.mcap --join 127.0.0.1:7001 --history --for 10m
   squall dds record positions flight.mcap --connect 127.0.0.1:8001 --idl positions=fleet.idl`,
@@ -59,7 +59,7 @@ Recording holds up no writer. If the disk is so slow that more than --buffer wai
 			case all && len(args) != 1:
 				return fmt.Errorf("with --all there is one argument, the file: %q", args)
 			case !all && len(args) < 2:
-				return errors.New("topics, or --all, and a file are due")
+				return errors.New("name at least one topic (or pass --all), and the output file")
 			}
 			return nil
 		},
@@ -255,7 +255,7 @@ func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) err
 		r.watch.Set(int64(t.samples))
 		switch {
 		case full:
-			return fmt.Errorf("the disk is too slow: more than %s waited for it behind position %d; what came before is recorded", humanize.Bytes(uint64(r.buffer)), t.position)
+			return fmt.Errorf("the disk is too slow: more than %s waited for it after position %d; what came before is recorded", humanize.Bytes(uint64(r.buffer)), t.position)
 		case done || r.count > 0 && t.samples == r.count:
 			return ended
 		case time.Since(written) >= writeEvery:

@@ -490,7 +490,7 @@ func TestAnInterruptedPlayGoesOn(t *testing.T) {
 	}
 	// It does not wait for the hour before the sample that is the first one now.
 	rest, err := run(t, "", "play", path, join, "--resume")
-	if err != nil || rest != "1 sample of 1 topic played, behind 1 of an earlier play\n" {
+	if err != nil || rest != "1 sample of 1 topic played, after 1 of an earlier play\n" {
 		t.Fatalf("%v: %q", err, rest)
 	}
 	samples := e.valid(2)

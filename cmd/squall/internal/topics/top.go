@@ -30,7 +30,7 @@ func newTopCommand() *cobra.Command {
 		Use:   "top [TOPIC…] [flags]",
 		Short: "Show rates and latencies of topics, again and again",
 		Long: `Top shows, until it is interrupted, for each topic of a space: writers, readers, samples and bytes each second, and latencies. It reads the topics that are named, or all, with readers
-that hold up no writer. On a terminal each table takes the place of the one before.
+that delay no writer. On a terminal each table takes the place of the one before.
 
 A latency is the time between the writing of a sample and its arrival here: between two hosts it is as good as their clocks agree.`,
 		Example: `  squall dds top --join 127.0.0.1:7001

@@ -45,7 +45,7 @@ func newUICommand() *cobra.Command {
 		Use:   "ui [TOPIC…] [flags]",
 		Short: "Show topics, endpoints, matches, samples, rates and latencies on a web page",
 		Long: `Ui serves a web page until it is interrupted: the topics of a space, its processes, writers and readers, which of them match and why others do not, samples as they come, and
-their rates and latencies. It reads the topics that are named, or all, with readers that hold up no writer.
+their rates and latencies. It reads the topics that are named, or all, with readers that delay no writer.
 
 A latency is the time between the writing of a sample and its arrival here: between two hosts it is as good as their clocks agree. The page has no password, and is served to this host only unless --at says otherwise.`,
 		Example: `  squall dds ui --join 127.0.0.1:7001

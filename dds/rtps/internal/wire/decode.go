@@ -71,7 +71,7 @@ func (d *Decoder) Next() (s Submessage, ok bool, err error) {
 		return s, false, nil
 	}
 	if len(d.rest) < subheaderBytes {
-		return s, false, fmt.Errorf("%w: %d bytes behind the last submessage", ErrMalformed, len(d.rest))
+		return s, false, fmt.Errorf("%w: %d bytes after the last submessage", ErrMalformed, len(d.rest))
 	}
 	s.Kind, s.Flags, s.Order = Kind(d.rest[0]), d.rest[1], order(d.rest[1])
 	n := int(s.Order.Uint16(d.rest[2:]))

@@ -285,7 +285,7 @@ func TestMalformedSubmessagesAreRefused(t *testing.T) {
 	}{
 		"a sample that is a key":                {KindData, 4 | 8, le(24)},
 		"a sample without a number":             {KindData, 4, le(24)},
-		"inline QoS behind the end":             {KindData, 2, append([]byte{0, 0, 200, 0}, append(le(12), 1, 0, 0, 0, 0, 0, 0, 0)...)},
+		"inline QoS after the end":              {KindData, 2, append([]byte{0, 0, 200, 0}, append(le(12), 1, 0, 0, 0, 0, 0, 0, 0)...)},
 		"a heartbeat that begins at 0":          {KindHeartbeat, 0, le(28)},
 		"a set of too many numbers":             {KindAckNack, 0, append(le(16), 1, 2, 0, 0, 0, 0, 0, 0)},
 		"a set without its bits":                {KindAckNack, 0, append(le(16), 0, 1, 0, 0)},

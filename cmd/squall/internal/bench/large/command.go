@@ -37,7 +37,7 @@ func NewCommand() *cobra.Command {
 		Use:   "large",
 		Short: "Measure what large messages cost the small ones in the same order",
 		Long: `Large starts the members of a group as processes on this machine. All of them send small messages as fast as they can, and the first
-one a large message now and then. It prints the rate of the small messages, at the slowest member, while a large one is under way and while
+one a large message now and then. It prints the rate of the small messages, at the slowest member, while a large one is in flight and while
 none is, and the longest time in which a member delivered nothing. In the end all members must have delivered the same sequence.`,
 		Example: `  squall bench large                                   # 100 MB among messages of 1 KiB, 3 members, shared memory
   squall bench large --fabric tcp --large 1000000000 --rounds 3
@@ -68,7 +68,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&s.Large, "large", 100_000_000, "bytes of a large message")
 	f.IntVar(&s.Rounds, "rounds", 7, "large messages")
 	f.DurationVar(&s.Rest, "rest", 400*time.Millisecond, "time between two large messages, in which the small ones are measured alone")
-	f.IntVar(&s.Window, "window", 1024, "small messages under way, per member")
+	f.IntVar(&s.Window, "window", 1024, "small messages in flight, per member")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 }
 

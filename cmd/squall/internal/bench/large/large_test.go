@@ -42,7 +42,7 @@ func TestBothRatesAreOfWhatWasDelivered(t *testing.T) {
 func TestTheResultIsReadable(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--nodes", "2", "--large", "1000000", "--rounds", "1", "--rest", "20ms")
-	if err != nil || !strings.Contains(out, "beside / alone") || !strings.Contains(out, "2 members, shm") {
+	if err != nil || !strings.Contains(out, "next to / alone") || !strings.Contains(out, "2 members, shm") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

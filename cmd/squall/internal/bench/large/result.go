@@ -136,8 +136,8 @@ func (t *tally) longest(spells []spell) (ms float64) {
 func (r *result) String() string {
 	return fmt.Sprintf(`%d members, %s, %d B messages; %d of %d bytes among them
   small messages alone     %12.0f msg/s, longest pause %.1f ms
-  beside a large one       %12.0f msg/s, longest pause %.1f ms
-  beside / alone           %12.2f
+  next to a large one       %12.0f msg/s, longest pause %.1f ms
+  next to / alone           %12.2f
   large, Send to delivered %12.1f ms, %.0f MB/s
 `, r.Nodes, r.Fabric, r.SmallBytes, r.Rounds, r.LargeBytes, r.Alone, r.RestMs, r.Beside, r.StallMs, r.Ratio, r.TookMs, r.LargeRate/1e6)
 }

@@ -120,10 +120,10 @@ func latencySet(spec Spec, engines ...string) (s set) {
 
 // besideSet is a subgroup without a log, beside one that has more to write than it can.
 func besideSet(spec Spec) (s set) {
-	name := fmt.Sprintf("without a log beside one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
+	name := fmt.Sprintf("without a log next to one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
 	s.add(name, beside, spec)
 	s.judge(bar{What: name, Unit: "msgs/s", Figure: name, Of: besideOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
-	s.alone("the one with a log meanwhile", "MB/s", name, bytesOf)
+	s.alone("the one with a log at the same time", "MB/s", name, bytesOf)
 	return s
 }
 

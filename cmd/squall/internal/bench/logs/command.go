@@ -35,8 +35,8 @@ counts is what the slowest member delivered and every disk has. In turn with it 
 time to that disk and wait for it, through the page cache and around it: those are the limits. At the end of each run the logs of all members are read, and must be the same.`,
 		Example: `  squall bench log                                    # 3 members, 10 KiB, the engine for high rates
   squall bench log --size 100 --engine bolt
-  squall bench log --latency                          # one message at a time, beside a single small write
-  squall bench log --beside                           # what a log costs a subgroup beside it that has none
+  squall bench log --latency                          # one message at a time, next to a single small write
+  squall bench log --mixed                           # what a log costs a subgroup next to it that has none
   squall bench log --reopen                           # how long a log of 1 GB takes to open
   squall bench log --bars --peers ./peers             # the table of docs/benchmarks.md`,
 		Args: cobra.NoArgs,
@@ -65,12 +65,12 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp or auto")
 	f.BoolVar(&s.AfterPersist, "after-persist", false, "deliver only what is on every disk")
 	f.BoolVar(&s.Sign, "sign", false, "chain all records by their hashes, and sign the chain")
-	f.IntVar(&s.Window, "window", 0, "messages on their way per sender, a power of two (default: by the size)")
-	f.IntVar(&s.RingBytes, "ring", 0, "bytes on their way per sender, a power of two (default: by the size)")
+	f.IntVar(&s.Window, "window", 0, "messages in flight per sender, a power of two (default: by the size)")
+	f.IntVar(&s.RingBytes, "ring", 0, "bytes in flight per sender, a power of two (default: by the size)")
 	f.IntVar(&s.Memory, "memory", 0, "bytes that are delivered and not on disk yet, per member (default: the group's, 16 MiB)")
 
 	f.BoolVar(&o.latency, "latency", false, "measure one message at a time, until it is on every disk")
-	f.BoolVar(&o.beside, "beside", false, "measure a subgroup without a log, alone and beside one with a log")
+	f.BoolVar(&o.beside, "mixed", false, "measure a subgroup without a log, alone and next to one with a log")
 	f.BoolVar(&o.reopen, "reopen", false, "measure how long a log takes to open")
 	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises of its logs, and print a table in Markdown")
 	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems")
@@ -90,7 +90,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 func (o *options) complete(f *pflag.FlagSet) error {
 	var errs []error
 	errs = append(errs,
-		bench.OneAtATime(f, "latency", "beside", "reopen", "bars"),
+		bench.OneAtATime(f, "latency", "mixed", "reopen", "bars"),
 		bench.Refuse(f, o.bars, "--bars brings its own groups",
 			"nodes", "size", "engine", "fabric", "after-persist", "sign", "window", "ring", "memory", "limits", "cpuprofile"),
 		bench.Refuse(f, !o.bars, "only with --bars", "peers"))

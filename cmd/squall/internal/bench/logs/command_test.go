@@ -130,7 +130,7 @@ func TestASubgroupWithoutALogIsMeasuredAloneAndBesideOneWithALog(t *testing.T) {
 	measureUntil(t, func(r Report) bool {
 		run := r.Series[0].Runs[0]
 		return run.Alone > 1 && run.Beside > 1 && run.Rate > 1
-	}, "--beside")
+	}, "--mixed")
 }
 
 func TestALogIsFilledAndOpened(t *testing.T) {
@@ -165,8 +165,8 @@ func TestTheTableIsReadable(t *testing.T) {
 func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := execute(t, "--nodes", "1", "--engine", "clay", "--fabric", "pigeon", "--size", "1", "--runs", "0", "--duration", "1ns", "--records", "1",
-		"--dir", filepath.Join(t.TempDir(), "none"), "--latency", "--beside", "--peers", "x")
-	for _, flag := range []string{"--nodes", "--engine", "--fabric", "--size", "--runs", "--duration", "--records", "--dir", "--latency and --beside", "--peers"} {
+		"--dir", filepath.Join(t.TempDir(), "none"), "--latency", "--mixed", "--peers", "x")
+	for _, flag := range []string{"--nodes", "--engine", "--fabric", "--size", "--runs", "--duration", "--records", "--dir", "--latency and --mixed", "--peers"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing about %s: %v", flag, err)
 		}

@@ -39,7 +39,7 @@ type options struct {
 
 // workloadFlags describe one group; the bars and the paper's matrix bring their own.
 var workloadFlags = []string{
-	"nodes", "size", "senders", "subgroups", "active", "window", "ring", "delay", "batching", "nulls", "upcall-cost", "copy", "upcall", "mode",
+	"nodes", "size", "senders", "subgroups", "active", "window", "ring", "delay", "batching", "nulls", "callback-cost", "copy", "upcall", "mode",
 }
 
 // NewCommand returns the command "bench". The commands of other workloads go below it.
@@ -49,7 +49,7 @@ func NewCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure a group of processes on this machine, and its limits in the same run",
 		Long: `Bench starts the members of a group as processes on this machine, has them send and deliver, and prints what the
-slowest of them delivered, over several runs. Beside it stands what the machine does without any order: plain TCP to everybody, the
+slowest of them delivered, over several runs. Next to it is what the machine does without any order: plain TCP to everybody, the
 same writes and reads in shared memory, and plain round trips. Group and limits take turns, run by run. At the end of each run all
 members must have delivered the same sequence, or the run fails.`,
 		Example: `  squall bench                                         # 3 members, 10 KiB, all send, through shared memory
@@ -61,7 +61,7 @@ members must have delivered the same sequence, or the run fails.`,
   squall bench --latency --nodes 2 --size 100          # one message at a time
   squall bench --idle --duration 10s                   # what a group costs that has nothing to do
   squall bench --bars --peers ./peers                  # the table of docs/benchmarks.md
-  squall bench --foreign 2 --peers ./peers             # beside two processes that compute all the time
+  squall bench --foreign 2 --peers ./peers             # next to two processes that compute all the time
   squall bench --spindle --out figures                 # the paper's figures on this machine`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,21 +85,21 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.mode, "mode", "ordered", "ordered or unordered")
 	f.IntVar(&s.Subgroups, "subgroups", s.Subgroups, "subgroups, each with all members")
 	f.IntVar(&s.Active, "active", s.Active, "subgroups in which messages are sent")
-	f.IntVar(&s.Window, "window", 0, "messages on their way per sender, a power of two (default: the group's, 4096)")
-	f.IntVar(&s.RingBytes, "ring", 0, "bytes on their way per sender, a power of two (default: the group's, 512 KiB)")
+	f.IntVar(&s.Window, "window", 0, "messages in flight per sender, a power of two (default: the group's, 4096)")
+	f.IntVar(&s.RingBytes, "ring", 0, "bytes in flight per sender, a power of two (default: the group's, 512 KiB)")
 	f.StringArrayVar(&o.delays, "delay", nil, "MEMBER=DURATION: it sleeps so long after each message; MEMBER=forever: it never sends (repeatable)")
 	f.StringVar(&o.batching, "batching", "send,receive,deliver", "stages that take all there is instead of one message a cycle, or none")
 	f.StringVar(&o.nulls, "nulls", "on", "on or off: whether a silent sender gives its turns away")
-	f.DurationVar(&s.UpcallCost, "upcall-cost", 0, "busy work in each delivery")
+	f.DurationVar(&s.UpcallCost, "callback-cost", 0, "busy work in each delivery")
 	f.BoolVar(&s.Copy, "copy", false, "copy messages in at the sender and out at delivery, instead of working in place")
-	f.StringVar(&o.upcall, "upcall", "batch", "batch or single: an upcall per run of messages, or per message")
+	f.StringVar(&o.upcall, "callback", "batch", "batch or single: a callback per run of messages, or per message")
 
 	f.BoolVar(&o.latency, "latency", false, "measure one message at a time")
 	f.BoolVar(&o.idle, "idle", false, "measure a group that has nothing to do")
 	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises on one machine, and print a table in Markdown")
 	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
 
-	f.IntVar(&o.foreign, "foreign", 0, "measure three members beside so many processes that keep a core busy each: up to 64")
+	f.IntVar(&o.foreign, "foreign", 0, "measure three members next to so many processes that keep a core busy each: up to 64")
 
 	f.DurationVar(&s.Warmup, "warmup", s.Warmup, "time before the measurement")
 	f.DurationVar(&s.Duration, "duration", s.Duration, "time of the measurement")
@@ -147,7 +147,7 @@ func (o *options) completeSpec(fault func(string, ...any)) {
 	}
 	o.spec.Unordered = choose("mode", o.mode, "ordered", "unordered")
 	o.spec.Nulls = !choose("nulls", o.nulls, "on", "off")
-	o.spec.Single = choose("upcall", o.upcall, "batch", "single")
+	o.spec.Single = choose("callback", o.upcall, "batch", "single")
 }
 
 // loaded is the spec with the load that the flags ask for.

@@ -26,7 +26,7 @@ func parse(args ...string) (options, error) {
 
 func TestFlagsBecomeASpec(t *testing.T) {
 	o, err := parse(strings.Fields(`--nodes 4 --size 100 --senders half --subgroups 5 --active 2 --window 64 --ring 65536 --fabric tcp
-		--delay 2=100us --delay 1=forever --batching send,deliver --nulls=off --upcall-cost 1us --copy --upcall single --mode unordered
+		--delay 2=100us --delay 1=forever --batching send,deliver --nulls=off --callback-cost 1us --copy --callback single --mode unordered
 		--duration 1s --warmup 100ms --runs 3`)...)
 	want := Spec{
 		Kind: Squall, Load: Stream, Nodes: 4, SizeBytes: 100, Senders: Half, Subgroups: 5, Active: 2, Window: 64, RingBytes: 64 << 10, Fabric: "tcp",
@@ -61,19 +61,19 @@ func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 		"--nodes 65 --size -1 --senders few --fabric ib --subgroups 0 --window 5 --runs 0 --duration 1ms": {
 			"65 nodes", "-1 bytes", `senders "few"`, `fabric "ib"`, "0 subgroups", "window of 5", "0 runs", "duration 1ms",
 		},
-		"--mode fifo --nulls maybe --upcall none --batching send,think --delay 1 --delay 2=soon --delay 9=1s --delay 3=1s --delay 3=2s": {
-			`--mode "fifo"`, `--nulls "maybe"`, `--upcall "none"`, `"think"`, `--delay "1"`, `"soon"`, "delay of node 9", "member 3 is given twice",
+		"--mode fifo --nulls maybe --callback none --batching send,think --delay 1 --delay 2=soon --delay 9=1s --delay 3=1s --delay 3=2s": {
+			`--mode "fifo"`, `--nulls "maybe"`, `--callback "none"`, `"think"`, `--delay "1"`, `"soon"`, "delay of node 9", "member 3 is given twice",
 		},
-		"--latency --idle":                            {"--latency and --idle"},
-		"--idle --quick --peers x":                    {"--quick: only with --spindle", "--peers: only with --bars"},
-		"--bars --nodes 3 --fabric tcp":               {"--nodes: --bars brings its own", "--fabric: the bars"},
-		"--spindle --json --copy":                     {"--copy: --spindle brings", "--json: --spindle"},
-		"--latency --active 2 --subgroups 2":          {"one subgroup"},
-		"--latency --delay 1=1s":                      {"a delay makes sense"},
-		"--latency --nulls=off":                       {"without nulls"},
-		"--size 300000":                               {"half of the ring, 262144 bytes"},
-		"--active 2":                                  {"2 active subgroups of 1"},
-		"--upcall-cost 2s --delay 2=1s --senders one": {"upcall cost", "delay of node 2: the senders are nodes 1 to 1"},
+		"--latency --idle":                              {"--latency and --idle"},
+		"--idle --quick --peers x":                      {"--quick: only with --spindle", "--peers: only with --bars"},
+		"--bars --nodes 3 --fabric tcp":                 {"--nodes: --bars brings its own", "--fabric: the bars"},
+		"--spindle --json --copy":                       {"--copy: --spindle brings", "--json: --spindle"},
+		"--latency --active 2 --subgroups 2":            {"one subgroup"},
+		"--latency --delay 1=1s":                        {"a delay makes sense"},
+		"--latency --nulls=off":                         {"without nulls"},
+		"--size 300000":                                 {"half of the ring, 262144 bytes"},
+		"--active 2":                                    {"2 active subgroups of 1"},
+		"--callback-cost 2s --delay 2=1s --senders one": {"callback cost", "delay of node 2: the senders are nodes 1 to 1"},
 	} {
 		_, err := parse(strings.Fields(args)...)
 		if err == nil {

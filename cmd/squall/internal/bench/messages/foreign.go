@@ -72,7 +72,7 @@ func foreignBars(base Spec, others bench.Peers) set {
 	raft := throughputOf(others, "etcd-raft", d.SizeBytes, d.Duration)
 	s := set{Cases: []Case{fanout, caseOf("shm", shm), raft, caseOf("tcp", tcp)}}
 	add := func(fabric, limit string, atLeast float64) {
-		what := fmt.Sprintf("%s, %s, beside foreign load", fabric, size)
+		what := fmt.Sprintf("%s, %s, next to foreign load", fabric, size)
 		s.Bars = append(s.Bars, bar{What: what, Unit: "msgs/s", Figure: fabric, Limits: []string{limit}, Of: rateOf, Asked: bench.Asked{AtLeast: atLeast}})
 	}
 	judge := fanout.Name

@@ -200,7 +200,7 @@ func (s Spec) Validate() error {
 		}
 	}
 	if s.UpcallCost < 0 || s.UpcallCost > time.Second {
-		fault("upcall cost %v: from 0 to 1 s", s.UpcallCost)
+		fault("callback cost %v: from 0 to 1 s", s.UpcallCost)
 	}
 	if s.Load != Stream && len(s.Delays) > 0 {
 		fault("a delay makes sense for a stream of messages only, not for load %q", s.Load)
@@ -247,13 +247,13 @@ func (s Spec) String() string {
 	for _, extra := range []struct {
 		on   bool
 		text string
-	}{{!s.Nulls, "no nulls"}, {s.Copy, "copied"}, {s.Single, "single upcalls"}, {s.Unordered, "unordered"}} {
+	}{{!s.Nulls, "no nulls"}, {s.Copy, "copied"}, {s.Single, "single callbacks"}, {s.Unordered, "unordered"}} {
 		if extra.on {
 			b.WriteString(", " + extra.text)
 		}
 	}
 	if s.UpcallCost > 0 {
-		fmt.Fprintf(&b, ", %v per upcall", s.UpcallCost)
+		fmt.Fprintf(&b, ", %v per callback", s.UpcallCost)
 	}
 	return b.String()
 }

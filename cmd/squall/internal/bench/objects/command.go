@@ -39,7 +39,7 @@ func NewCommand(trip SocketTrip) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "objects",
 		Short: "Measure replicated objects and their clients",
-		Long: `Objects starts three processes that are the members of a group with one object: keys with values. It measures commands and reads of the members, beside
+		Long: `Objects starts three processes that are the members of a group with one object: keys with values. It measures commands and reads of the members, next to
 messages without an object; and puts and gets of clients, in processes of their own, of which each has one call at a time. With --peers, the same clients put and
 get with etcd, Redis and NATS JetStream in the same run.`,
 		Example: `  squall bench objects

@@ -45,7 +45,7 @@ func TestLoadsAreMeasured(t *testing.T) {
 			t.Parallel()
 			r := measured(t, s, func(r run) bool { return r.Rate > 0 && r.Mean > 0 })
 			if under := r.Mean * r.Rate / 1e6; s.Load == readOne && (under < 0.99 || under > 1.01) {
-				t.Errorf("one call at a time: %g are under way, by a mean of %g us and a rate of %g/s", under, r.Mean, r.Rate)
+				t.Errorf("one call at a time: %g are in flight, by a mean of %g us and a rate of %g/s", under, r.Mean, r.Rate)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func NewCommand() *cobra.Command {
 		Use:   "rdmc",
 		Short: "Measure how long a large message takes to many nodes",
 		Long: `Rdmc sends a large message from one node to all others, by each schedule, and prints how long it took until the last one had it whole;
-beside it the time that its bytes take on one link, plain TCP to one receiver after another, and other programs if they are given.
+next to it the time that its bytes take on one link, plain TCP to one receiver after another, and other programs if they are given.
 
 Every node is a process. By default each has a host of its own: network namespaces on a bridge, with links of 400 Mbit/s each way, or 200
 with 16 nodes or more (needs root, ip and tc). With --local they are all on loopback.`,

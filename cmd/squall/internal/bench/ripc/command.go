@@ -35,7 +35,7 @@ func NewCommand() *cobra.Command {
 		Use:   "ripc",
 		Short: "Measure messages and calls between two processes",
 		Long: `Ripc starts two processes on this machine. One of them answers, the other one measures round trips of messages, messages one way, and
-calls, through shared memory and TCP; what a server takes with a thousand idle clients, and whether they slow busy ones down; and long messages, alone and beside short ones. Beside them stand plain sockets of package net and calls of package net/rpc, measured in the same run; and
+calls, through shared memory and TCP; what a server takes with a thousand idle clients, and whether they slow busy ones down; and long messages, alone and next to short ones. Next to them are plain sockets of package net and calls of package net/rpc, measured in the same run; and
 requests of HTTP, over net/http on a unix socket, over net/http on streams, and with package ripchttp.`,
 		Example: `  squall bench ripc
   squall bench ripc --only one-way --size 1024

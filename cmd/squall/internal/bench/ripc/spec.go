@@ -145,7 +145,7 @@ func (s spec) name() string {
 		text += ", p99"
 	}
 	if s.Beside {
-		text += " beside 1 GiB"
+		text += " next to 1 GiB"
 	}
 	return text
 }

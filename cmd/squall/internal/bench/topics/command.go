@@ -35,9 +35,9 @@ func NewCommand() *cobra.Command {
 	o := options{base: spec{Fabric: "shm", Level: atomic}}
 	cmd := &cobra.Command{
 		Use:   "dds",
-		Short: "Measure topics: a writer and readers in processes, beside ddsperf",
+		Short: "Measure topics: a writer and readers in processes, next to ddsperf",
 		Long: `Dds starts a process with a writer and processes with readers of one topic, reliable and KEEP_ALL, and measures samples a second at the slowest reader; pings and
-pongs of two processes; one active topic among forty; the levels of storage; a reader and a writer of a client of a relay, beside those of members; and a process that joins late
+pongs of two processes; one active topic among forty; the levels of storage; a reader and a writer of a client of a relay, next to those of members; and a process that joins late
 and gets a long history. Samples are written in place and heard by listeners, unless the row says that they are
 written and taken. Where CycloneDDS's ddsperf is installed (Debian: cyclonedds-tools), it is measured in the same run. With --figure18, the experiment of the
 Spindle paper: one writer, one reader and more, four levels of storage, with the optimisations of the protocol and without.`,
@@ -71,7 +71,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.only, "only", sections, "what to measure")
 	path, _ := exec.LookPath("ddsperf") // without it, its rows say so
 	f.StringVar(&o.ddsperf, "ddsperf", path, "CycloneDDS's ddsperf, which is measured in the same run")
-	f.BoolVar(&o.figure, "figure18", false, "measure what Figure 18 of the Spindle paper shows, in place of the rest")
+	f.BoolVar(&o.figure, "figure18", false, "measure what Figure 18 of the Spindle paper shows, instead of the rest")
 	f.IntVar(&o.base.Samples, "samples", 0, "with --figure18: samples of each measurement, about, if they take longer than --duration")
 	f.StringVar(&o.out, "out", "", "with --figure18: a directory for the plot (dds-figure-18.svg)")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")

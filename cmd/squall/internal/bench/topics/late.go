@@ -107,7 +107,7 @@ func (l *late) measure(ctx context.Context, r bench.Request) (s sample, err erro
 		return s, err
 	}
 	if s.Took = time.Since(began); time.Now().After(r.To) {
-		return s, fmt.Errorf("the history was there after %v, behind the end of the window: give a longer --duration", s.Took)
+		return s, fmt.Errorf("the history was there after %v, after the end of the window: give a longer --duration", s.Took)
 	}
 	return s, l.Failure()
 }
@@ -136,7 +136,7 @@ func (l *late) join(ctx context.Context) error {
 		}
 		for i := range got {
 			if index := binary.LittleEndian.Uint64(got[i].Value); index != l.index {
-				return fmt.Errorf("sample %d comes in place of %d", index, l.index)
+				return fmt.Errorf("sample %d comes instead of %d", index, l.index)
 			}
 			l.index++
 		}

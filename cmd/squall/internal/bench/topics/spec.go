@@ -169,7 +169,7 @@ func (s spec) name() string {
 	}
 	switch s.Client {
 	case noClient:
-		text += ", beside an idle member"
+		text += ", next to an idle member"
 	case readerClient, writerClient:
 		text += ", the " + string(s.Client) + " a client"
 	}

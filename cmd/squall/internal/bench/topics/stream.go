@@ -81,7 +81,7 @@ func (s *stream[T]) hear(v *dds.Sample[T], err error) {
 		s.lost.Add(index - s.index)
 	}
 	if index != s.index && !loses && (s.began || s.Spec.Level != unordered) {
-		s.Fail(fmt.Errorf("sample %d comes in place of %d", index, s.index))
+		s.Fail(fmt.Errorf("sample %d comes instead of %d", index, s.index))
 	}
 	s.began, s.index = true, index+1
 	s.heard.Add(1)
