@@ -9,10 +9,10 @@ import (
 
 // alikes is LIKE as it is defined, character by character.
 func alikes(s, pattern string) bool {
-	text, like := []rune(s), []rune(pattern)
+	text := []rune(s)
 	row := make([]bool, len(text)+1) // which beginnings of the text are like that of the pattern
 	row[0] = true
-	for _, w := range like {
+	for _, w := range pattern {
 		next := make([]bool, len(row))
 		next[0] = row[0] && w == '%'
 		for i, c := range text {

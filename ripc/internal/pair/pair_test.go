@@ -41,7 +41,7 @@ func TestAnIDIsGivenOutOnce(t *testing.T) {
 	if v, ok := calls.Find(b + 1<<32); ok { // the use of a slot without a call is even: a peer can guess it
 		t.Errorf("there is a call %q with the number of a slot that is not used", v)
 	}
-	b = calls.Begin("b")
+	calls.Begin("b")
 	n := 0
 	calls.All(func(id uint64, v string) {
 		n++
