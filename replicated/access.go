@@ -22,6 +22,7 @@ const (
 	CallQuery
 	WatchEvents
 	DescribeObject // Client.Objects, which leaves out the objects that the client may not know of
+	EnableObject   // Client.EnableOperations
 )
 
 func (a Action) String() string {
@@ -36,6 +37,8 @@ func (a Action) String() string {
 		return "watch the events"
 	case DescribeObject:
 		return "have a description"
+	case EnableObject:
+		return "enable operations"
 	}
 	return fmt.Sprintf("action %d", uint8(a))
 }
@@ -45,7 +48,7 @@ type Access struct {
 	Peer   ripc.Peer // the client, as its connection proves: under mutual TLS its Identity
 	Action Action
 	Object string
-	// Name is that of the command or the query, or the prefix of the events' topics. It is empty for OpenSession and DescribeObject.
+	// Name is that of the command or the query, or the prefix of the events' topics. It is empty for OpenSession, DescribeObject and EnableObject.
 	Name string
 }
 
@@ -117,6 +120,8 @@ func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
 		a.Action = WatchEvents
 	case askDescribe:
 		a.Action = DescribeObject
+	case relay.Enable:
+		a.Action = EnableObject
 	default:
 		return nil
 	}

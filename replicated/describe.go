@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
@@ -33,11 +34,13 @@ type ObjectInfo struct {
 type OperationInfo struct {
 	Name    string `cbor:"1,keyasint"`
 	Query   bool   `cbor:"2,keyasint"` // a query; otherwise a command
-	Enabled bool   `cbor:"3,keyasint"` // false for a command that some member cannot execute yet
+	Enabled bool   `cbor:"3,keyasint"` // false for a command that some member cannot execute yet, or that waits to be enabled
 	// Arguments and Reply are the names of the codecs (Named), such as "cbor", "raw" and "protobuf"; empty for a codec that
 	// has no name.
 	Arguments string `cbor:"4,keyasint"`
 	Reply     string `cbor:"5,keyasint"`
+	// Ready reports that a command is not enabled although all members have it: it will be after a while (Object.EnableAfter), or by EnableOperations.
+	Ready bool `cbor:"6,keyasint,omitempty"`
 }
 
 // Named is implemented by codecs that have a name, by which programs that do not know the types of an operation recognise its
@@ -89,7 +92,7 @@ func (g *guide) receive(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		answer, err = g.answer(answer[:0], &m)
+		answer, err = g.answer(ctx, answer[:0], &m)
 		if err != nil {
 			answer = appendError(answer[:0], err)
 		}
@@ -101,9 +104,12 @@ func (g *guide) receive(ctx context.Context) {
 var errHalted = errors.New("replicated: this member has halted")
 
 // answer appends the answer to a request. Objects that the client may not know of are left out; it is an error if there are no others.
-func (g *guide) answer(b []byte, m *ripc.Message) ([]byte, error) {
+func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, error) {
 	r, err := relay.Parse(m.Data)
-	if err != nil || !m.IsRequest() || r.Ask != askDescribe {
+	switch {
+	case err == nil && m.IsRequest() && r.Ask == relay.Enable:
+		return g.enable(ctx, b, m, &r)
+	case err != nil || !m.IsRequest() || r.Ask != askDescribe:
 		return b, errMalformed
 	}
 	all := []ObjectInfo{}
@@ -157,8 +163,14 @@ func (o *object) info() ObjectInfo {
 			i.Shards = append(i.Shards, o.sub.Members(shard))
 		}
 	}
+	var members []machine.Peer
+	of := o.group.View()
+	if shard := shardIn(of, o.sg.Name, o.group.ID()); shard > 0 {
+		members = peers(of, shardMembers(of, o.sg.Name, shard-1))
+	}
 	o.mu.RLock()
 	defer o.mu.RUnlock()
+	ready := o.machine.Ready(members)
 	view, seq := o.machine.At()
 	i.Version = squall.Version{View: squall.ViewID(view), Seq: squall.Seq(seq)}
 	i.Executed, i.Sessions = o.machine.Executed(), o.machine.Sessions()
@@ -166,7 +178,7 @@ func (o *object) info() ObjectInfo {
 		b := o.bound[name]
 		_, enabled := o.numbers[name]
 		i.Operations = append(i.Operations, OperationInfo{
-			Name: name, Query: b.query, Enabled: b.query || enabled, Arguments: b.codecs[0], Reply: b.codecs[1],
+			Name: name, Query: b.query, Enabled: b.query || enabled, Arguments: b.codecs[0], Reply: b.codecs[1], Ready: slices.Contains(ready, name),
 		})
 	}
 	return i

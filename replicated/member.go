@@ -171,7 +171,11 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	}
 	o.mu.RLock()
 	of := o.machine.Shard()
-	record, announces := o.machine.Due(h, self, members, uint64(view.ID), o.names, o.announcing == view.ID)
+	var next time.Duration // until another operation may be enabled
+	record, announces := o.machine.Due(h, self, members, uint64(view.ID), o.names, o.announcing == view.ID, func(ready []string) (may []string) {
+		may, next = o.maturing.mature(ready, time.Now())
+		return may
+	})
 	o.mu.RUnlock()
 	if of != 0 && of != h.Shard { // the state of the shard that this process has entered is not here yet
 		return retry
@@ -189,7 +193,7 @@ func (o *object) tend(ctx context.Context) time.Duration {
 	}
 	if record == nil {
 		if touched = o.takeTouched(); len(touched) == 0 {
-			return 0
+			return next
 		}
 		defer o.stir() // there may be more
 		record = machine.AppendTouch(nil, h, touched)
@@ -276,7 +280,7 @@ func (o *object) number(ctx context.Context, s *stay, name string) (int, error) 
 	}
 }
 
-// lacking returns an error if a member cannot execute an operation.
+// lacking returns an error if a member cannot execute an operation, or if it waits to be enabled.
 func (o *object) lacking(name string) error {
 	shard, ok := o.sub.Shard()
 	if !ok {
@@ -286,8 +290,12 @@ func (o *object) lacking(name string) error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	lacking, silent := o.machine.Lacking(name, members)
-	if len(silent) == 0 && len(lacking) > 0 {
+	switch {
+	case len(silent) > 0:
+	case len(lacking) > 0:
 		return fmt.Errorf("replicated: object %q: %w %q at the members %v: they run another version of the program", o.sg.Name, ErrUnknownOperation, name, lacking)
+	case len(o.numbers) > 0 && o.maturing.delay != 0:
+		return fmt.Errorf("replicated: object %q: %w %q: all members have it, and it is not enabled yet (EnableOperations, or squall objects enable)", o.sg.Name, ErrUnknownOperation, name)
 	}
 	return nil
 }

@@ -136,7 +136,9 @@ func TestAnOperationThatAMemberLacksIsRefusedBeforeItIsOrdered(t *testing.T) {
 		if i == 1 {
 			return older()
 		}
-		return ordered(i)
+		o := ordered(i)
+		o.EnableAfter(0)
+		return o
 	}, nil)
 	if _, err := draw.Call(t.Context(), all[0].bank, struct{}{}); err != nil {
 		t.Fatal(err)

@@ -99,6 +99,8 @@ type object struct {
 	emitted chan struct{} // closed when events were emitted, and made anew
 	news    bool          // events were emitted in this batch
 
+	maturing enabling
+
 	check check // of copies for divergence
 
 	another func() *object // makes an object alike that is in no group
@@ -123,6 +125,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	}
 	o := &Object[S]{object: &object{sg: sg, bound: map[string]*bound{}, enabled: make(chan struct{}), wake: make(chan struct{}, 1)}, fresh: fresh}
 	o.context.object, o.context.emit, o.context.send, o.context.shards = sg.Name, o.emit, o.send, o.shardsOf
+	o.maturing.delay = DefaultEnableDelay
 	o.another = func() *object { return New(sg, fresh, operations...).object }
 	o.history.building = make(chan struct{}, 1)
 	o.tasks, o.outbox.wake = map[string]func(context.Context, Task) error{}, make(chan struct{}, 1)

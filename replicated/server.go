@@ -157,7 +157,7 @@ func (d *desk) receive(ctx context.Context) {
 // take serves a request, or hands it on; then it leaves m empty.
 func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	r, err := relay.Parse(m.Data)
-	if err != nil || !m.IsRequest() || r.Ask == askDescribe { // the guide describes
+	if err != nil || !m.IsRequest() || r.Ask == askDescribe || r.Ask == relay.Enable { // the guide answers these
 		return errMalformed
 	}
 	if r.Ask == askLocate {

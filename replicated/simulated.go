@@ -215,7 +215,7 @@ func (s *simulatedCopy) Tend() {
 	if of := s.o.machine.Shard(); of != 0 && of != h.Shard { // the state of the shard is not here yet
 		return
 	}
-	record, announces := s.o.machine.Due(h, self, members, view, s.o.names, s.announced == view)
+	record, announces := s.o.machine.Due(h, self, members, view, s.o.names, s.announced == view, nil)
 	if announces {
 		s.announced = view
 	}

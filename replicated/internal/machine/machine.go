@@ -177,12 +177,17 @@ func (m *Machine) Ready(members []Peer) (names []string) {
 }
 
 // Due returns the record about operations that a member is to send, or nil: its announcement, unless that is under way, or,
-// from the leader of a view, what can be enabled, and which shard this is.
-func (m *Machine) Due(h Header, self Peer, members []Peer, view uint64, names []string, announcing bool) (record []byte, announces bool) {
+// from the leader of a view, what can be enabled, and which shard this is. May, if it is not nil, chooses which of the operations that can be enabled are
+// enabled now; what an object begins with is enabled at once.
+func (m *Machine) Due(h Header, self Peer, members []Peer, view uint64, names []string, announcing bool, may func([]string) []string) (record []byte, announces bool) {
 	if !announcing && !m.Announced(self, names) {
 		return AppendKnows(nil, h, self.Incarnation, names), true
 	}
-	if ready := m.Ready(members); (len(ready) > 0 || h.Shard != m.shard) && members[0] == self {
+	ready := m.Ready(members)
+	if may != nil && len(m.enabled) > 0 {
+		ready = may(ready)
+	}
+	if (len(ready) > 0 || h.Shard != m.shard) && members[0] == self {
 		return AppendEnable(nil, h, view, ready), false
 	}
 	return nil, false

@@ -519,10 +519,10 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 	for node := uint64(1); node <= 2; node++ {
 		o.apply(record(1, node, machine.AppendKnows(nil, header(other), 7, []string{"op"})))
 	}
-	if data, _ := o.Due(header(own), all[1], all, 1, []string{"op"}, false); data != nil {
+	if data, _ := o.Due(header(own), all[1], all, 1, []string{"op"}, false, nil); data != nil {
 		t.Error("a member that is not the leader names the shard")
 	}
-	named, _ := o.Due(header(own), all[0], all, 1, []string{"op"}, false)
+	named, _ := o.Due(header(own), all[0], all, 1, []string{"op"}, false, nil)
 	o.apply(record(2, 1, named)) // carried into another view: its sender may be in another shard
 	if o.Shard() != 0 {
 		t.Fatal("a record of an earlier view named the shard")

@@ -24,6 +24,7 @@ const (
 	Describe                // nothing
 	Locate                  // nothing: which members have which shard
 	Forward                 // proof, what a handler sent: cursors of the one before it and of its own, source, name, arguments
+	Enable                  // name of the object, and as arguments its cluster or nothing: enable what all members have
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -104,6 +105,8 @@ func Parse(data []byte) (r Request, err error) {
 	case Watch:
 		r.Rest = b
 	case Now:
+	case Enable:
+		return r, r.operation(b)
 	case Describe, Locate:
 		if len(b) != 0 {
 			return r, ErrMalformed
@@ -146,7 +149,7 @@ func (r *Request) AppendTo(b []byte) []byte {
 	case Watch, Forward:
 		b = append(b, r.Rest...)
 	}
-	if r.Ask == Command || r.Ask == Query || r.Ask == Replies || r.Ask == Forward {
+	if r.Ask == Command || r.Ask == Query || r.Ask == Replies || r.Ask == Forward || r.Ask == Enable {
 		b = append(append(append(b, byte(len(r.Name))), r.Name...), r.Args...)
 	}
 	return b

@@ -139,7 +139,7 @@ func TestObjectsAreListed(t *testing.T) {
 	bob := got[1]
 	if bob.Object != "bob" || bob.Cluster != "bank" || bob.Member != 1 || !slices.Equal(bob.Members, []squall.NodeID{1}) || !strings.Contains(bob.Version, ":") ||
 		bob.Executed != 1 || bob.Sessions != 0 || bob.Persistent || len(bob.Operations) != 6 ||
-		bob.Operations[0] != (Operation{"all", "query", true, "cbor", "cbor"}) || bob.Operations[3] != (Operation{"foreign", "command", true, "protobuf", "raw"}) {
+		bob.Operations[0] != (Operation{"all", "query", true, "cbor", "cbor", false}) || bob.Operations[3] != (Operation{"foreign", "command", true, "protobuf", "raw", false}) {
 		t.Errorf("%+v", bob)
 	}
 	text, err = run(t, "", "objects", "--connect", addr)

@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -40,6 +42,7 @@ type Operation struct {
 	Enabled   bool   `json:"enabled"`
 	Arguments string `json:"arguments,omitempty"` // name of the codec
 	Reply     string `json:"reply,omitempty"`
+	Ready     bool   `json:"ready,omitempty"` // all members have it, and it waits to be enabled
 }
 
 // NewListCommand returns the command "objects".
@@ -69,6 +72,47 @@ position of the last record, and how many clients have sessions.`,
 	}
 	o.declare(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as a JSON array")
+	cmd.AddCommand(newEnableCommand())
+	return cmd
+}
+
+func newEnableCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "enable --connect HOST:PORT [flags] OBJECT",
+		Short: "Enable the operations that all members of an object have",
+		Long: `Enable enables the commands of an object that every member can execute and that wait to be enabled, at once. From then on a program that lacks one of
+them can be no member: there is no way back to the older program. In an object in shards it enables those of the shard of the member that answers.`,
+		Example: `  squall objects --connect 127.0.0.1:8001           # shows which commands wait
+  squall objects enable --connect 127.0.0.1:8001 bank`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one object")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			c, err := o.dial(o.cluster)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, c.Close()) }()
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			names, err := c.EnableOperations(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "no command waits to be enabled")
+			}
+			for _, name := range names {
+				fmt.Fprintf(cmd.OutOrStdout(), "enabled %s\n", show.Text(name))
+			}
+			return nil
+		},
+	}
+	o.declare(cmd)
 	return cmd
 }
 
@@ -80,7 +124,7 @@ func listed(all []replicated.ObjectInfo) []Listed {
 			Executed: o.Executed, Sessions: o.Sessions, Persistent: o.Persistent, Operations: []Operation{},
 		}
 		for _, op := range o.Operations {
-			l.Operations = append(l.Operations, Operation{Name: op.Name, Kind: kind(op), Enabled: op.Enabled, Arguments: op.Arguments, Reply: op.Reply})
+			l.Operations = append(l.Operations, Operation{Name: op.Name, Kind: kind(op), Enabled: op.Enabled, Ready: op.Ready, Arguments: op.Arguments, Reply: op.Reply})
 		}
 		for i, members := range o.Shards {
 			l.Shards = append(l.Shards, Shard{i, members})
@@ -118,7 +162,10 @@ func print(w io.Writer, all []replicated.ObjectInfo) {
 		t.AppendHeader(table.Row{"operation", "kind", "arguments", "reply", "enabled"})
 		for _, op := range o.Operations {
 			enabled := "yes"
-			if !op.Enabled {
+			switch {
+			case op.Ready:
+				enabled = "not yet"
+			case !op.Enabled:
 				enabled = "not by all members"
 			}
 			t.AppendRow(table.Row{show.Text(op.Name), kind(op), named(op.Arguments), named(op.Reply), enabled})
