@@ -247,6 +247,7 @@ func (o *object) declaration() (squall.SubgroupConfig, error) {
 	sg.DeliverBatch = o.deliver
 	sg.Snapshot = o.snapshot
 	sg.Restore = o.restored
+	sg.StateHash = o.stateHash
 	return sg, nil
 }
 
@@ -449,6 +450,9 @@ func (o *object) apply(m *squall.Message, data []byte, own bool, waiting pending
 			Object: o.sg.Name, Commands: result.Parted.Count,
 			Member: squall.NodeID(result.Parted.One), Other: squall.NodeID(result.Parted.Other),
 		})
+	}
+	if result.Hash && !m.Replayed() {
+		o.hash(own, result.Wish)
 	}
 	if o.check.every != 0 && o.machine.Executed() != before {
 		o.takeDigest()

@@ -107,6 +107,8 @@ type Result struct {
 	Reply   []byte // of a Client record: valid until the next Apply. A member's command gives its reply through the Handler.
 	Enabled bool   // operations were enabled
 	Parted  *Parted
+	Hash    bool   // every member hashes its state at this record
+	Wish    uint64 // and its sender has this number for it
 
 	execution Execution // what the handler gets
 }
@@ -234,7 +236,7 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	if mutant.Enabled {
 		m.emitted, m.sent = 0, 0
 	}
-	out.Status, out.Session, out.Reply, out.Enabled, out.Parted = Done, 0, nil, false, nil
+	out.Status, out.Session, out.Reply, out.Enabled, out.Parted, out.Hash = Done, 0, nil, false, nil, false
 	header := &out.Header
 	if parse(r.Data, header) != nil {
 		out.Status = Malformed
@@ -408,13 +410,15 @@ func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) Statu
 	return Done
 }
 
-// compare compares a member's digest with the first one of the same count.
+// compare compares a member's digest with the first one of the same count. One of no commands is a wish that all members hash their states.
 func (m *Machine) compare(node uint64, rest reader, out *Result) Status {
 	count, sum := rest.uint64(), rest.uint64()
 	if rest.err != nil || len(rest.b) != 0 {
 		return Malformed
 	}
 	switch first := m.digest; {
+	case count == 0:
+		out.Hash, out.Wish = true, sum
 	case count > first.count:
 		m.digest = digest{node: node, count: count, sum: sum}
 	case count == first.count && sum != first.sum:

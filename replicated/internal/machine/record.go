@@ -159,7 +159,8 @@ func AppendEnable(b []byte, h Header, view uint64, names []string) []byte {
 	return appendNames(order.AppendUint64(h.append(b), view), names)
 }
 
-// AppendDigest appends a digest of the state after the count-th executed command.
+// AppendDigest appends a digest of the state after the count-th executed command. With a count of 0 it is a wish that every member hashes its state at
+// this record, and digest is the number of the wish at its sender.
 func AppendDigest(b []byte, h Header, count, digest uint64) []byte {
 	h.Kind = Digest
 	return order.AppendUint64(order.AppendUint64(h.append(b), count), digest)
