@@ -1,5 +1,5 @@
-// Package ripc carries messages from one process to one other, at the speed of memory where both are on one host. It is in progress:
-// docs/ripc.md says what is there.
+// Package ripc carries messages from one process to one other, at the speed of memory where both are on one host.
+// docs/ripc.md explains it.
 //
 // A process opens an [Endpoint] and registers services on it, which are addressed by id, wherever they are. Both ends are the same: a
 // client is a service without a name.
