@@ -49,6 +49,8 @@ func (encodedKey) Decode(src []byte, v *Encoded) error {
 
 // Origin names a writer of another system, for which a writer of this space stands: the system, and the writer in it.
 type Origin struct {
+	// Side is the name of the other system. A gateway of package rtps adds lines to it if the samples came from another space: that space, the side
+	// where they came into it, and so on. The side of the writers of clients is "client".
 	Side string
 	GUID [16]byte
 }
@@ -95,6 +97,13 @@ func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 	return err
 }
 
+// CloseOrigin closes a writer that stands for one of another system, which has ended. The space forgets the numbers of its samples: a writer with the same
+// name that starts later numbers its own from 1.
+func (w *Writer[T]) CloseOrigin(ctx context.Context) error {
+	w.closed.Store(true)
+	return w.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendOriginEnd(nil, now, w.id) })
+}
+
 // Progress is how far the order has come at this process.
 type Progress struct {
 	Position uint64         // records that were applied
@@ -102,9 +111,10 @@ type Progress struct {
 	Changes  uint64         // of topics, writers and readers of the space
 }
 
-// Carried waits until this process is beyond a position, and calls last, which tells the number of the last sample of an origin
-// that is in the order. The function must not be kept.
-func (p *Participant) Carried(ctx context.Context, after uint64, see func(last func(Origin) uint64)) (Progress, error) {
+// Carried waits until this process is beyond a position, and calls see. Its argument returns the number of the last sample of an origin that is in the
+// order, and the position at which the origin ended last (CloseOrigin): all earlier samples are in the order, and the number counts only later ones.
+// Both are 0 if there is none. The argument must not be kept.
+func (p *Participant) Carried(ctx context.Context, after uint64, see func(of func(Origin) (last, ended uint64))) (Progress, error) {
 	if p.client != nil {
 		return Progress{}, fmt.Errorf("dds: %w: a client does not have the order", qos.ErrRefused)
 	}
@@ -115,7 +125,7 @@ func (p *Participant) Carried(ctx context.Context, after uint64, see func(last f
 			return Progress{}, err
 		}
 	}
-	see(func(o Origin) uint64 { return p.space.Last(space.Origin(o)) })
+	see(func(o Origin) (last, ended uint64) { return p.space.Ordered(space.Origin(o)) })
 	return Progress{p.space.Position(), p.version, p.changes}, nil
 }
 

@@ -52,7 +52,7 @@ func TestCarriedSamplesAreReadByType(t *testing.T) {
 		t.Fatalf("read %+v", got)
 	}
 	for at, last := uint64(0), uint64(0); last < 10; {
-		p, err := all[0].Carried(t.Context(), at, func(of func(dds.Origin) uint64) { last = of(o) })
+		p, err := all[0].Carried(t.Context(), at, func(of func(dds.Origin) (last, ended uint64)) { last, _ = of(o) })
 		if err != nil || p.Position <= at || p.Changes == 0 {
 			t.Fatalf("%+v, %v", p, err)
 		}

@@ -69,6 +69,7 @@ type Stats struct {
 	Carried      uint64 // … into the space
 	Acknowledged uint64 // … and acknowledged to their writers
 	Written      uint64 // samples to DDS
+	Duplicates   uint64 // samples from DDS that were in the space before their writer matched
 	Malformed    uint64 // messages and samples that were refused
 	Silent       uint64 // readers of DDS that did not match any more because they had not answered
 	Multicast    uint64 // messages that came by multicast

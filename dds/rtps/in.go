@@ -27,6 +27,14 @@ type inbound struct {
 	sent    bool // some of its samples were sent to the order here
 	refused int  // attempts since it is gone
 
+	ended bool      // the writer is gone and has said that it ends: its origin ends, too
+	over  bool      // the writer is gone, and the space has the end of its origin: all of its samples that are in the order came before
+	left  time.Time // when it was gone
+	since uint64    // position of the space at which the writer matched, or at which the one before it with its GUID had ended
+	last  uint64    // number of the last sample that was in the space then
+
+	duplicates uint64 // samples up to last
+
 	malformed uint64 // samples
 
 	writer *dds.Writer[dds.Encoded] // of the goroutine that carries
@@ -90,7 +98,11 @@ func (h *host) WriterMatched(r *protocol.Reader, w *protocol.RemoteWriter) {
 	g := (*Gateway)(h)
 	for _, t := range g.topics {
 		if t.reader == r {
-			g.inbounds[w] = &inbound{topic: t, of: w, origin: g.originOf(&w.Endpoint)}
+			b := &inbound{topic: t, of: w, origin: g.originOf(&w.Endpoint)}
+			g.inbounds[w] = b
+			if !g.follows(b) {
+				g.begins(b)
+			}
 			h.log.Info("a DDS writer matches", "topic", t.Name, "writer", w.Endpoint.GUID, "reliable", w.Reliable())
 		}
 	}
@@ -103,10 +115,13 @@ func (h *host) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter) {
 		return
 	}
 	h.log.Info("a DDS writer is gone", "topic", b.topic.Name, "writer", w.Endpoint.GUID)
-	b.gone = true
+	b.gone, b.ended, b.left = true, w.Ended(), time.Now()
 	delete(g.inbounds, w)
 	g.leaving[w.Endpoint.GUID] = append(g.leaving[w.Endpoint.GUID], b)
-	if len(b.waiting) == 0 && !b.sent { // there is nothing to carry and to close
+	if b.ended {
+		time.AfterFunc(endWithin, g.notify)
+	}
+	if len(b.waiting) == 0 && !b.sent && !b.ended { // there is nothing to carry and to close
 		g.left(b)
 		g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
 		b.resting = false
@@ -137,6 +152,9 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 		a = arrival{Carried: dds.Carried{Sequence: uint64(s.Sequence)}, refused: true} // asking for it again would not mend it
 	} else {
 		g.stats.Received++
+	}
+	if a.Sequence <= b.last {
+		g.duplicate(b)
 	}
 	g.add(b, a)
 	if !b.queued {
@@ -202,9 +220,17 @@ func (g *Gateway) carry() {
 			_, _ = g.look(&late) // another gateway may have carried before this one has received
 			continue
 		}
-		err := b.send(g.ending, batch)
+		var last uint64
+		over := false
+		if gone {
+			last, over = g.ordered(b)
+		}
+		var err error
+		if !over {
+			err = b.send(g.ending, batch)
+		}
 		if gone && err == nil {
-			err = b.close(g.ending)
+			err = b.end(g.ending, b.ended && !over && (last > 0 || b.writer != nil))
 		}
 		if g.ending.Err() != nil {
 			return
@@ -212,6 +238,7 @@ func (g *Gateway) carry() {
 		g.mu.Lock()
 		if err == nil {
 			if gone {
+				g.remove(b, len(b.waiting))
 				g.left(b)
 			}
 			for i := range batch {
@@ -251,12 +278,65 @@ func (g *Gateway) next() *inbound {
 // left forgets a writer that is gone and has nothing left to carry. The lock is held.
 func (g *Gateway) left(b *inbound) {
 	id := b.of.Endpoint.GUID
-	if all := slices.DeleteFunc(g.leaving[id], func(o *inbound) bool { return o == b }); len(all) > 0 {
-		g.leaving[id] = all
-	} else {
+	all := slices.DeleteFunc(g.leaving[id], func(o *inbound) bool { return o == b })
+	if g.leaving[id] = all; len(all) == 0 {
 		delete(g.leaving, id)
 	}
+	if b.ended { // those that waited for this end
+		for _, o := range all {
+			if !g.follows(o) {
+				g.begins(o)
+			}
+		}
+		for _, o := range g.inbounds {
+			if o.of.Endpoint.GUID == id && !g.follows(o) {
+				g.begins(o)
+			}
+		}
+	}
 	g.notify()
+}
+
+// endWithin is how long a gateway that stands by expects the end of an origin in the space, once the DDS writer has said that it ends. Until then the samples of
+// a writer that starts with the same GUID are not acknowledged: they have the numbers of earlier samples. If the gateway that carries did not get the
+// end, it does not come.
+const endWithin = 10 * time.Second
+
+// follows reports whether an earlier writer with the GUID of this one has said that it ends, and its end is not known to be in the space. The lock is held.
+func (g *Gateway) follows(b *inbound) bool {
+	for _, o := range g.leaving[b.of.Endpoint.GUID] {
+		switch {
+		case o == b:
+			return false
+		case o.ended:
+			return true
+		}
+	}
+	return false
+}
+
+// begins notes what the space has of the origin of a writer when its samples begin. The lock is held.
+func (g *Gateway) begins(b *inbound) {
+	p, err := g.p.Carried(g.ending, 0, func(of func(dds.Origin) (last, ended uint64)) { b.last, _ = of(b.origin) })
+	if err == nil {
+		b.since = p.Position
+	}
+}
+
+// ordered returns the number of the last sample of a writer that is gone, and whether the space has the end of its origin.
+func (g *Gateway) ordered(b *inbound) (last uint64, over bool) {
+	ended := uint64(0)
+	_, err := g.p.Carried(g.ending, 0, func(of func(dds.Origin) (last, ended uint64)) { last, ended = of(b.origin) })
+	return last, err == nil && ended > b.since
+}
+
+// duplicate counts a sample that was in the space before its writer matched. The lock is held.
+func (g *Gateway) duplicate(b *inbound) {
+	g.stats.Duplicates++
+	if b.duplicates++; b.duplicates&(b.duplicates-1) == 0 { // the 1st, 2nd, 4th, …
+		g.log.Warn("a sample of a DDS writer that matches anew has no effect: the space has one with its number; a writer that starts again without having ended needs another GUID",
+			"topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "last", b.last, "duplicates", b.duplicates)
+	}
 }
 
 // retryEvery is between two attempts to carry samples that the space does not take. Their writer is held up, and no other one. Those of a writer that is
@@ -305,7 +385,22 @@ func (b *inbound) send(ctx context.Context, batch []arrival) (err error) {
 	return nil
 }
 
-// close ends the writer in the space.
+// end closes the writer in the space and, if origin is true, ends its origin.
+func (b *inbound) end(ctx context.Context, origin bool) (err error) {
+	if !origin {
+		return b.close(ctx)
+	}
+	if b.writer == nil { // another gateway has carried
+		if b.writer, err = b.topic.space.WriterFor(ctx, b.topic.standIn(&b.of.Endpoint), b.origin); err != nil {
+			return err
+		}
+	}
+	w := b.writer
+	b.writer = nil
+	return w.CloseOrigin(ctx)
+}
+
+// close closes the writer in the space.
 func (b *inbound) close(ctx context.Context) error {
 	if b.writer == nil {
 		return nil
@@ -325,7 +420,9 @@ type progress struct {
 // upTo is a DDS writer, and the number of its last sample that is in the order.
 type upTo struct {
 	*inbound
-	last uint64
+	since uint64
+	last  uint64
+	over  bool // it is gone, and its origin has ended
 }
 
 func (g *Gateway) diskLog() *squall.Log {
@@ -345,7 +442,7 @@ func (g *Gateway) follow() {
 	)
 	changes-- // the first look is at all
 	g.repeat("following the space", func() error {
-		if _, err := g.p.Carried(g.ending, position, func(func(dds.Origin) uint64) {}); err != nil {
+		if _, err := g.p.Carried(g.ending, position, func(func(dds.Origin) (last, ended uint64)) {}); err != nil {
 			return err
 		}
 		now, err := g.look(&p)
@@ -387,19 +484,21 @@ func (g *Gateway) look(l *progress) (dds.Progress, error) {
 	l.seen = l.seen[:0]
 	g.mu.Lock()
 	for _, b := range g.inbounds {
-		if len(b.waiting) > 0 {
-			l.seen = append(l.seen, upTo{b, 0})
+		if len(b.waiting) > 0 && !g.follows(b) {
+			l.seen = append(l.seen, upTo{inbound: b, since: b.since})
 		}
 	}
 	for _, b := range g.arrivals {
-		if b.gone && len(b.waiting) > 0 {
-			l.seen = append(l.seen, upTo{b, 0})
+		if b.gone && (len(b.waiting) > 0 || b.ended) && !g.follows(b) {
+			l.seen = append(l.seen, upTo{inbound: b, since: b.since, over: true})
 		}
 	}
 	g.mu.Unlock()
-	p, err := g.p.Carried(g.ending, 0, func(last func(dds.Origin) uint64) {
+	p, err := g.p.Carried(g.ending, 0, func(of func(dds.Origin) (last, ended uint64)) {
 		for i := range l.seen {
-			l.seen[i].last = last(l.seen[i].origin)
+			s := &l.seen[i]
+			last, ended := of(s.origin)
+			s.last, s.over = last, s.over && ended > s.since
 		}
 	})
 	if err != nil || len(l.seen) == 0 {
@@ -422,12 +521,16 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 		if !now(s.inbound) {
 			others = true
 		} else {
+			if s.over = s.over && s.gone; s.over {
+				s.inbound.over = true
+				g.remove(s.inbound, len(s.waiting))
+			}
 			g.acknowledge(s.inbound, s.last)
 		}
 	}
 	if !g.appointed { // of writers that are gone, another gateway has carried everything
 		g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool {
-			done := b.gone && !b.sent && len(b.waiting) == 0
+			done := b.gone && !b.sent && len(b.waiting) == 0 && (!b.ended || b.over || time.Since(b.left) > endWithin)
 			if done {
 				g.left(b)
 			}

@@ -72,7 +72,7 @@ func (g *Gateway) export(t *topic) {
 
 // wait waits until the order has gone on. While a writer is to be closed it waits for a part of its linger only.
 func (o *outbound) wait() (dds.Progress, error) {
-	nothing := func(func(dds.Origin) uint64) {}
+	nothing := func(func(dds.Origin) (last, ended uint64)) {}
 	if !o.retiring {
 		return o.g.p.Carried(o.g.ending, o.position, nothing)
 	}

@@ -7,6 +7,7 @@ import (
 )
 
 // Origin names a writer of another system, whose samples a gateway carries into the space: the system, and the writer in it.
+// dds.Origin documents the names of sides.
 type Origin struct {
 	Side string   `cbor:"1,keyasint"`
 	GUID [16]byte `cbor:"2,keyasint"`
@@ -21,6 +22,7 @@ const OriginMemory = 10 * time.Minute
 type origin struct {
 	Origin
 	last    uint64
+	ended   uint64    // position of the record that ended it last; 0: none has
 	writers int       // open writers that stand for it
 	current *endpoint // the one of these that was opened last
 	since   int64     // time at which the last of these was closed
@@ -141,10 +143,16 @@ func (s *Space) expireOrigins() {
 	})
 }
 
-// Last is the number of the last sample of an origin that is in the space; 0 if there is none.
+// Last is the number of the last sample of an origin that is in the space, since the origin ended last; 0 if there is none.
 func (s *Space) Last(o Origin) uint64 {
+	last, _ := s.Ordered(o)
+	return last
+}
+
+// Ordered is Last, and the position at which the origin ended last; 0 if it is not known to have ended.
+func (s *Space) Ordered(o Origin) (last, ended uint64) {
 	if at := s.originOf(o); at != nil {
-		return at.last
+		return at.last, at.ended
 	}
-	return 0
+	return 0, 0
 }

@@ -67,6 +67,54 @@ func TestASampleOfAnOriginTakesEffectOnce(t *testing.T) {
 	w.agree()
 }
 
+// An origin that ends has its numbers forgotten, and not before a writer says so. The position of the end is known at all members, also at a joiner.
+func TestAnOriginThatHasEndedNumbersItsSamplesAnew(t *testing.T) {
+	w := newWorld(t, 2)
+	w.topic("t", qos.Set{})
+	cache := w.reader(3, 1, "t", qos.Set{History: qos.KeepAll()})[0]
+	o := Origin{Side: "dds", GUID: [16]byte{1}}
+	carry := func(by ID, n uint64, data string) error {
+		return w.sample(Sample{Writer: by, Sequence: n, Key: []byte("k"), Data: []byte(data)})
+	}
+	first := w.stand(1, 1, o)
+	w.must(carry(first, 1, "1"))
+	w.must(carry(first, 2, "2"))
+	plain := w.writer(1, 2, "t", qos.Set{})
+	data, err := AppendOriginEnd(nil, w.now, plain)
+	if err := w.apply(1, data, err); !errors.Is(err, ErrMalformed) {
+		t.Errorf("the end of the origin of a writer that has none: %v", err)
+	}
+	data, err = AppendOriginEnd(nil, w.now, first)
+	if err := w.apply(2, data, err); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another member ends the origin: %v", err)
+	}
+	w.must(w.apply(1, data, err))
+	at := w.members[0].Position()
+	state, err := capture(w.members[1])()
+	w.must(err)
+	joined := &Space{}
+	w.must(restore(joined, state))
+	w.members[1] = joined
+	for i, m := range w.members {
+		if last, ended := m.Ordered(o); last != 0 || ended != at {
+			t.Errorf("member %d: the origin has the number %d, and ended at %d, not at %d", i, last, ended, at)
+		}
+	}
+	again := w.stand(1, 3, o)
+	w.must(carry(again, 1, "3"))
+	if err := carry(again, 1, "4"); !errors.Is(err, ErrDuplicate) {
+		t.Errorf("a sample takes effect twice: %v", err)
+	}
+	w.agree(cache)
+	got := ""
+	for _, h := range cache.Select(Query{}) {
+		got += string(h.Data)
+	}
+	if got != "123" {
+		t.Fatalf("the reader has %q", got)
+	}
+}
+
 func TestOnlySamplesOfAnOriginHaveNumbers(t *testing.T) {
 	w := newWorld(t, 1)
 	w.topic("t", qos.Set{})

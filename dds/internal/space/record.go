@@ -57,6 +57,7 @@ const (
 	recordAssert byte = 11
 	recordSilent byte = 12
 	recordClient byte = 13 // asserts that a client is alive
+	recordOrigin byte = 14 // closes a writer whose origin has ended
 )
 
 // A record begins with its kind and the time of its sender. Samples have a fixed layout behind it. Everything else has the number of the
@@ -165,6 +166,11 @@ func AppendChange(dst []byte, now int64, id ID, set qos.Set) ([]byte, error) {
 // AppendClose appends a record that closes a writer or a reader.
 func AppendClose(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordClose, now, id)
+}
+
+// AppendOriginEnd appends a record that closes a writer that stands for an origin, and ends the origin: a writer with that GUID numbers its samples anew.
+func AppendOriginEnd(dst []byte, now int64, id ID) ([]byte, error) {
+	return described(dst, recordOrigin, now, id)
 }
 
 // AppendGone appends a record that closes a writer or a reader of a client that the sender has lost: its instances end as the instances of a failed process do.

@@ -26,6 +26,7 @@ type originState struct {
 	Origin Origin `cbor:"1,keyasint"`
 	Last   uint64 `cbor:"2,keyasint"`
 	Since  int64  `cbor:"3,keyasint"`
+	Ended  uint64 `cbor:"4,keyasint,omitempty"`
 }
 
 type endpointState struct {
@@ -108,7 +109,7 @@ func (s *Space) Snapshot() func(io.Writer) error {
 		st.Sets = append(st.Sets, ss)
 	}
 	for _, at := range s.origins {
-		st.Origins = append(st.Origins, originState{at.Origin, at.last, at.since})
+		st.Origins = append(st.Origins, originState{at.Origin, at.last, at.since, at.ended})
 	}
 	return func(w io.Writer) error { return st.write(w, histories, numbers) }
 }
@@ -189,7 +190,7 @@ func ReadState(r io.Reader) (*Space, error) {
 		s.topics, s.byName[t.Name] = append(s.topics, t), t
 	}
 	for _, o := range st.Origins {
-		at := &origin{Origin: o.Origin, last: o.Last, since: o.Since}
+		at := &origin{Origin: o.Origin, last: o.Last, since: o.Since, ended: o.Ended}
 		if s.byOrigin == nil {
 			s.byOrigin = map[Origin]*origin{}
 		}

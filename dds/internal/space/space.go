@@ -204,6 +204,20 @@ func (s *Space) control(r *Record) error {
 			s.close(e, false)
 			return nil
 		})
+	case recordOrigin:
+		return apply(body, func(id ID) error {
+			e := s.byID[id]
+			switch {
+			case e == nil || id.Node != r.Sender:
+				return fmt.Errorf("%w: %v", ErrUnknown, id)
+			case e.Origin == nil:
+				return fmt.Errorf("%w: the end of the origin of %v, which has none", ErrMalformed, id)
+			}
+			at := s.originOf(*e.Origin)
+			s.close(e, false)
+			at.last, at.ended = 0, s.position
+			return nil
+		})
 	case recordGone:
 		return apply(body, func(id ID) error {
 			e := s.byID[id]

@@ -242,7 +242,7 @@ func (y *play) open(ctx context.Context, p *dds.Participant) error {
 		} else {
 			o := dds.Origin{Side: side, GUID: guid(s.as, v.partitions)}
 			if s.writer, err = topic.WriterFor(ctx, set, o); err == nil && y.resume {
-				_, err = p.Carried(ctx, 0, func(last func(dds.Origin) uint64) { s.behind = last(o) })
+				_, err = p.Carried(ctx, 0, func(of func(dds.Origin) (last, ended uint64)) { s.behind, _ = of(o) })
 			}
 		}
 		if err == nil {

@@ -124,6 +124,7 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 			}
 		}
 		if o := p.byID[g.Prefix]; o != nil && g.Prefix == c.prefix {
+			p.end(o.writers)
 			p.forget(o)
 			c.peer = nil
 		}
@@ -235,6 +236,7 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 		case readers:
 			p.withoutReader(o, g)
 		default:
+			p.end([]wire.Endpoint{{GUID: g}})
 			p.withoutWriter(o, g)
 		}
 		return

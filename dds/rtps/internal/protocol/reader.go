@@ -21,6 +21,7 @@ type RemoteWriter struct {
 	reader   *Reader
 	of       *peer
 	reliable bool
+	ended    bool // it has said that it ends
 
 	begun     bool  // it is known where the samples begin
 	next      int64 // the lowest sample that the host was not given
@@ -90,6 +91,18 @@ func (rw *RemoteWriter) ask() {
 	rw.answer(false)
 	rw.nackAt = rw.reader.p.now + int64(firstEvery)
 	rw.reader.p.wake(rw.nackAt)
+}
+
+// Ended reports whether the writer, or its participant, has said that it ends.
+func (rw *RemoteWriter) Ended() bool { return rw.ended }
+
+// end notes that writers have said that they end.
+func (p *Participant) end(all []wire.Endpoint) {
+	for _, e := range all {
+		for _, rw := range p.proxies[e.GUID] {
+			rw.ended = true
+		}
+	}
 }
 
 func (r *Reader) unmatch(rw *RemoteWriter) {
