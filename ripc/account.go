@@ -93,8 +93,8 @@ func (a *account) fits(n int64) error {
 	switch most := &a.e.cfg; {
 	case n > most.MaxBytes-a.e.bytes:
 		return fmt.Errorf("%w: %d of %d bytes are in use", ErrLimit, a.e.bytes, most.MaxBytes)
-	case n > most.MaxBytesOfOne-a.bytes:
-		return fmt.Errorf("%w: %d of %d bytes are in use for %s", ErrLimit, a.bytes, most.MaxBytesOfOne, a.name)
+	case n > most.MaxBytesPerClient-a.bytes:
+		return fmt.Errorf("%w: %d of %d bytes are in use for %s", ErrLimit, a.bytes, most.MaxBytesPerClient, a.name)
 	}
 	return nil
 }

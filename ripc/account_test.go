@@ -57,7 +57,7 @@ func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
 			ctx := testutil.Within(t)
 			authority := testutil.NewAuthority(t)
 			const most = 1 << 20
-			there := overTLS(t, authority, "server", Config{MaxBytesOfOne: most})
+			there := overTLS(t, authority, "server", Config{MaxBytesPerClient: most})
 			server, other := register(t, there, "server"), register(t, there, "other")
 			hostile := flood{sent: map[ID]int{}}
 			for range 3 {
@@ -141,7 +141,7 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 		services = 8
 		each     = 12
 	)
-	there := overTLS(t, authority, "server", Config{MaxBytesOfOne: most})
+	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: most})
 	server, other := register(t, there, "server"), register(t, there, "other")
 	must(t, server.Post()) // it takes long messages, which wait for a window
 	head := func(from, k int) []byte {
@@ -198,7 +198,7 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 func TestTheRingsOfOneCallerAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
-	there := overTLS(t, authority, "server", Config{MaxBytesOfOne: 3 << 20, MaxBytes: 5 << 20})
+	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: 3 << 20, MaxBytes: 5 << 20})
 	register(t, there, "server")
 	connect := func(name string, ring int) (*Endpoint, error) {
 		e := overTLS(t, authority, name, Config{RingBytes: ring})
@@ -238,7 +238,7 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 	authority := testutil.NewAuthority(t)
 	const streams = 10
 	base := pairBytes(pair.Shape(DefaultRingBytes).RowBytes, pair.Shape(DefaultRingBytes).RowBytes, false)
-	there := overTLS(t, authority, "server", Config{MaxBytesOfOne: 2*base + streams*stream.Window})
+	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: 2*base + streams*stream.Window})
 	l := Listen(register(t, there, "server"))
 	var flood []*Service
 	for range 2 {
@@ -312,7 +312,7 @@ func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
 		must(t, to.Connect(ctx))
 		there.lock()
 		p := there.peers[0]
-		there.cfg.MaxBytesOfOne = p.charged + 1<<10
+		there.cfg.MaxBytesPerClient = p.charged + 1<<10
 		there.unlock()
 		for k := range count {
 			must(t, client.Send(ctx, to, binary.LittleEndian.AppendUint32(nil, uint32(k))))
@@ -353,14 +353,14 @@ func TestTheHeadOfAReplyStaysWhereItsCallerHasIt(t *testing.T) {
 		must(t, to.Connect(ctx))
 		here.lock()
 		p := here.peers[0]
-		here.cfg.MaxBytesOfOne = p.account.bytes
+		here.cfg.MaxBytesPerClient = p.account.bytes
 		here.unlock()
 		replies := make([]Message, 4)
 		var err error
 		replies[0], err = client.CallLong(ctx, to, make([]byte, 1), Bytes([]byte{1}))
 		must(t, err)
 		here.lock()
-		here.cfg.MaxBytesOfOne += ring
+		here.cfg.MaxBytesPerClient += ring
 		here.unlock()
 		for k := range replies[1:] { // with the head of the first one, more than half of the ring
 			replies[k+1], err = client.Call(ctx, to, nil)

@@ -73,15 +73,15 @@ type Config struct {
 	Long Long
 	// MaxPeers bounds the connections.
 	MaxPeers int
-	// MaxPeersOfOne is the part of MaxPeers that one caller may take: under TLS the processes with one identity, within a host one process, and else
+	// MaxPeersPerClient limits how many of MaxPeers a single client may use: under TLS the processes with one identity, within a host one process, and else
 	// all that call from one address, which is any loopback address, or a network of 2^64 addresses of IPv6. 0 is half of MaxPeers.
-	MaxPeersOfOne int
+	MaxPeersPerClient int
 	// MaxBytes bounds the memory that this process has for its peers: the rings of their connections, messages that were moved out of the rings because
 	// they are not received, answers that find no room, and 64 KiB for each stream that a peer opened. 0 is DefaultMaxBytes.
 	MaxBytes int64
-	// MaxBytesOfOne is the part of MaxBytes that one caller may take, counted as for MaxPeersOfOne. A caller that has all of it waits, or is refused. 0
+	// MaxBytesPerClient limits how many of MaxBytes a single client may use, counted as for MaxPeersPerClient. A caller that has all of it waits, or is refused. 0
 	// is half of MaxBytes.
-	MaxBytesOfOne int64
+	MaxBytesPerClient int64
 	// Events is called with each event, one at a time, on a goroutine of the endpoint.
 	Events func(Event)
 	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
@@ -118,20 +118,20 @@ func (c Config) withDefaults() (Config, error) {
 	if err := pair.CheckRing(c.RingBytes); err != nil || c.RingBytes > MaxRingBytes {
 		errs = append(errs, fmt.Errorf("RingBytes %d: it must be a power of two between %d and %d", c.RingBytes, pair.MinRingBytes, MaxRingBytes))
 	}
-	if c.MaxPeersOfOne == 0 {
-		c.MaxPeersOfOne = max(1, c.MaxPeers-c.MaxPeers/2)
+	if c.MaxPeersPerClient == 0 {
+		c.MaxPeersPerClient = max(1, c.MaxPeers-c.MaxPeers/2)
 	}
-	if c.MaxPeersOfOne < 0 {
-		errs = append(errs, fmt.Errorf("MaxPeersOfOne %d: it must not be less than 0", c.MaxPeersOfOne))
+	if c.MaxPeersPerClient < 0 {
+		errs = append(errs, fmt.Errorf("MaxPeersPerClient %d: it must not be less than 0", c.MaxPeersPerClient))
 	}
 	if c.MaxBytes == 0 {
 		c.MaxBytes = DefaultMaxBytes
 	}
-	if c.MaxBytesOfOne == 0 {
-		c.MaxBytesOfOne = c.MaxBytes - c.MaxBytes/2
+	if c.MaxBytesPerClient == 0 {
+		c.MaxBytesPerClient = c.MaxBytes - c.MaxBytes/2
 	}
-	if c.MaxBytes < 0 || c.MaxBytesOfOne < 0 {
-		errs = append(errs, fmt.Errorf("MaxBytes %d, MaxBytesOfOne %d: they must not be less than 0", c.MaxBytes, c.MaxBytesOfOne))
+	if c.MaxBytes < 0 || c.MaxBytesPerClient < 0 {
+		errs = append(errs, fmt.Errorf("MaxBytes %d, MaxBytesPerClient %d: they must not be less than 0", c.MaxBytes, c.MaxBytesPerClient))
 	}
 	if c.MaxPeers < 1 {
 		errs = append(errs, fmt.Errorf("MaxPeers %d: it must be at least 1", c.MaxPeers))

@@ -121,7 +121,7 @@ func (e *Endpoint) fullLocked(name string, bytes int64, called bool) error {
 	if a == nil {
 		a = &account{e: e, name: name}
 	}
-	if called && a.called >= e.cfg.MaxPeersOfOne {
+	if called && a.called >= e.cfg.MaxPeersPerClient {
 		return fmt.Errorf("%w: %d peers of %s", ErrLimit, a.called, name)
 	}
 	return a.fits(bytes)

@@ -47,7 +47,7 @@ func (m *Message) Identity() string { return m.peer.who.Identity }
 
 // Account names the party to which the sending process belongs, and for which limits are counted
 // together: the certificate's identity under TLS, a process within a host, and otherwise an address
-// (Config.MaxPeersOfOne).
+// (Config.MaxPeersPerClient).
 func (m *Message) Account() string { return m.peer.account.name }
 
 // Peer is what is known of the process at the other side.
@@ -59,7 +59,7 @@ func (c *Stream) Peer() Peer {
 
 // gate lets a bounded number of processes in at a time, and a part of that number for the processes of one account.
 type gate struct {
-	most, mostOfOne int
+	most, mostPerClient int
 
 	mu     sync.Mutex
 	inside int
@@ -67,7 +67,7 @@ type gate struct {
 }
 
 func newGate(most int) *gate {
-	return &gate{most: most, mostOfOne: (most + 1) / 2, of: map[string]int{}}
+	return &gate{most: most, mostPerClient: (most + 1) / 2, of: map[string]int{}}
 }
 
 // enter returns why a process is not let in, or nil.
@@ -77,8 +77,8 @@ func (g *gate) enter(account string) error {
 	switch {
 	case g.inside >= g.most:
 		return fmt.Errorf("%w: %d processes are greeted", ErrLimit, g.most)
-	case g.of[account] >= g.mostOfOne:
-		return fmt.Errorf("%w: %d processes of %s are greeted", ErrLimit, g.mostOfOne, account)
+	case g.of[account] >= g.mostPerClient:
+		return fmt.Errorf("%w: %d processes of %s are greeted", ErrLimit, g.mostPerClient, account)
 	}
 	g.inside++
 	g.of[account]++

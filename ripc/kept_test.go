@@ -32,7 +32,7 @@ func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size, most = 256 << 10, 4 << 20
 	data := make([]byte, size)
-	server := answerLong(t, Config{Transport: SHM, MaxBytesOfOne: most}, func(*Message) Body { return Bytes(data) })
+	server := answerLong(t, Config{Transport: SHM, MaxBytesPerClient: most}, func(*Message) Body { return Bytes(data) })
 	keeper, other := register(t, open(t, Config{Transport: SHM}), ""), register(t, open(t, Config{Transport: SHM}), "")
 	var kept []Message
 	call := func(s *Service) error {

@@ -40,7 +40,7 @@ func (s *Service) ID() ID { return s.id }
 
 // CopyMessages has the library copy each message, reply and notice that the service gets from now on before the application sees it. Without it, Data lies in
 // memory to which a peer of this host can still write: a handler that checks Data and then uses it, or decodes it with a package that reads bytes twice (such as
-// encoding/json, which panics then), needs copies. The memory of the copies is used again, and counts for the sender (Config.MaxBytesOfOne); a message that is
+// encoding/json, which panics then), needs copies. The memory of the copies is used again, and counts for the sender (Config.MaxBytesPerClient); a message that is
 // kept does not block the ring of its pair. Bodies of long messages are copied unless Long.InPlace is set.
 func (s *Service) CopyMessages() {
 	s.e.lock()

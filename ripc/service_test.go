@@ -303,7 +303,7 @@ func TestAProcessWithoutTheSecretIsTurnedAway(t *testing.T) {
 func TestThePeersAreLimited(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
-		there := open(Config{MaxPeers: 2, MaxPeersOfOne: 2})
+		there := open(Config{MaxPeers: 2, MaxPeersPerClient: 2})
 		register(t, there, "server")
 		if there.Addr() != "" {
 			conn, err := net.Dial("tcp", there.Addr())

@@ -129,7 +129,7 @@ type intake struct {
 	bytes   int64            // taken of MaxBytes
 	ofOne   map[string]int64 // by account
 
-	windowsOfOne map[string]int // that were posted and messages have, by account
+	windowsPerClient map[string]int // that were posted and messages have, by account
 
 	stopping []chan struct{} // closed when windows of messages that ended are not written any more
 }
@@ -157,15 +157,15 @@ func (i *intake) refund(account string, n int64) {
 
 // mayHave reports whether a sender may have one more of the windows that were posted.
 func (i *intake) mayHave(account string) bool {
-	return i.rules.MaxPeerWindows == 0 || i.windowsOfOne[account] < i.rules.MaxPeerWindows
+	return i.rules.MaxPeerWindows == 0 || i.windowsPerClient[account] < i.rules.MaxPeerWindows
 }
 
 // hand counts a window that was posted and that a message gets.
 func (i *intake) hand(m *receiving) {
-	if i.windowsOfOne == nil {
-		i.windowsOfOne = map[string]int{}
+	if i.windowsPerClient == nil {
+		i.windowsPerClient = map[string]int{}
 	}
-	i.windowsOfOne[m.peer.account.name]++
+	i.windowsPerClient[m.peer.account.name]++
 	m.handed = true
 }
 
@@ -176,8 +176,8 @@ func (m *receiving) handBack() {
 	}
 	m.handed = false
 	i, account := &m.service.long, m.peer.account.name
-	if i.windowsOfOne[account]--; i.windowsOfOne[account] == 0 {
-		delete(i.windowsOfOne, account)
+	if i.windowsPerClient[account]--; i.windowsPerClient[account] == 0 {
+		delete(i.windowsPerClient, account)
 	}
 	if i.rules.MaxPeerWindows > 0 {
 		m.service.placeAll()

@@ -26,7 +26,7 @@ const (
 	DefaultLease = 10 * time.Second
 	DefaultHold  = 24 * time.Hour
 
-	DefaultMaxNamesOfOne = 4096
+	DefaultMaxNamesPerOwner = 4096
 )
 
 // Config describes a member's part of a directory. The zero value is a good one.
@@ -40,10 +40,10 @@ type Config struct {
 	Key ed25519.PrivateKey
 	// Lease is for how long a service of this process stays in the directory without a word of it; 0 is DefaultLease.
 	Lease time.Duration
-	// MaxNamesOfOne is how many names one owner may have, through this member: a key, or with TLS an identity. All owners that speak from one process
+	// MaxNamesPerOwner is how many names one owner may have, through this member: a key, or with TLS an identity. All owners that speak from one process
 	// of this host, or without TLS from one address, may have four times as many together. What they have is kept if the bound is lowered.
-	// 0 is DefaultMaxNamesOfOne.
-	MaxNamesOfOne int
+	// 0 is DefaultMaxNamesPerOwner.
+	MaxNamesPerOwner int
 	// OnLost is told that a service of this process is not its own any more: the same owner registered it elsewhere.
 	OnLost func(ripc.ID, error)
 }
@@ -70,7 +70,7 @@ type Directory struct {
 func New(cfg Config) *Directory {
 	cfg.Name = cmp.Or(cfg.Name, "directory")
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
-	cfg.MaxNamesOfOne = cmp.Or(max(cfg.MaxNamesOfOne, 0), DefaultMaxNamesOfOne)
+	cfg.MaxNamesPerOwner = cmp.Or(max(cfg.MaxNamesPerOwner, 0), DefaultMaxNamesPerOwner)
 	hold := DefaultHold
 	if cfg.Key == nil {
 		cfg.Key, hold = newKey(), 0
@@ -303,7 +303,7 @@ func (d *Directory) say(ctx context.Context, records []*registry.Record, speaker
 	for _, rec := range records {
 		o := registry.Outcome{Err: rec.Check()} // what is wrong by itself need not be ordered
 		if o.Err == nil {
-			if o, err = d.submit(ctx, registry.Command{Record: rec, Speaker: speaker, Origin: origin, Most: d.cfg.MaxNamesOfOne}); err != nil {
+			if o, err = d.submit(ctx, registry.Command{Record: rec, Speaker: speaker, Origin: origin, Most: d.cfg.MaxNamesPerOwner}); err != nil {
 				return r, err
 			}
 		}

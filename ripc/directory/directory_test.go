@@ -57,7 +57,7 @@ func cluster(t *testing.T, n int, o options) (members []*member) {
 	ctx := testutil.Within(t)
 	var join []string
 	for k := range n {
-		m := &member{dir: New(Config{Persistent: o.dirs != nil, MaxNamesOfOne: o.names}), messages: make(chan string, 1000)}
+		m := &member{dir: New(Config{Persistent: o.dirs != nil, MaxNamesPerOwner: o.names}), messages: make(chan string, 1000)}
 		cfg := squall.Config{
 			Cluster: t.Name(), ID: squall.NodeID(k + 1), Listen: "127.0.0.1:0", Join: join, InitialMembers: 1,
 			Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),

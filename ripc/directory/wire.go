@@ -103,7 +103,7 @@ func (r result) err() error {
 // ErrOwned says that a name belongs to another key or identity.
 var ErrOwned = registry.ErrOwned
 
-// ErrTooManyNames says that an owner, or a process or host, has as many names as one may have (Config.MaxNamesOfOne).
+// ErrTooManyNames says that an owner, or a process or host, has as many names as one may have (Config.MaxNamesPerOwner).
 var ErrTooManyNames = registry.ErrMany
 
 // places converts places from the wire format.

@@ -61,7 +61,7 @@ func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
 	service := register(t, named(t, authority, "server"), "web")
 	begun, goOn := make(chan struct{}, requests), make(chan struct{})
 	var handled, high atomic.Int32
-	server := &Server{MaxRequests: 4, MaxRequestsOfOne: most, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := &Server{MaxRequests: 4, MaxRequestsPerClient: most, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/slow" {
 			return
 		}

@@ -27,10 +27,10 @@ type Server struct {
 	MaxHeaderBytes int
 	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is DefaultMaxRequests. Further ones wait.
 	MaxRequests int
-	// MaxRequestsOfOne is the part of MaxRequests that one client may take: under TLS the processes
+	// MaxRequestsPerClient limits how many of MaxRequests a single client may use: under TLS the processes
 	// with one identity, within a host one process, and else all that call from one address. 0 is
 	// half of MaxRequests. Further requests wait, and hold up the messages of their process.
-	MaxRequestsOfOne int
+	MaxRequestsPerClient int
 	// ErrorLog is for panics of handlers; nil is the standard logger of package log.
 	ErrorLog *log.Logger
 	// ListenConfig bounds the streams.
@@ -97,8 +97,8 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	if s.MaxRequests <= 0 {
 		s.MaxRequests = DefaultMaxRequests
 	}
-	if s.MaxRequestsOfOne <= 0 {
-		s.MaxRequestsOfOne = (s.MaxRequests + 1) / 2
+	if s.MaxRequestsPerClient <= 0 {
+		s.MaxRequestsPerClient = (s.MaxRequests + 1) / 2
 	}
 	if s.handler = s.Handler; s.handler == nil {
 		s.handler = http.DefaultServeMux
@@ -162,7 +162,7 @@ func (s *Server) handleInTurn(m *ripc.Message) {
 		c = &client{}
 		s.clients[m.Account()] = c
 	}
-	if c.handled >= s.MaxRequestsOfOne {
+	if c.handled >= s.MaxRequestsPerClient {
 		c.waiting = append(c.waiting, *m)
 		s.mu.Unlock()
 		return

@@ -243,7 +243,7 @@ func TestTheNamesOfAnOwnerAreBounded(t *testing.T) {
 		}
 	}
 	err := claim(greedy, "one more", 0)
-	if !errors.Is(err, ErrMany) || !strings.Contains(err.Error(), "raise MaxNamesOfOne") || r.Find("one more") != nil {
+	if !errors.Is(err, ErrMany) || !strings.Contains(err.Error(), "raise MaxNamesPerOwner") || r.Find("one more") != nil {
 		t.Fatal(err)
 	}
 	if err := claim(greedy, "name 0", 3_000); err != nil {

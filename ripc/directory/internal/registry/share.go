@@ -70,7 +70,7 @@ func (r *Registry) within(key, who string, names, spots, most int) error {
 		r.countAll()
 	}
 	if has := r.shares[key]; has.names+names > most || has.spots+spots > most*spotsForName {
-		return fmt.Errorf("%w: %.100s: %d names at %d places, at most %d names: close services, wait until their names are not held any more, or raise MaxNamesOfOne at the members of the directory",
+		return fmt.Errorf("%w: %.100s: %d names at %d places, at most %d names: close services, wait until their names are not held any more, or raise MaxNamesPerOwner at the members of the directory",
 			ErrMany, who, has.names, has.spots, most)
 	}
 	return nil
