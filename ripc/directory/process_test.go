@@ -37,11 +37,13 @@ func runMember(args []string) error {
 	defer cancel()
 	d := New(Config{})
 	cfg := squall.Config{
-		Cluster: cluster, ID: squall.NodeID(id), Listen: "127.0.0.1:0", InitialMembers: 1, Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond,
+		Cluster: cluster, ID: squall.NodeID(id), Listen: "127.0.0.1:0", Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler), Subgroups: []squall.SubgroupConfig{d.Subgroup()},
 	}
-	if join != "-" {
-		cfg.Join = strings.Split(join, ",")
+	if join == "-" {
+		cfg.InitialMembers = 1
+	} else {
+		cfg.Join = strings.Split(join, ",") // a majority of it would bootstrap the group
 	}
 	g, err := squall.Open(ctx, cfg)
 	if err != nil {
