@@ -617,7 +617,7 @@ func TestSnapshotAndRestoreAreValidated(t *testing.T) {
 			sg.Mode, sg.Log.Recover = squall.Persistent, func(*squall.Log) error { return nil }
 		},
 		"Snapshot is set without Restore": func(sg *squall.SubgroupConfig) { sg.Mode, sg.Restore = squall.Persistent, nil },
-		"Snapshot is set next to Log.Recover": func(sg *squall.SubgroupConfig) {
+		"Snapshot is set together with Log.Recover": func(sg *squall.SubgroupConfig) {
 			sg.Mode, sg.Restore, sg.Log.Recover = squall.Persistent, nil, func(*squall.Log) error { return nil }
 		},
 		"BacklogBytes is -1: 0 to 1073741824 bytes":       func(sg *squall.SubgroupConfig) { sg.BacklogBytes = -1 },
