@@ -17,11 +17,11 @@ help: ## list the targets
 check: ## what a change has to pass: every test, vet, staticcheck, other platforms, mutants, invariants, races
 	.ci/run
 
-test: ## every test but those of make system
+test: ## every test but those of make system, and a part of the seeds
 	go test ./...
 
-system: ## the long tests of groups of processes, which have the build tag system
-	go test -tags system ./internal/testlab
+system: ## what has the build tag system: the long tests of groups of processes, and all seeds of the tests that draw them
+	go test -tags system ./internal/testlab ./internal/relay ./internal/restart ./internal/sim ./persist ./ripc/internal/pair
 
 race: ## the short tests under the race detector
 	go test -race -short ./...

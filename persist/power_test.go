@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -409,7 +410,7 @@ func hasAtLeast(dir string, t *testing.T, acked, appended int) error {
 // failed.
 func everyOperation(t *testing.T, test func(at int, p *platter, dir string) (whole bool)) {
 	copies := smallLog(t)
-	step := 1
+	step := testutil.Seeds(3, 1)
 	if testing.Short() {
 		step = 5
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 var (
@@ -165,10 +166,7 @@ func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
 			harms := p.harms(rand.New(rand.NewPCG(seed, 1)))
 			chosen := rand.New(rand.NewPCG(seed, 2)).Perm(len(harms))
 			if !*sweepAll {
-				n := cmp.Or(*sweepOnly, sweepSample)
-				if testing.Short() {
-					n = sweepSample / 3
-				}
+				n := cmp.Or(*sweepOnly, testutil.Seeds(sweepSample/3, sweepSample))
 				chosen = chosen[:min(len(chosen), n)]
 			}
 			slices.Sort(chosen)

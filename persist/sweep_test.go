@@ -32,7 +32,7 @@ import (
 const (
 	sweepPatience = 10 * time.Second
 	sweepMemory   = 200 << 20
-	sweepSample   = 60 // trials for each store, and a third of them in short tests
+	sweepSample   = 60 // trials for each store with the tag system, and a third of them without it
 )
 
 // harmed is one change of a file.

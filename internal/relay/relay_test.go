@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -35,8 +36,8 @@ func randomWorld(t *testing.T, seed uint64) *world {
 
 func seeds(t *testing.T, count int, f func(seed uint64)) {
 	t.Helper()
-	if testing.Short() {
-		count /= 10
+	if count = testutil.Seeds(count/5, count); testing.Short() {
+		count = min(count, 50)
 	}
 	for seed := range uint64(count) {
 		f(seed)

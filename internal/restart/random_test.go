@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/views"
 )
 
@@ -101,7 +102,7 @@ func (w *world) describe() (text string) {
 }
 
 func TestRandomRestartsAgreeAndLoseNothing(t *testing.T) {
-	seeds := uint64(2000)
+	seeds := testutil.Seeds[uint64](400, 2000)
 	if testing.Short() {
 		seeds = 200
 	}

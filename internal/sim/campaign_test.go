@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // A campaign runs many seeds; a failed one is replayed by its number:
@@ -34,9 +36,9 @@ func TestCampaign(t *testing.T) {
 		case raceEnabled:
 			count = 60
 		case testing.Short():
-			count = CoverSeeds / 2
+			count = testutil.Seeds[uint64](CoverSeeds/4, CoverSeeds/2)
 		default:
-			count = CoverSeeds
+			count = testutil.Seeds[uint64](CoverSeeds/4, CoverSeeds)
 		}
 	}
 	c := Campaign{First: *firstFlag, Count: count, Limits: limits()}

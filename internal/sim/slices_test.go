@@ -21,4 +21,7 @@ func TestSlowCallbacksDelayNoHeartbeatByMoreThanASlice(t *testing.T) {
 	if c.Run() != nil {
 		t.Error(c.Err)
 	}
+	if c.Probes[SliceOver] == 0 {
+		t.Errorf("%d seeds never reached: %v", c.Seeds, SliceOver)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // longWorld is two processes of which one sends the other long messages, stepped at random from a seed. Frames go over the rings and blocks over the second
@@ -315,7 +316,7 @@ func (w *longWorld) run() error {
 // Long messages end once each, and in the same way for both sides, whatever the order in which frames and blocks come, and at whatever step one of them
 // gives up (RP10 to RP13).
 func TestALongMessageEndsOnce(t *testing.T) {
-	worlds := uint64(3000)
+	worlds := testutil.Seeds[uint64](1000, 3000)
 	if testing.Short() {
 		worlds = 300
 	}

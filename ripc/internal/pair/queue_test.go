@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // roomPlan is what the processes of a roomWorld do.
@@ -398,7 +399,7 @@ func TestASenderThatHasRoomIsWoken(t *testing.T) {
 
 // The same, of more senders and channels, in orders that a seed chooses.
 func TestSendersThatHaveRoomAreWokenInAnyOrder(t *testing.T) {
-	worlds := uint64(2000)
+	worlds := testutil.Seeds[uint64](500, 2000)
 	if testing.Short() {
 		worlds = 200
 	}
