@@ -249,7 +249,7 @@ const messageBytes = 1 << 16
 func (g *Gateway) receive(c *net.UDPConn) {
 	buf := make([]byte, messageBytes)
 	for {
-		n, _, err := c.ReadFromUDPAddrPort(buf)
+		n, from, err := c.ReadFromUDPAddrPort(buf)
 		if err != nil {
 			if g.ending.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
@@ -261,7 +261,7 @@ func (g *Gateway) receive(c *net.UDPConn) {
 		if c == g.sockets.multicast || c == g.sockets.samples {
 			g.stats.Multicast++
 		}
-		if err := g.machine.Receive(g.now(), message); err != nil {
+		if err := g.machine.Receive(g.now(), unmapped(from), message); err != nil {
 			g.stats.Malformed++
 			g.log.Debug("a message was refused", "error", err)
 		}

@@ -80,7 +80,7 @@ func injected(t *testing.T, set qos.Set, change func(*Config)) (w *world, h *hos
 		var a wire.Appender
 		a.Reset(wire.Prefix{1, 2, 3, 2})
 		f(&a, out.Endpoint.GUID.Entity)
-		if err := h.p.Receive(w.now, a.Bytes()); err != nil {
+		if err := h.p.Receive(w.now, nowhere, a.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestTheLastNumberIsRefused(t *testing.T) {
 	var a wire.Appender
 	a.Reset(wire.Prefix{1, 2, 3, 2})
 	a.Data(wire.Unknown, rw.Endpoint.GUID.Entity, math.MaxInt64, 0, make([]byte, 8))
-	if err := h.p.Receive(w.now, a.Bytes()); err == nil || rw.next < 1 {
+	if err := h.p.Receive(w.now, nowhere, a.Bytes()); err == nil || rw.next < 1 {
 		t.Fatalf("the next number is %d (%v)", rw.next, err)
 	}
 }
@@ -218,8 +218,9 @@ func TestEndpointsOfAllPeersAreBounded(t *testing.T) {
 	large := fits
 	large.GroupData = make([]byte, 30_000)
 	announce(8, large)
-	for i := byte(0); h.p.roomFor(o); i++ {
-		h.p.peers = append(h.p.peers, &peer{Participant: wire.Participant{Prefix: wire.Prefix{9, i}}, writers: make([]wire.Endpoint, maxEndpoints)})
+	next := endpoint(qos.Set{})
+	for i := byte(0); h.p.roomFor(o, &next); i++ {
+		h.p.peers = append(h.p.peers, &peer{Prefix: wire.Prefix{9, i}, writers: make([]wire.Endpoint, maxEndpoints)})
 	}
 	announce(9, qos.Set{})
 	if len(o.writers) != 2 {
@@ -228,5 +229,79 @@ func TestEndpointsOfAllPeersAreBounded(t *testing.T) {
 	announce(7, qos.Set{UserData: []byte("new")})
 	if string(o.writers[1].QoS.UserData) != "new" {
 		t.Fatal("an endpoint that is known has not changed")
+	}
+}
+
+// The memory of what a peer, and what all peers, announced of their endpoints is bounded, and counted until the endpoints end.
+func TestTheMemoryOfAnnouncementsIsBounded(t *testing.T) {
+	w, _, p := only(t)
+	number := uint32(0)
+	announce := func(o *peer) {
+		e := endpoint(qos.Set{Partitions: make([]string, 8000)})
+		number++
+		e.GUID = wire.GUID{Prefix: o.Prefix, Entity: wire.Writer(number, true)}
+		p.discovered(p.publicationsOf, o, &Sample{Payload: e.Append(nil)})
+	}
+	all := func() (bytes int) {
+		for _, o := range p.peers {
+			sum := 0
+			for i := range o.writers {
+				sum += o.writers[i].Memory()
+			}
+			if sum != o.bytes || o.bytes > endpointBytes {
+				t.Fatalf("RT4: the endpoints of a peer take %d bytes, counted as %d", sum, o.bytes)
+			}
+			bytes += sum
+		}
+		return bytes
+	}
+	for n := range uint32(allEndpointBytes/endpointBytes + 2) {
+		received(t, w, p, stranger(n, nowhere, wire.Infinite))
+		for range 100 {
+			announce(p.peers[n])
+		}
+	}
+	e := endpoint(qos.Set{Partitions: make([]string, 8000)})
+	one := e.Memory()
+	if n := all(); n > allEndpointBytes || n < allEndpointBytes-endpointBytes {
+		t.Fatalf("RT4: the endpoints of all peers take %d bytes", n)
+	}
+	o := p.peers[0]
+	if o.bytes < endpointBytes-2*one {
+		t.Fatalf("the endpoints of a peer take %d bytes, and more fit", o.bytes)
+	}
+	before := len(o.writers)
+	p.withoutWriter(o, o.writers[0].GUID)
+	announce(o)
+	if all(); len(o.writers) != before {
+		t.Fatalf("%d endpoints are known in place of %d", len(o.writers), before)
+	}
+}
+
+// Nothing is kept of what a peer says that has proved nothing, but its addresses.
+func TestNothingIsKeptForAPeerThatProvesNothing(t *testing.T) {
+	w, h, p := only(t)
+	p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	received(t, w, p, stranger(1, nowhere, wire.Infinite))
+	o := p.peers[0]
+	e := endpoint(qos.Set{})
+	e.GUID = wire.GUID{Prefix: o.Prefix, Entity: wire.Writer(1, true)}
+	say := func() {
+		var a wire.Appender
+		a.Reset(o.Prefix)
+		a.Heartbeat(wire.Heartbeat{Reader: wire.PublicationsReader, Writer: wire.PublicationsWriter, First: 1, Last: 1, Count: uint32(w.now)})
+		a.Data(wire.PublicationsReader, wire.PublicationsWriter, 1, 0, e.Append(nil))
+		a.Data(wire.PublicationsReader, wire.PublicationsWriter, 3, 0, e.Append(nil))
+		received(t, w, p, a.Bytes())
+		w.now++
+	}
+	say()
+	if len(o.writers) != 0 || o.bytes != 0 || h.matched != 0 || p.kept != 0 {
+		t.Fatalf("RT4: %d writers, %d bytes", len(o.writers), p.kept)
+	}
+	p.prove(o, 0)
+	say()
+	if len(o.writers) != 1 || h.matched != 1 {
+		t.Fatalf("%d writers of a peer that has proved its address", len(o.writers))
 	}
 }

@@ -1,10 +1,7 @@
 package protocol
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -14,15 +11,20 @@ import (
 
 // peer is another participant.
 type peer struct {
-	wire.Participant
-	until      int64 // when it is forgotten, unless it is heard of
+	Prefix     wire.Prefix
+	Vendor     [2]byte
+	Lease      time.Duration
+	until      int64  // when it is forgotten, unless it is heard of
+	paths      []path // its addresses
+	at         int    // the one that is used
 	meta, data outbox
+	own        []*outbox       // of endpoints with an address of their own
 	since      int64           // when it was discovered
 	proved     bool            // it has answered what was sent to its address alone
 	budget     int             // bytes that may be sent to it until then
-	wrong      int             // answers with other numbers than it was sent
 	writers    []wire.Endpoint // that it announced
 	readers    []wire.Endpoint
+	bytes      int // of memory that these take
 }
 
 func (o *peer) heard(p *Participant) {
@@ -35,32 +37,6 @@ func (o *peer) heard(p *Participant) {
 	}
 }
 
-// Bounds of what is done for a peer that has not proved that it receives at its address (RT5).
-const (
-	unprovedBytes = 16 << 10 // sent to it,
-	unprovedTimes = 3        // beside so many times what came from it
-	provedWithin  = 30 * time.Second
-	guesses       = 32 // answers with wrong numbers until it is forgotten
-)
-
-// offset is added to the numbers of discovery that a peer sees. Only a peer that receives at its addresses knows it, and proves so by its answers. It is small:
-// readers of Fast DDS take a step for each number that a writer does not have any more. So a peer may be wrong a few times only.
-func (p *Participant) offset(o *peer) int64 {
-	h := sha256.New()
-	h.Write(p.cfg.Secret[:])
-	h.Write(o.Prefix[:])
-	for _, at := range []wire.Locator{o.meta.to, o.data.to} {
-		h.Write([]byte(at.String()))
-	}
-	return int64(binary.LittleEndian.Uint64(h.Sum(nil))>>48) + guesses
-}
-
-// shared reports an address that is not of one host, where no participant receives by unicast (RT5).
-func shared(l wire.Locator) bool {
-	a := l.Addr().Unmap()
-	return a.IsMulticast() || a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
-}
-
 // evict removes the oldest peer whose address is not verified (RT5), and reports whether there was such a peer.
 func (p *Participant) evict() bool {
 	for _, o := range p.peers {
@@ -70,22 +46,6 @@ func (p *Participant) evict() bool {
 		}
 	}
 	return false
-}
-
-// introduce says to a peer that this participant is there.
-func (p *Participant) introduce(o *peer) {
-	p.put(o, o.meta.to, p.announcementOf())
-}
-
-// put sends a message to a peer. A peer whose address is not verified gets no more than the bound of RT5.
-func (p *Participant) put(o *peer, to wire.Locator, message []byte) {
-	if !o.proved {
-		if len(message) > o.budget {
-			return
-		}
-		o.budget -= len(message)
-	}
-	p.host.Send(to, message)
 }
 
 // announceTo says that this participant is there.
@@ -134,7 +94,7 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 		return nil
 	}
 	a, err := wire.ParseParticipant(d.Payload)
-	a.Metatraffic, a.Default = slices.DeleteFunc(a.Metatraffic, shared), slices.DeleteFunc(a.Default, shared)
+	a.Metatraffic, a.Default = slices.DeleteFunc(a.Metatraffic, p.ignored), slices.DeleteFunc(a.Default, shared)
 	switch {
 	case err != nil:
 		return err
@@ -147,20 +107,18 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 		o.Lease = a.Lease
 		o.heard(p)
 		if !o.proved {
-			p.introduce(o)
+			p.try(o, (o.at+1)%len(o.paths))
 		}
 		return nil
 	}
 	if len(p.peers) >= maxPeers && !p.evict() {
 		return nil
 	}
-	o := &peer{Participant: a, since: p.now, budget: unprovedBytes}
-	o.meta = outbox{to: a.Metatraffic[0], target: a.Prefix, of: o}
+	o := &peer{Prefix: a.Prefix, Vendor: a.Vendor, Lease: a.Lease, since: p.now, paths: p.pathsOf(&a, c.from)}
+	o.meta = outbox{target: a.Prefix, of: o}
 	o.data = o.meta
-	// Samples go to the host that proves that it receives.
-	if at := slices.IndexFunc(a.Default, func(l wire.Locator) bool { return l.Addr() == o.meta.to.Addr() }); at >= 0 {
-		o.data.to = a.Default[at]
-	}
+	p.pay(o)
+	p.use(o, 0)
 	o.heard(p)
 	p.wake(o.until)
 	p.peers, p.byID[a.Prefix] = append(p.peers, o), o
@@ -216,6 +174,9 @@ func (p *Participant) forget(o *peer) {
 		w.forget(func(r *remoteReader) bool { return r.of == o })
 	}
 	o.meta.queued, o.data.queued = false, false
+	for _, own := range o.own {
+		own.queued = false
+	}
 	delete(p.byID, o.Prefix)
 	p.peers = slices.DeleteFunc(p.peers, func(q *peer) bool { return q == o })
 }
@@ -248,7 +209,7 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 	if err != nil || e.GUID.Prefix != o.Prefix {
 		return
 	}
-	if known := indexOf(o.writers, e.GUID) >= 0 || indexOf(o.readers, e.GUID) >= 0; !known && !p.roomFor(o) {
+	if !p.roomFor(o, &e) {
 		return
 	}
 	if readers {
@@ -258,13 +219,48 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 	}
 }
 
-// roomFor reports whether one more endpoint of a peer may be known (RT4).
-func (p *Participant) roomFor(o *peer) bool {
-	all := 0
+// roomFor reports whether an endpoint of a peer may be known, in the place of what is known of it already (RT4).
+func (p *Participant) roomFor(o *peer, e *wire.Endpoint) bool {
+	all, bytes, more := 0, 0, e.Memory()
 	for _, q := range p.peers {
 		all += len(q.writers) + len(q.readers)
+		bytes += q.bytes
 	}
-	return all < allEndpoints && len(o.writers)+len(o.readers) < maxEndpoints
+	known := o.endpoint(e.GUID)
+	if known != nil {
+		more -= known.Memory()
+	} else if all >= allEndpoints || len(o.writers)+len(o.readers) >= maxEndpoints {
+		return false
+	}
+	return more <= 0 || o.bytes+more <= endpointBytes && bytes+more <= allEndpointBytes
+}
+
+// endpoint returns what a peer announced of an endpoint, or nil.
+func (o *peer) endpoint(g wire.GUID) *wire.Endpoint {
+	for _, all := range [][]wire.Endpoint{o.writers, o.readers} {
+		if i := indexOf(all, g); i >= 0 {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// with returns the endpoints of a list with one more, or with one that has changed.
+func (o *peer) with(all []wire.Endpoint, e wire.Endpoint) []wire.Endpoint {
+	all = o.without(all, e.GUID)
+	o.bytes += e.Memory()
+	return append(all, e)
+}
+
+// without returns the endpoints of a list but one.
+func (o *peer) without(all []wire.Endpoint, g wire.GUID) []wire.Endpoint {
+	return slices.DeleteFunc(all, func(e wire.Endpoint) bool {
+		if e.GUID != g {
+			return false
+		}
+		o.bytes -= e.Memory()
+		return true
+	})
 }
 
 func indexOf(all []wire.Endpoint, g wire.GUID) int {
@@ -272,11 +268,7 @@ func indexOf(all []wire.Endpoint, g wire.GUID) int {
 }
 
 func (p *Participant) withWriter(o *peer, e wire.Endpoint) {
-	if i := indexOf(o.writers, e.GUID); i >= 0 {
-		o.writers[i] = e
-	} else {
-		o.writers = append(o.writers, e)
-	}
+	o.writers = o.with(o.writers, e)
 	for _, r := range p.readers {
 		p.consider(o, e, r)
 	}
@@ -299,7 +291,7 @@ func (p *Participant) consider(o *peer, e wire.Endpoint, r *Reader) {
 		r.unmatch(at)
 	case refused:
 	case why == "" && !partitions && at != nil:
-		at.Endpoint = e
+		at.Endpoint, at.out = e, p.outboxOf(o, &e)
 	case why == "" && !partitions:
 		r.match(o, e)
 	case at != nil:
@@ -311,11 +303,7 @@ func (p *Participant) consider(o *peer, e wire.Endpoint, r *Reader) {
 }
 
 func (p *Participant) withReader(o *peer, e wire.Endpoint) {
-	if i := indexOf(o.readers, e.GUID); i >= 0 {
-		o.readers[i] = e
-	} else {
-		o.readers = append(o.readers, e)
-	}
+	o.readers = o.with(o.readers, e)
 	for _, w := range p.writers {
 		w.forget(func(r *remoteReader) bool { return r.Endpoint.GUID == e.GUID }) // it says that it is there
 		p.considerReader(o, e, w)
@@ -335,6 +323,8 @@ func (p *Participant) considerReader(o *peer, e wire.Endpoint, w *Writer) {
 	case w.wasSilent(e.GUID) != nil:
 	case why == "" && !partitions && at == nil:
 		w.match(o, e)
+	case why == "" && !partitions:
+		at.out = p.outboxOf(o, &e)
 	case (why != "" || partitions) && at != nil:
 		w.unmatch(at)
 	}
@@ -369,14 +359,14 @@ func mismatch(w, r *wire.Endpoint) (why string, policies []qos.Policy, partition
 }
 
 func (p *Participant) withoutWriter(o *peer, g wire.GUID) {
-	o.writers = slices.DeleteFunc(o.writers, func(e wire.Endpoint) bool { return e.GUID == g })
+	o.writers = o.without(o.writers, g)
 	for _, rw := range slices.Clone(p.proxies[g]) {
 		rw.reader.unmatch(rw)
 	}
 }
 
 func (p *Participant) withoutReader(o *peer, g wire.GUID) {
-	o.readers = slices.DeleteFunc(o.readers, func(e wire.Endpoint) bool { return e.GUID == g })
+	o.readers = o.without(o.readers, g)
 	for _, w := range p.writers {
 		w.forget(func(r *remoteReader) bool { return r.Endpoint.GUID == g })
 		if at := w.proxy(g); at != nil {

@@ -13,9 +13,10 @@
 //	RT1  the host gets the samples of a reliable writer in the order of their numbers, each once, and none that the writer still had is left out
 //	RT2  a writer is never told that a sample has arrived which the host has not acknowledged
 //	RT3  a reliable writer keeps a sample until every reliable reader that matches it has acknowledged it; one of discovery, until it is replaced
-//	RT4  what is kept for a peer is bounded: held samples, fragments, endpoints, and samples that readers have not acknowledged; held samples and
-//	     fragments of all peers together, too
-//	RT5  until a peer has proved that it receives at its address, what is sent there is bounded: some bytes, and some times what came from it
+//	RT4  what is kept for a peer is bounded: held samples, fragments, endpoints, and samples that readers have not acknowledged; held samples,
+//	     fragments and endpoints of all peers together, too; of a peer that has proved nothing, only its addresses
+//	RT5  until a peer has proved that it receives at its address, at most three bytes leave for it for each byte that came from it, with the
+//	     headers of IPv4 and UDP
 //
 // A peer is a participant that was discovered, with the time until which it is believed to be there. A proxy is a writer's idea of one reader that
 // matches it, or a reader's of one writer. Each has one owner, the Participant, whose methods are not called concurrently.

@@ -32,7 +32,7 @@ func FuzzReceive(f *testing.F) {
 			x.p.OpenReader(w.now, endpoint(qos.Set{}), true)
 		}
 		w.until("both match", time.Minute, func() bool { return h.matched == 2 && o.matched == 2 })
-		_ = h.p.Receive(w.now, message)
+		_ = h.p.Receive(w.now, nowhere, message)
 		h.p.Tick(w.now + int64(time.Second))
 		for _, rw := range h.by {
 			if len(rw.held) > maxHeld || len(rw.partial) > maxPartial || rw.partialBytes > 2*h.p.cfg.SampleBytes {
@@ -56,7 +56,7 @@ func TestNumbersThatArePassedCostNothing(t *testing.T) {
 	a.Data(wire.Unknown, id, math.MaxInt64-2, 0, make([]byte, 8))
 	a.Data(wire.Unknown, id, 9, 0, make([]byte, 8))
 	a.Heartbeat(wire.Heartbeat{Writer: id, First: math.MaxInt64 - 5, Last: math.MaxInt64 - 1, Count: 1<<20 + 1})
-	if err := h.p.Receive(w.now, a.Bytes()); err != nil {
+	if err := h.p.Receive(w.now, nowhere, a.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if got := h.got[out.Endpoint.GUID]; len(got) != 1 || got[0].Sequence != 9 {

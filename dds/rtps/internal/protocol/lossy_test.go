@@ -26,6 +26,7 @@ type world struct {
 
 type flight struct {
 	at   int64
+	from wire.Locator
 	to   wire.Locator
 	data []byte
 }
@@ -35,6 +36,7 @@ type host struct {
 	*world
 	p       *Participant
 	at      wire.Locator
+	from    wire.Locator // that the others see
 	down    bool
 	got     map[wire.GUID][]Sample
 	by      map[wire.GUID]*RemoteWriter
@@ -52,6 +54,7 @@ func newWorld(t *testing.T, seed uint64, loss float64) *world {
 
 func (w *world) host(n byte, change func(*Config)) *host {
 	h := &host{world: w, at: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 7410), got: map[wire.GUID][]Sample{}, by: map[wire.GUID]*RemoteWriter{}}
+	h.from = h.at
 	cfg := Config{Prefix: wire.Prefix{1, 2, 3, n}, Metatraffic: []wire.Locator{h.at}, Default: []wire.Locator{h.at}}
 	for i := byte(1); i <= 4; i++ {
 		cfg.Announce = append(cfg.Announce, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, i}), 7410))
@@ -72,7 +75,7 @@ func (h *host) Send(to wire.Locator, message []byte) {
 	}
 	for range copies {
 		if h.rng.Float64() >= h.loss {
-			h.flying = append(h.flying, flight{h.now + int64(h.rng.IntN(int(2*time.Millisecond))), to, bytes.Clone(message)})
+			h.flying = append(h.flying, flight{h.now + int64(h.rng.IntN(int(2*time.Millisecond))), h.from, to, bytes.Clone(message)})
 		}
 	}
 }
@@ -111,7 +114,7 @@ func (w *world) step() {
 	for _, f := range due {
 		for _, h := range w.hosts {
 			if h.at == f.to && !h.down {
-				if err := h.p.Receive(w.now, bytes.Clone(f.data)); err != nil {
+				if err := h.p.Receive(w.now, f.from, bytes.Clone(f.data)); err != nil {
 					w.t.Fatalf("a message of this package: %v", err)
 				}
 			}

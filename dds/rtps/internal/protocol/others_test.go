@@ -17,7 +17,7 @@ func only(t *testing.T) (*world, *host, *Participant) {
 
 func received(t *testing.T, w *world, p *Participant, message []byte) {
 	t.Helper()
-	if err := p.Receive(w.now, message); err != nil {
+	if err := p.Receive(w.now, nowhere, message); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,6 +72,7 @@ func TestAnEarlierHeartbeatHasNoEffect(t *testing.T) {
 	e := endpoint(qos.Set{})
 	e.GUID = wire.GUID{Prefix: p.peers[0].Prefix, Entity: wire.Writer(1, true)}
 	p.withWriter(p.peers[0], e)
+	p.prove(p.peers[0], 0)
 	rw := h.by[e.GUID]
 	rw.heartbeat(&wire.Heartbeat{First: 1, Last: 5, Count: 2})
 	rw.heartbeat(&wire.Heartbeat{First: 1, Last: 3, Count: 1})

@@ -75,12 +75,14 @@ const (
 	maxPeers     = 1024
 	maxEndpoints = 4096    // of one peer
 	allEndpoints = 1 << 14 // of all peers
-	maxHeld      = 4096    // samples of one writer that came before their turn
-	maxAhead     = 1 << 16 // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
-	heldBytes    = 16 << 20
-	maxKept      = 256 << 20 // bytes of samples, held and in fragments, of all writers
-	maxPartial   = 64        // samples of one writer of which fragments have come
-	maxFragments = 1 << 16   // of one sample
+	// bytes of memory of what one peer, and all peers, announced of their endpoints
+	endpointBytes, allEndpointBytes = 8 << 20, 64 << 20
+	maxHeld                         = 4096    // samples of one writer that came before their turn
+	maxAhead                        = 1 << 16 // that a held sample is before its turn, so that a writer which passes many numbers costs no more steps
+	heldBytes                       = 16 << 20
+	maxKept                         = 256 << 20 // bytes of samples, held and in fragments, of all writers
+	maxPartial                      = 64        // samples of one writer of which fragments have come
+	maxFragments                    = 1 << 16   // of one sample
 )
 
 // Times of the protocol.
@@ -121,6 +123,8 @@ type Participant struct {
 	plain    wire.Appender
 	number   uint32
 	length   int // of the message that is received
+	credit   int // bytes that it pays for, if its sender has proved nothing (RT5)
+	guessed  guessed
 	kept     int // bytes of samples, held and in fragments, of all writers
 	closed   bool
 }
@@ -279,9 +283,9 @@ func (p *Participant) Close(now int64) {
 	}
 }
 
-// Receive takes a message, which it keeps. An error is about a message that is malformed, of which a part may have taken effect.
-func (p *Participant) Receive(now int64, message []byte) error {
-	p.now, p.length = now, len(message)
+// Receive takes a message, which it keeps, and the address that it came from. An error is about a message that is malformed, of which a part may have taken effect.
+func (p *Participant) Receive(now int64, at wire.Locator, message []byte) error {
+	p.now, p.length, p.credit = now, len(message), unprovedTimes*(len(message)+headerBytes)
 	d, err := wire.NewDecoder(message)
 	if err != nil || d.Source == p.cfg.Prefix || p.closed {
 		return err
@@ -289,11 +293,9 @@ func (p *Participant) Receive(now int64, message []byte) error {
 	from := p.byID[d.Source]
 	if from != nil {
 		from.heard(p)
-		if !from.proved {
-			from.budget += unprovedTimes * len(message)
-		}
+		p.pay(from)
 	}
-	c := context{peer: from, prefix: d.Source}
+	c := context{peer: from, prefix: d.Source, from: at}
 	for {
 		s, ok, err := d.Next()
 		if err != nil || !ok {
@@ -312,10 +314,14 @@ func (p *Participant) Receive(now int64, message []byte) error {
 type context struct {
 	peer   *peer // nil: not known
 	prefix wire.Prefix
+	from   wire.Locator
 	others bool // they are for another participant
 	stop   bool
 	source int64
 }
+
+// known reports whether samples of the sender are taken: it has proved its address, so that nothing is kept for a host that cannot answer (RT4).
+func (c *context) known() bool { return c.peer != nil && c.peer.proved }
 
 func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 	switch s.Kind {
@@ -346,7 +352,7 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 		return p.data(c, &d)
 	case wire.KindDataFrag:
 		d, err := s.DataFrag()
-		if err != nil || c.peer == nil {
+		if err != nil || !c.known() {
 			return err
 		}
 		status, hash, err := d.Change()
@@ -368,7 +374,7 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 		}
 	case wire.KindGap:
 		g, err := s.Gap()
-		if err != nil || c.peer == nil {
+		if err != nil || !c.known() {
 			return err
 		}
 		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: g.Writer}] {
@@ -407,7 +413,7 @@ func (p *Participant) data(c *context, d *wire.Data) error {
 	if d.Writer == wire.ParticipantWriter {
 		return p.announcement(c, d, status)
 	}
-	if c.peer == nil {
+	if !c.known() {
 		return nil
 	}
 	s := Sample{Sequence: d.Sequence, Source: c.source, Status: status, Hash: hash, IsKey: d.IsKey, Payload: d.Payload}

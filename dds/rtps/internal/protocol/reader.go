@@ -20,6 +20,7 @@ type RemoteWriter struct {
 	Endpoint wire.Endpoint
 	reader   *Reader
 	of       *peer
+	out      *outbox // where its answers go
 	reliable bool
 	ended    bool // it has said that it ends
 
@@ -73,7 +74,7 @@ func (r *Reader) proxy(g wire.GUID) *RemoteWriter {
 
 func (r *Reader) match(o *peer, e wire.Endpoint) {
 	rw := &RemoteWriter{
-		Endpoint: e, reader: r, of: o, reliable: r.Endpoint.QoS.Reliability.Kind == qos.Reliable && e.QoS.Reliability.Kind == qos.Reliable,
+		Endpoint: e, reader: r, of: o, out: r.p.outboxOf(o, &e), reliable: r.Endpoint.QoS.Reliability.Kind == qos.Reliable && e.QoS.Reliability.Kind == qos.Reliable,
 		next: 1, acked: 1, told: 1, held: map[int64]held{}, partial: map[int64]*partial{}, beat: -1,
 	}
 	r.writers = append(r.writers, rw)
@@ -81,7 +82,7 @@ func (r *Reader) match(o *peer, e wire.Endpoint) {
 	if !r.automatic {
 		r.p.host.WriterMatched(r, rw)
 	}
-	if rw.reliable { // what a reader says first: it has nothing, and asks for a heartbeat
+	if rw.reliable && o.proved { // what a reader says first: it has nothing, and asks for a heartbeat
 		rw.ask()
 	}
 }
@@ -263,6 +264,10 @@ func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
 		return
 	}
 	rw.beat = int64(h.Count)
+	if !rw.of.proved { // its samples are not taken yet
+		rw.answerOnly(h)
+		return
+	}
 	if !rw.begun {
 		rw.begun, rw.nackAt = true, 0
 	}
@@ -284,6 +289,13 @@ func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
 	default:
 		rw.owe()
 	}
+}
+
+// answerOnly answers a heartbeat of a writer of discovery, so that this participant proves its address to it, and asks for nothing.
+func (rw *RemoteWriter) answerOnly(h *wire.Heartbeat) {
+	rw.answers++
+	k := wire.AckNack{Reader: rw.reader.Endpoint.GUID.Entity, Writer: rw.Endpoint.GUID.Entity, Missing: wire.Numbers{Base: h.First}, Count: rw.answers, Final: true}
+	rw.reader.p.begin(rw.out, 128).AckNack(k)
 }
 
 func (rw *RemoteWriter) owe() {
@@ -342,10 +354,7 @@ func (rw *RemoteWriter) gap(g *wire.Gap) {
 // answer tells the writer which samples have come, and which are missing. Final says that no heartbeat is asked for.
 func (rw *RemoteWriter) answer(final bool) {
 	p := rw.reader.p
-	o := &rw.of.data
-	if rw.reader.automatic {
-		o = &rw.of.meta
-	}
+	o := rw.out
 	rw.answers++
 	k := wire.AckNack{Reader: rw.reader.Endpoint.GUID.Entity, Writer: rw.Endpoint.GUID.Entity, Missing: wire.Numbers{Base: rw.acked}, Count: rw.answers, Final: final}
 	for seq := rw.next; seq <= rw.last && seq < rw.acked+256; seq++ {
@@ -461,7 +470,7 @@ func (rw *RemoteWriter) withoutPartial(seq int64) {
 // tick asks again for missing samples and fragments, and sends answers that are due.
 func (r *Reader) tick() {
 	for _, rw := range r.writers {
-		if !rw.reliable {
+		if !rw.reliable || !rw.of.proved { // nothing is asked of a peer that has proved nothing (RT5)
 			continue
 		}
 		now := r.p.now

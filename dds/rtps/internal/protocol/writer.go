@@ -49,6 +49,7 @@ type change struct {
 // remoteReader is a writer's proxy of a reader that matches it.
 type remoteReader struct {
 	of       *peer
+	out      *outbox // where what is for it is put together
 	Endpoint wire.Endpoint
 	reliable bool
 	begun    bool  // it knows where it begins
@@ -240,7 +241,7 @@ func (w *Writer) proxy(g wire.GUID) *remoteReader {
 }
 
 func (w *Writer) match(o *peer, e wire.Endpoint) {
-	r := &remoteReader{of: o, Endpoint: e, reliable: w.Endpoint.QoS.Reliability.Kind == qos.Reliable && e.QoS.Reliability.Kind == qos.Reliable, count: -1, frags: -1}
+	r := &remoteReader{of: o, out: w.p.outboxOf(o, &e), Endpoint: e, reliable: w.Endpoint.QoS.Reliability.Kind == qos.Reliable && e.QoS.Reliability.Kind == qos.Reliable, count: -1, frags: -1}
 	r.start = w.next()
 	if w.Endpoint.QoS.Durability > qos.Volatile && e.QoS.Durability > qos.Volatile {
 		r.start = w.first
@@ -248,7 +249,8 @@ func (w *Writer) match(o *peer, e wire.Endpoint) {
 	r.acked, r.sent = r.start, r.start
 	r.begun = !r.reliable
 	if w.builtin() {
-		r.offset = w.p.offset(o)
+		all := w.p.discovery()
+		r.offset = o.paths[o.at].offsets[slices.Index(all[:], w)]
 	}
 	w.proxies = append(w.proxies, r)
 	if !w.builtin() {
@@ -274,13 +276,6 @@ func (w *Writer) unmatchPeer(o *peer) {
 			w.unmatch(r)
 		}
 	}
-}
-
-func (w *Writer) outbox(r *remoteReader) *outbox {
-	if w.builtin() {
-		return &r.of.meta
-	}
-	return &r.of.data
 }
 
 // pump sends what the windows of the readers admit.
@@ -322,7 +317,7 @@ func (w *Writer) gap(r *remoteReader, seq int64) int64 {
 		to = w.changes[i].seq
 	}
 	if r.reliable {
-		w.p.begin(w.outbox(r), 64).Gap(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq+r.offset, to+r.offset)
+		w.p.begin(r.out, 64).Gap(r.Endpoint.GUID.Entity, w.Endpoint.GUID.Entity, seq+r.offset, to+r.offset)
 	}
 	return to
 }
@@ -343,7 +338,7 @@ func (w *Writer) transmit(r *remoteReader, seq int64, c *change) {
 // message returns a message with room for a payload, behind the source time of the sample.
 func (w *Writer) message(r *remoteReader, c *change, n int) *wire.Appender {
 	const timeBytes = 12
-	o := w.outbox(r)
+	o := r.out
 	a := w.p.begin(o, n+wire.DataOverhead+timeBytes)
 	if !o.timed || o.time != c.Source {
 		a.InfoTime(c.Source)
@@ -368,7 +363,7 @@ func (w *Writer) beat(r *remoteReader) {
 	if r.asked == 0 {
 		r.asked = w.p.now
 	}
-	w.p.begin(w.outbox(r), 64).Heartbeat(h)
+	w.p.begin(r.out, 64).Heartbeat(h)
 	r.beats++
 	if r.every = min(2*r.every, heartbeatMost); r.beats <= 1 || r.every == 0 {
 		r.every = heartbeatEvery
@@ -426,7 +421,6 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 	r := w.proxy(from)
 	if r != nil {
 		r.asked = 0
-		a.Missing.Base -= r.offset
 	}
 	// What a reader says before it has a heartbeat. It may have forgotten this participant meanwhile, and counts anew.
 	first := !a.Final && a.Missing.N == 0
@@ -434,17 +428,11 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 		return
 	}
 	r.count = int64(a.Count)
-	base := a.Missing.Base
-	if r.offset > 0 && !r.of.proved && base+r.offset > 1 { // RT5; a reader that was sent nothing yet says 0 or 1
-		if base < r.start || base > w.next() {
-			if r.of.wrong++; r.of.wrong == guesses {
-				w.p.forget(r.of)
-			}
-			return
-		}
-		r.of.proved = true
-		r.of.heard(w.p)
+	if w.builtin() && !w.p.verify(w, r, a.Missing.Base) {
+		return
 	}
+	a.Missing.Base -= r.offset
+	base := a.Missing.Base
 	if !r.begun {
 		if base < r.start || first && r.beats < 3 {
 			w.beat(r)

@@ -136,6 +136,17 @@ type Endpoint struct {
 	Way string
 }
 
+// Memory is an estimate of the bytes of memory that the endpoint takes.
+func (e *Endpoint) Memory() int {
+	const self, text = 1024, 16
+	s := &e.QoS
+	n := self + len(e.Topic) + len(e.Type) + len(e.Way) + 2*cap(e.Representations) + 32*cap(e.Unicast) + cap(s.UserData) + cap(s.TopicData) + cap(s.GroupData) + text*cap(s.Partitions)
+	for _, p := range s.Partitions {
+		n += (len(p) + 15) &^ 15
+	}
+	return n
+}
+
 // wayMarker begins the value of pidWay, whose number other vendors may use for parameters of their own.
 const wayMarker = "squall-way:"
 
