@@ -57,11 +57,11 @@ func newGuest(t *testing.T, prefix wire.Prefix, domain int, to ...*rtps.Gateway)
 	g.running.Go(func() {
 		buf := make([]byte, 1<<16)
 		for {
-			n, _, err := conn.ReadFromUDPAddrPort(buf)
+			n, from, err := conn.ReadFromUDPAddrPort(buf)
 			if err != nil {
 				return
 			}
-			g.with(func() { _ = g.machine.Receive(g.now(), append([]byte(nil), buf[:n]...)) })
+			g.with(func() { _ = g.machine.Receive(g.now(), netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), append([]byte(nil), buf[:n]...)) })
 		}
 	})
 	g.running.Go(func() {
