@@ -139,9 +139,10 @@ func TestASessionBelongsToTheIdentityThatOpenedIt(t *testing.T) {
 	authority := testutil.NewAuthority(t)
 	all := open(t, 2, newGuests, nil)
 	addrs := secured(t, all, authority, nil)
+	id := serviceOf(all[0].group, "guests")
 	raw := func(name, addr string) func(r relay.Request) relay.Answer {
 		e, err := ripc.Open(t.Context(), ripc.Config{
-			TLS: authority.Named(name), Resolver: ripc.Static{"squall object\x00test\x00guests": ripc.Place{Addr: addr}},
+			TLS: authority.Named(name), Resolver: ripc.Static{id: ripc.Place{Addr: addr}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +154,7 @@ func TestASessionBelongsToTheIdentityThatOpenedIt(t *testing.T) {
 		}
 		return func(r relay.Request) relay.Answer {
 			t.Helper()
-			m, err := s.Call(t.Context(), s.To("squall object\x00test\x00guests"), r.AppendTo(nil))
+			m, err := s.Call(t.Context(), s.To(id), r.AppendTo(nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,7 +55,8 @@ type Client struct {
 	done     sync.WaitGroup
 
 	mu      sync.Mutex
-	any     route // to any member
+	any     route  // to any member
+	group   string // the identity of the group that the client calls; empty: no member has said it yet
 	objects map[string]*RemoteObject
 }
 
@@ -173,9 +174,9 @@ func (c *Client) object(name string, whole *RemoteObject, shard int) *RemoteObje
 	defer c.mu.Unlock()
 	o := c.objects[name]
 	if o == nil {
-		o = &RemoteObject{client: c, name: name, id: service(c.cfg.Cluster, name), timeout: c.cfg.SessionTimeout, newToken: newToken, whole: whole, shard: shard, route: &c.any}
+		o = &RemoteObject{client: c, name: name, timeout: c.cfg.SessionTimeout, newToken: newToken, whole: whole, shard: shard, route: &c.any}
 		if whole != nil {
-			o.route = &route{Route: client.NewRoute(nil, c.cfg.MemberTimeout), id: o.id, locating: make(chan struct{}, 1)}
+			o.route = &route{Route: client.NewRoute(nil, c.cfg.MemberTimeout), locating: make(chan struct{}, 1)}
 		}
 		o.session.room.L = &o.session.Mutex
 		o.session.Session = client.NewSession(c.cfg.SessionTimeout, newToken())
@@ -190,7 +191,7 @@ func newToken() (t machine.Token) {
 	return t
 }
 
-// begin begins a request to the member that is used now.
+// begin begins a request to the member that is used now. The service of the object is nil if the client does not know the group yet.
 func (c *Client) begin(o *RemoteObject, attempt int, patient bool) (client.Link, *ripc.Service, *ripc.Remote, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,13 +207,13 @@ func (c *Client) begin(o *RemoteObject, attempt int, patient bool) (client.Link,
 		}
 		r.service = s
 	}
-	if o.from != r.service {
-		o.from, o.to = r.service, r.service.To(o.id)
+	if o.from != r.service && (o.id != "" || c.group != "") {
+		o.from, o.to = r.service, r.service.To(c.service(o))
 	}
 	if patient {
-		return r.BeginPatient(c.now()), o.from, o.to, nil
+		return r.BeginPatient(c.now()), r.service, o.to, nil
 	}
-	return r.Begin(c.now(), attempt), o.from, o.to, nil
+	return r.Begin(c.now(), attempt), r.service, o.to, nil
 }
 
 // end ends a request. If it failed, another member is used from now on.
@@ -301,7 +302,7 @@ func (c *Client) probe(o *RemoteObject) {
 	if err != nil {
 		return
 	}
-	m, err := service.Call(c.ctx, to, []byte{byte(askLocate)})
+	m, err := c.call(c.ctx, o, service, to, [][]byte{{byte(askLocate)}})
 	m.Release()
 	c.end(o, l, err)
 }
@@ -322,6 +323,7 @@ const maxAnswers = 256 << 20
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
 	var before error // why another member is asked
+	var other error  // a member was of another group
 	nowhere := 0     // members in a row that do not know the object
 	for attempt := 1; ; attempt++ {
 		if err := c.locate(ctx, o); err != nil {
@@ -331,7 +333,10 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		if err != nil {
 			return err
 		}
-		m, err := service.Call(ctx, to, parts...)
+		m, err := c.call(ctx, o, service, to, parts)
+		if errors.Is(err, ErrOtherGroup) {
+			other = err
+		}
 		if err == nil {
 			data := m.Data
 			if m.BodySize() > 0 { // an answer that is no short message
@@ -351,12 +356,15 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		} else {
 			c.end(o, l, nil)
 		}
-		if errors.Is(err, ripc.ErrNoService) {
+		if errors.Is(err, ripc.ErrNoService) || errors.Is(err, ErrOtherGroup) {
 			nowhere++
 		} else {
 			nowhere = 0
 		}
-		if away && o.whole == nil && o.id != catalog && nowhere > 0 && c.isRound(o, nowhere) && ctx.Err() == nil {
+		if away && nowhere > 0 && c.isRound(o, nowhere) && ctx.Err() == nil {
+			if other != nil {
+				return other
+			}
 			if err := c.absent(ctx, o); err != nil {
 				return err
 			}
@@ -365,6 +373,9 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		case c.ctx.Err() != nil:
 			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
 		case !away && ctx.Err() != nil && before != nil:
+			if other != nil {
+				before = fmt.Errorf("%w: %w", other, before)
+			}
 			return unreached(err, before)
 		case !away:
 			return err
@@ -449,6 +460,7 @@ func (c *Client) found(o *RemoteObject, addresses []string) bool {
 	r := o.route
 	var old *ripc.Service
 	c.mu.Lock()
+	r.id = c.service(o)
 	ok, dropped := r.Found(addresses, mathrand.IntN)
 	if ok {
 		c.places.use(r.id, r.Place())

@@ -111,6 +111,9 @@ func (r *route) left(addr, object string, why error) (e ClientEvent) {
 // absent asks a member which objects it serves, after none knew the object's service. It returns an error if the object is not among them: the member
 // names its objects only when all are served.
 func (c *Client) absent(ctx context.Context, o *RemoteObject) error {
+	if o.whole != nil || o.id == catalog {
+		return nil
+	}
 	l, service, _, err := c.begin(o, 1, false)
 	if err != nil {
 		return nil

@@ -109,6 +109,8 @@ func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, 
 	switch {
 	case err == nil && m.IsRequest() && r.Ask == relay.Enable:
 		return g.enable(ctx, b, m, &r)
+	case err == nil && m.IsRequest() && r.Ask == askGroup:
+		return g.group(b, string(r.Rest))
 	case err != nil || !m.IsRequest() || r.Ask != askDescribe:
 		return b, errMalformed
 	}
@@ -140,6 +142,24 @@ func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, 
 		return b, fmt.Errorf("replicated: describing objects: %w", err)
 	}
 	return (&relay.Answer{Said: saidDone, Text: data}).AppendTo(b), nil
+}
+
+// group appends the answer which group with a name this process is in, or nothing if there is none.
+func (g *guide) group(b []byte, cluster string) ([]byte, error) {
+	a := relay.Answer{Said: saidDone}
+	for _, d := range g.desks {
+		if d.object.cluster != cluster {
+			continue
+		}
+		select {
+		case <-d.object.group.Done():
+			return b, errHalted
+		default:
+		}
+		a.Text = []byte(d.group)
+		break
+	}
+	return a.AppendTo(b), nil
 }
 
 // serve registers the service.

@@ -141,7 +141,7 @@ func TestARequestForADescriptionHasNothingElse(t *testing.T) {
 	all := open(t, 1, ordered, nil)
 	_, servers := serve(t, all, ripc.TCP)
 	place := ripc.Place{Addr: servers[0].Addr()}
-	const object = "squall object\x00test\x00accounts"
+	object := serviceOf(all[0].group, "accounts")
 	e, err := ripc.Open(t.Context(), ripc.Config{Resolver: ripc.Static{"squall objects": place, object: place}})
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +161,7 @@ func TestARequestForADescriptionHasNothingElse(t *testing.T) {
 		{"squall objects", []byte{describe, 0}, relay.Else},
 		{"squall objects", []byte{byte(relay.Now)}, relay.Else},
 		{"squall objects", make([]byte, 1000), relay.Else},
+		{object, []byte{byte(relay.Group), 'x'}, relay.Else},
 		{object, []byte{describe}, relay.Else},
 	} {
 		m, err := s.Call(t.Context(), s.To(request.to), request.data)

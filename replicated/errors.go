@@ -33,6 +33,9 @@ var (
 	// ErrNoObject is returned to a client for an object that no member has, or that is not of the client's Cluster, as soon as all members have
 	// answered.
 	ErrNoObject = errors.New("no such object")
+	// ErrOtherGroup is returned to a client when the members at its addresses are of another group than the first one that it called: one with
+	// the same name, that has none of the first one's state. The error has the identities of both (squall.View.Group).
+	ErrOtherGroup = errors.New("the members are of another group of this name")
 	// ErrUnreachable is returned to a client that reached no member until the context of its call ended. The error says why.
 	ErrUnreachable = errors.New("no member can be reached")
 )

@@ -366,7 +366,7 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 		return fmt.Errorf("replicated: object %q: shard %d is at other members, which are called through this member's Server: there is none (Serve)", other.sg.Name, shard)
 	}
 	at := c.shard(c.Object(other.sg.Name), shard)
-	r := forwarding(at.id, source, a.before, s, o.group.View().Secret.Sum)
+	r := forwarding(service(other.cluster, o.group.View().Group, at.name), source, a.before, s, o.group.View().Secret.Sum)
 	ctx, cancel := context.WithTimeout(ctx, forwardTime) // other destinations wait for this one
 	defer cancel()
 	err := c.ask(ctx, at, func(answer []byte) error {

@@ -19,7 +19,7 @@ func TestAWatcherThatWaitsIsNotLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	const id = "squall object\x00test\x00announcer"
+	id := serviceOf(all[0].group, "announcer")
 	e, err := ripc.Open(t.Context(), ripc.Config{Resolver: ripc.Static{id: ripc.Place{Addr: s.Addr()}}})
 	if err != nil {
 		t.Fatal(err)

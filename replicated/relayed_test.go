@@ -23,27 +23,31 @@ func pretend(t *testing.T, f func(r relay.Request, request []byte) relay.Answer)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	s, err := e.Register(t.Context(), "squall object\x00test\x00accounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		for {
-			m, err := s.Receive(context.Background())
-			if err != nil {
-				return
-			}
-			r, err := relay.Parse(m.Data)
-			if err != nil {
-				t.Error(err)
-			}
-			a := f(r, bytes.Clone(m.Data))
-			if err := m.Reply(a.AppendTo(nil)); err != nil {
-				t.Error(err)
-			}
-			m.Release()
+	serve := func(id ripc.ID, f func(r relay.Request, request []byte) relay.Answer) {
+		s, err := e.Register(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
+		go func() {
+			for {
+				m, err := s.Receive(context.Background())
+				if err != nil {
+					return
+				}
+				r, err := relay.Parse(m.Data)
+				if err != nil {
+					t.Error(err)
+				}
+				a := f(r, bytes.Clone(m.Data))
+				if err := m.Reply(a.AppendTo(nil)); err != nil {
+					t.Error(err)
+				}
+				m.Release()
+			}
+		}()
+	}
+	serve("squall object\x00test\x00group\x00accounts", f)
+	serve("squall objects", func(relay.Request, []byte) relay.Answer { return relay.Answer{Said: relay.Done, Text: []byte("group")} })
 	return e.Addr()
 }
 

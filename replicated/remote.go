@@ -38,7 +38,7 @@ type asker interface {
 type RemoteObject struct {
 	client   asker
 	name     string
-	id       ripc.ID
+	id       ripc.ID       // of a service that every server has; empty: the object's own
 	timeout  time.Duration // of its session
 	newToken func() machine.Token
 	route    *route

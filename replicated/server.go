@@ -64,12 +64,13 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		}
 		for shard := range desks {
 			var svc *ripc.Service
-			d := &desk{object: o, shard: shard}
+			d := &desk{object: o, shard: shard, group: o.group.View().Group}
 			if svc, err = e.Register(ctx, d.id()); err != nil {
 				break
 			}
 			svc.CopyMessages() // a client can change a request between the check of its access and its execution
-			d = &desk{object: o, shard: shard, service: svc, authorize: server.Authorize, done: &s.done, most: max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes}
+			d.service, d.authorize, d.done = svc, server.Authorize, &s.done
+			d.most = max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - answerHead - watchedBytes
 			d.queries.wake = make(chan struct{}, 1)
 			if shard == 0 {
 				g.desks = append(g.desks, d)
@@ -125,7 +126,8 @@ func (s *Server) Close() error {
 // desk is where clients of one object are served.
 type desk struct {
 	object  *object
-	shard   int // 1 + its number; 0: of an object without shards, or of one in shards what all have in common
+	shard   int    // 1 + its number; 0: of an object without shards, or of one in shards what all have in common
+	group   string // the identity of the object's group
 	service *ripc.Service
 	most    int // bytes of events in one answer
 
@@ -157,7 +159,7 @@ func (d *desk) receive(ctx context.Context) {
 // take serves a request, or hands it on; then it leaves m empty.
 func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	r, err := relay.Parse(m.Data)
-	if err != nil || !m.IsRequest() || r.Ask == askDescribe || r.Ask == relay.Enable { // the guide answers these
+	if err != nil || !m.IsRequest() || r.Ask == askDescribe || r.Ask == relay.Enable || r.Ask == askGroup { // the guide answers these
 		return errMalformed
 	}
 	if r.Ask == askLocate {

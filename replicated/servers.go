@@ -83,6 +83,7 @@ func (s *Server) serveShards(ctx context.Context, cfg ripc.Config) error {
 				_ = c.Close()
 				return fmt.Errorf("object %q: another Server of this process serves objects in shards of its group: give all of them to one Server", o.sg.Name)
 			}
+			c.group = o.group.View().Group // nobody has the client yet
 			i, s.others = len(s.others), append(s.others, c)
 			if err := s.tell(ctx, o, s.endpoint.Addr()); err != nil {
 				return err
@@ -191,7 +192,7 @@ func (d *desk) vouched(r *relay.Request, vouches func(use string, text, proof []
 // id returns the id of the service.
 func (d *desk) id() ripc.ID {
 	if d.shard == 0 {
-		return service(d.object.cluster, d.object.sg.Name)
+		return service(d.object.cluster, d.group, d.object.sg.Name)
 	}
-	return service(d.object.cluster, shardName(d.object.sg.Name, d.shard-1))
+	return service(d.object.cluster, d.group, shardName(d.object.sg.Name, d.shard-1))
 }

@@ -23,6 +23,7 @@ const (
 	askDescribe = relay.Describe
 	askLocate   = relay.Locate
 	askForward  = relay.Forward
+	askGroup    = relay.Group
 
 	askAtVersion = relay.AtVersion
 	askAtTime    = relay.AtTime
@@ -45,9 +46,10 @@ const (
 
 var errMalformed = relay.ErrMalformed
 
-// service returns the id of the ripc service for an object.
-func service(cluster, object string) ripc.ID {
-	return ripc.ID("squall object\x00" + cluster + "\x00" + object)
+// service returns the id of the ripc service for an object of a group. It has the identity of the group: what a client asks of one group, another
+// one of the same name does not answer.
+func service(cluster, group, object string) ripc.ID {
+	return ripc.ID("squall object\x00" + cluster + "\x00" + group + "\x00" + object)
 }
 
 // presence returns the name under which a member's endpoint can be found by processes of its host.

@@ -76,6 +76,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		{Ask: Watch, Rest: []byte("rest")},
 		{Ask: Now},
 		{Ask: Describe},
+		{Ask: Group, Rest: []byte("bank")},
 		{Ask: Locate},
 		{Ask: Forward, Rest: AppendForward(nil, "kv\x003", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")},
 	} {

@@ -25,6 +25,7 @@ const (
 	Locate                  // nothing: which members have which shard
 	Forward                 // proof, what a handler sent: cursors of the one before it and of its own, source, name, arguments
 	Enable                  // name of the object, and as arguments its cluster or nothing: enable what all members have
+	Group                   // name of the cluster
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -44,7 +45,7 @@ type Request struct {
 	Count       uint16                     // of replies that are wanted; 0: of all members
 	Name        []byte                     // of the operation
 	Args        []byte
-	Rest        []byte // of Watch, and of Forward what comes before the name
+	Rest        []byte // of Watch and Group, and of Forward what comes before the name
 }
 
 var order = binary.LittleEndian
@@ -102,7 +103,7 @@ func Parse(data []byte) (r Request, err error) {
 		n += int(b[n-1])
 		r.Rest = b[:n]
 		return r, r.operation(b[n:])
-	case Watch:
+	case Watch, Group:
 		r.Rest = b
 	case Now:
 	case Enable:
@@ -146,7 +147,7 @@ func (r *Request) AppendTo(b []byte) []byte {
 		}
 	case Close, Touch:
 		b = order.AppendUint64(b, r.Session)
-	case Watch, Forward:
+	case Watch, Forward, Group:
 		b = append(b, r.Rest...)
 	}
 	if r.Ask == Command || r.Ask == Query || r.Ask == Replies || r.Ask == Forward || r.Ask == Enable {
