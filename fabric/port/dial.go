@@ -21,7 +21,7 @@ import (
 func Dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (net.Conn, error) {
 	conn, err := dial(ctx, addr, kind, tlsConfig)
 	if err != nil {
-		return nil, fmt.Errorf("port: dial %s for %v: %w", addr, kind, err)
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	return conn, nil
 }
@@ -44,6 +44,15 @@ func dial(ctx context.Context, addr string, kind Kind, tlsConfig *tls.Config) (n
 	return conn, nil
 }
 
+// plainThere names the error of a handshake with an acceptor that answered without TLS.
+func plainThere(err error) error {
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) && string(header.RecordHeader[:]) == magic[:len(header.RecordHeader)] {
+		return fmt.Errorf("%w: this one does", ErrTLSDiffers)
+	}
+	return err
+}
+
 // errTooLate is a connection that stood only after its context had ended, and that the deadline has
 // spoilt.
 var errTooLate = errors.New("connected too late")
@@ -58,7 +67,7 @@ func introduce(raw net.Conn, addr string, kind Kind, tlsConfig *tls.Config) (net
 		}
 		secure := tls.Client(raw, config)
 		if err := finishTLS(secure); err != nil {
-			return nil, err
+			return nil, plainThere(err)
 		}
 		conn = secure
 	}
@@ -72,9 +81,15 @@ func readAnswer(conn net.Conn, kind Kind) error {
 	theirs, err := readPreamble(conn)
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("the peer hung up on the preamble (it is full, or no node, or only one side uses TLS): %w", err)
+		return fmt.Errorf("the process there closed the connection without an answer: %w", err)
 	case err != nil:
 		return err
+	case theirs.kind == kindMembersPort:
+		return fmt.Errorf("%w: it is for the members of the group: use the address at which a member serves clients", ErrWrongPort)
+	case theirs.kind == kindClientsPort:
+		return fmt.Errorf("%w: it is for clients: use the address at which members listen for each other", ErrWrongPort)
+	case theirs.kind == kindTLSHere:
+		return fmt.Errorf("%w: this one does not", ErrTLSDiffers)
 	case theirs.kind == kindRefused:
 		return fmt.Errorf("%w: %v", ErrKindRefused, kind)
 	case theirs.kind != kind:

@@ -299,7 +299,7 @@ func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	if p.tls != nil {
 		secure := tls.Server(raw, p.tls)
 		if err := finishTLS(secure); err != nil {
-			return nil, nil, err
+			return nil, nil, tlsHere(raw, err)
 		}
 		conn = secure
 	}
@@ -319,6 +319,9 @@ var errEarly = errors.New("too early")
 // gets no answer.
 func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 	theirs, err := readPreamble(conn)
+	if errors.Is(err, ErrTLSDiffers) {
+		return nil, errors.Join(err, writePreamble(conn, kindPlainHere))
+	}
 	if errors.Is(err, ErrProtocolVersion) {
 		return nil, errors.Join(err, writePreamble(conn, kindRefused))
 	}
@@ -326,9 +329,15 @@ func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 		return nil, err
 	}
 	p.mu.Lock()
-	serve := p.handlers[theirs.kind]
+	serve, forClients, forMembers := p.handlers[theirs.kind], p.handlers[KindServices] != nil, len(p.handlers) > 0
 	p.mu.Unlock()
-	if serve == nil {
+	switch {
+	case serve != nil:
+	case forClients && theirs.kind <= lastKind:
+		return nil, errors.Join(fmt.Errorf("%w: this one is for clients, and a member called", ErrWrongPort), writePreamble(conn, kindClientsPort))
+	case forMembers && theirs.kind == KindServices:
+		return nil, errors.Join(fmt.Errorf("%w: this one is for members, and a client called", ErrWrongPort), writePreamble(conn, kindMembersPort))
+	default:
 		err := fmt.Errorf("%w: %v", ErrKindRefused, theirs.kind)
 		if theirs.kind != kindRefused && theirs.kind <= lastKind {
 			err = fmt.Errorf("%w: %w", errEarly, err)
@@ -336,6 +345,15 @@ func (p *Port) answer(conn net.Conn) (func(net.Conn), error) {
 		return nil, errors.Join(err, writePreamble(conn, kindRefused))
 	}
 	return serve, writePreamble(conn, theirs.kind)
+}
+
+// tlsHere tells a dialer that does not use TLS that this port does.
+func tlsHere(raw net.Conn, err error) error {
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) && string(header.RecordHeader[:]) == magic[:len(header.RecordHeader)] {
+		return &tlsError{errors.Join(fmt.Errorf("%w: this one does", ErrTLSDiffers), writePreamble(raw, kindTLSHere))}
+	}
+	return err
 }
 
 // lingerForAlert lets a TLS peer read the alert that says what is wrong with it: closing while its

@@ -40,6 +40,14 @@ const (
 	lastKind = KindStatus
 )
 
+// Answers of an acceptor that says more than kindRefused. No dialer asks for them.
+const (
+	kindTLSHere     Kind = 252 + iota // the acceptor uses TLS, and the dialer does not
+	kindMembersPort                   // the port is for members, and the dialer is a client
+	kindClientsPort                   // the port is for clients, and the dialer is no client
+	kindPlainHere                     // the dialer uses TLS, and the acceptor does not
+)
+
 func (k Kind) String() string {
 	switch k {
 	case kindRefused:
@@ -70,11 +78,15 @@ func (k Kind) String() string {
 
 var (
 	// ErrNotSquall says that the other end does not speak this protocol at all.
-	ErrNotSquall = errors.New("not a squall peer")
+	ErrNotSquall = errors.New("the other end is no squall process")
 	// ErrProtocolVersion says that the two ends speak different versions of it.
-	ErrProtocolVersion = errors.New("protocol versions differ")
+	ErrProtocolVersion = errors.New("protocol versions differ: use the same release at both ends")
 	// ErrKindRefused says that the acceptor has no handler for this kind of connection, or not yet.
-	ErrKindRefused = errors.New("nothing handles this kind of connection")
+	ErrKindRefused = errors.New("the process there does not serve this, or not yet")
+	// ErrWrongPort says that a client was given the port of members, or a member that of clients.
+	ErrWrongPort = errors.New("wrong port")
+	// ErrTLSDiffers says that one end uses TLS and the other one does not.
+	ErrTLSDiffers = errors.New("only one of the two ends uses TLS: set TLS at both, or at neither")
 )
 
 // preamble opens a connection in both directions.
@@ -103,6 +115,9 @@ func (p preamble) encode() (b [preambleBytes]byte) {
 // parsePreamble looks at the magic, then the version; the kind is the caller's to judge.
 func parsePreamble(b [preambleBytes]byte) (preamble, error) {
 	p := preamble{version: b[versionOffset], kind: Kind(b[kindOffset])}
+	if b[0] == recordHandshake && b[1] == recordMajor {
+		return preamble{}, fmt.Errorf("%w: this one does not", ErrTLSDiffers)
+	}
 	if string(b[:versionOffset]) != magic {
 		return preamble{}, fmt.Errorf("%w: it began with %q", ErrNotSquall, b[:])
 	}
@@ -112,10 +127,16 @@ func parsePreamble(b [preambleBytes]byte) (preamble, error) {
 	return p, nil
 }
 
+// The first two bytes of a connection with TLS.
+const (
+	recordHandshake = 22
+	recordMajor     = 3
+)
+
 func readPreamble(r io.Reader) (preamble, error) {
 	var b [preambleBytes]byte
 	if n, err := io.ReadFull(r, b[:]); err != nil {
-		return preamble{}, fmt.Errorf("%d of %d bytes of preamble: %w", n, preambleBytes, err)
+		return preamble{}, fmt.Errorf("the connection ended after %d of %d bytes: %w", n, preambleBytes, err)
 	}
 	return parsePreamble(b)
 }
@@ -123,7 +144,7 @@ func readPreamble(r io.Reader) (preamble, error) {
 func writePreamble(w io.Writer, kind Kind) error {
 	b := preamble{version: ProtocolVersion, kind: kind}.encode()
 	if _, err := w.Write(b[:]); err != nil {
-		return fmt.Errorf("sending the preamble: %w", err)
+		return fmt.Errorf("sending the first bytes: %w", err)
 	}
 	return nil
 }

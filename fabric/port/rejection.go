@@ -11,7 +11,7 @@ import (
 )
 
 // ErrTooManyPending says that MaxPending newer connections were waiting for their preamble.
-var ErrTooManyPending = errors.New("too many connections without a preamble")
+var ErrTooManyPending = errors.New("too many connections that say nothing")
 
 // Reason sorts rejections, for counters and logs.
 type Reason uint8
@@ -109,6 +109,8 @@ var signs = []struct {
 	reason Reason
 }{
 	{os.ErrDeadlineExceeded, TimedOut},
+	{ErrTLSDiffers, TLSFailed},
+	{ErrWrongPort, UnknownKind},
 	{ErrNotSquall, Garbage},
 	{ErrProtocolVersion, VersionDiffers},
 	{ErrKindRefused, UnknownKind},

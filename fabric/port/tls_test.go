@@ -93,7 +93,7 @@ func TestTLSOnOneSideOnlyIsRefusedOnBoth(t *testing.T) {
 	if conn, err := Dial(within(t), plain.Addr(), KindRows, config); err == nil {
 		t.Fatalf("a TLS dialer got %v", conn)
 	}
-	expectRejection(t, rejections, Garbage)
+	expectRejection(t, rejections, TLSFailed)
 }
 
 func TestOlderTLSAndOtherProtocolsAreRefused(t *testing.T) {
