@@ -103,6 +103,11 @@ type Config struct {
 	// process by the public key of its certificate. The key must be the same for dialing and
 	// listening, and must stay the same while the process runs, even if the certificate is renewed.
 	TLS *tls.Config
+	// Secret is known to all processes that may be members, the same at each of them: a process that
+	// does not prove that it knows the secret gets no view, no state and no message. It is for groups
+	// without TLS. At least 16 bytes, chosen at random; empty: every process that reaches Listen may
+	// be a member.
+	Secret []byte
 	// OpenLogs lets every process that reaches Listen read the logs of persistent subgroups, as
 	// squall log does. Without it, only processes of the group may read them, which prove that they
 	// know the group's secret, and with TLS also holders of certificates that TLS verifies.
@@ -221,6 +226,9 @@ const (
 	DefaultFailAfter      = 5 * time.Second
 )
 
+// minSecretBytes is the least length of a secret that cannot be guessed.
+const minSecretBytes = 16
+
 // heartbeatsToFail is the least number of heartbeats that fit into FailAfter: one heartbeat that
 // comes late and one that is lost while a busy machine sleeps are no failure.
 const heartbeatsToFail = 3
@@ -253,6 +261,9 @@ func (c Config) Validate() error {
 	if n := majority(c.Join); c.InitialMembers > 0 && c.InitialMembers < n {
 		fault("InitialMembers is %d, and Join lists %d members: leave it 0, or set at least %d, a majority; with fewer, a member that is started again could bootstrap a second group",
 			c.InitialMembers, len(c.Join), n)
+	}
+	if len(c.Secret) > 0 && len(c.Secret) < minSecretBytes {
+		fault("Secret has %d bytes: use at least %d, chosen at random", len(c.Secret), minSecretBytes)
 	}
 	if c.Fabric > FabricTCP {
 		fault("Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)

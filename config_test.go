@@ -42,6 +42,7 @@ func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 		"InitialMembers is 0":                          func(c *C, _ *S) { c.InitialMembers = 0 },
 		"InitialMembers is 65":                         func(c *C, _ *S) { c.InitialMembers = 65 },
 		"set at least 2, a majority":                   func(c *C, _ *S) { c.Join = []string{"h:1", "h:2", "h:3"} },
+		"Secret has 5 bytes":                           func(c *C, _ *S) { c.Secret = []byte("short") },
 		"Fabric is 9":                                  func(c *C, _ *S) { c.Fabric = 9 },
 		"Cluster is 257 bytes long":                    func(c *C, _ *S) { c.Cluster = strings.Repeat("c", 257) },
 		`Listen is "nowhere"`:                          func(c *C, _ *S) { c.Listen = "nowhere" },

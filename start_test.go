@@ -142,3 +142,53 @@ func TestAProcessThatListsNoMembersIsWarnedThatItBootstrapsAnotherGroupWhenItSta
 		})
 	}
 }
+
+func TestProcessesWithDifferentSecretsSayAtOnceAtBothEndsThatTheyDiffer(t *testing.T) {
+	secret, other := []byte("sixteen bytes or more"), []byte("another secret of the same")
+	for _, test := range []struct {
+		name        string
+		here, there []byte
+	}{
+		{"another one", secret, other}, {"none at the joiner", secret, nil}, {"none at the member", nil, secret},
+	} {
+		for _, forming := range []bool{true, false} {
+			t.Run(test.name, func(t *testing.T) {
+				list := []string{testutil.FreeAddress(t), testutil.FreeAddress(t)}
+				var member, joiner heard
+				c := listed(t, 1, list, &member)
+				c.Secret = test.here
+				if forming {
+					opening, cancel := context.WithCancel(t.Context())
+					ended := make(chan struct{})
+					defer func() { cancel(); <-ended }()
+					go func() {
+						defer close(ended)
+						_, _ = squall.Open(opening, c)
+					}()
+				} else {
+					c.Join, c.InitialMembers = nil, 1
+					openAll(t, c)
+				}
+				d := listed(t, 2, list, &joiner)
+				d.Secret = test.there
+				_, err := squall.Open(testutil.Within(t), d)
+				if !errors.Is(err, squall.ErrRefused) || !strings.Contains(err.Error(), "set the same Config.Secret at all members") {
+					t.Errorf("the joiner reads %v", err)
+				}
+				eventually(t, "the member reports it", func() bool { return member.has("set the same Config.Secret at all members") })
+			})
+		}
+	}
+}
+
+func TestMembersWithOneSecretFormAGroupAndLetAnotherOneJoin(t *testing.T) {
+	list := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
+	var h heard
+	with := func(id int) squall.Config {
+		c := listed(t, id, list, &h)
+		c.Secret = []byte("sixteen bytes or more")
+		return c
+	}
+	groups := openAll(t, with(1), with(2))
+	awaitView(t, 3, append(groups, openAll(t, with(3))...)...)
+}

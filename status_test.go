@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // A member tells, to itself and over its port alike, who is in the view, over which links, and how far each member is.
@@ -48,6 +49,23 @@ func TestAStatusTellsHowFarEachMemberIs(t *testing.T) {
 	own, err := groups[1].Status(t.Context())
 	if err != nil || own.Node != 2 || len(own.Members) != 3 || own.Stats.Cycles == 0 {
 		t.Errorf("the process itself gets %+v, %v", own, err)
+	}
+}
+
+// J14: the status of a group with a secret is for processes that know it.
+func TestAStatusOfAGroupWithASecretNeedsTheSecret(t *testing.T) {
+	secret := []byte("sixteen bytes or more")
+	groups := cluster(t, 1, func(i int, c *squall.Config) { c.Secret = secret })
+	for _, wrong := range [][]byte{nil, []byte("another secret of 16 bytes")} {
+		if s, err := squall.AskStatus(testutil.Within(t), groups[0].Addr(), squall.StatusConfig{Secret: wrong}); err == nil || !strings.Contains(err.Error(), "--secret-file") {
+			t.Errorf("with the secret %q: %+v, %v", wrong, s, err)
+		}
+	}
+	for _, fresh := range []bool{false, true} {
+		s, err := squall.AskStatus(testutil.Within(t), groups[0].Addr(), squall.StatusConfig{Secret: secret, Fresh: fresh})
+		if err != nil || s.Node != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package ripc
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		return nil, err
 	}
 	e := &Endpoint{
-		cfg: cfg, key: sha256.Sum256(append([]byte("squall ripc 1 "), cfg.Secret...)), incarnation: trust.NewNonce().String(),
+		cfg: cfg, key: trust.KeyOf("squall ripc 1 ", cfg.Secret), incarnation: trust.NewNonce().String(),
 		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{}, accounts: map[string]*account{},
 		greeting: newGate(maxGreetingTCP),
 	}

@@ -61,6 +61,7 @@
 //	J11  a request is the process's whose record it has, and a joiner is greeted by the process that it was named
 //	J12  a joiner at whose address processes became members and never showed a heartbeat gets no word and is no candidate for a time that doubles
 //	J13  a joiner is refused without waiting because a member has its id or address only if that member was reached after the joiner had asked
+//	J14  a process that does not prove the secret of the members, if they have one, gets no word, no place and no view
 //
 // What cannot be had: a process of a first view whose connection breaks after it said ready does
 // not know whether the view was installed. It gets an error, and the others, if they did install,
@@ -91,6 +92,8 @@ var (
 	// ErrAborted says that the view was proposed and then given up. The text names the node that
 	// failed and why.
 	ErrAborted = errors.New("the first view was aborted")
+	// ErrSecret says that two processes do not know the same secret.
+	ErrSecret = errors.New("the secrets of the two processes differ, or only one of them has one: set the same Config.Secret at all members")
 	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder or
 	// the leader.
 	ErrTooManyRedirects = errors.New("too many redirects")
@@ -144,6 +147,8 @@ type Config struct {
 	// it was a member of none.
 	Group  string
 	Secret views.Secret
+	// Shared is a secret of all processes that may be members; empty: there is none.
+	Shared []byte
 	// Room returns why this process, once it is a member, has no room for one more, or nil; nil
 	// itself: it has.
 	Room func() error

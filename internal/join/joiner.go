@@ -2,6 +2,7 @@ package join
 
 import (
 	"cmp"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -501,6 +503,11 @@ func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 		err = fmt.Errorf("redirected to %s: %w", c.addr, err)
 	}
 	a.failures[a.at] = err
+	if errors.Is(err, ErrSecret) || !slices.ContainsFunc(a.failures, func(err error) bool { return !Final(err) }) {
+		a.err = fmt.Errorf("join: %s: %w", a.addrs[a.at], err)
+		a.hangUpGreets(e)
+		return
+	}
 	e.tell(AttemptFailed{a.addrs[a.at], err})
 	a.hops = 0
 	if a.at++; a.at < len(a.addrs) {
@@ -509,6 +516,12 @@ func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 	}
 	a.at, a.resume = 0, now+a.pause
 	a.pause = min(2*a.pause, pauseMax)
+}
+
+// Final reports whether an address that failed in this way fails whenever it is asked, until the
+// configuration of a process changes.
+func Final(err error) bool {
+	return errors.Is(err, ErrSecret) || errors.Is(err, port.ErrWrongPort) || errors.Is(err, port.ErrTLSDiffers) || errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // Tick lets time pass.

@@ -22,6 +22,7 @@ type limiter struct {
 	emitter
 	self     views.Member
 	identity *trust.Identity
+	shared   []byte // Config.Shared
 	port     *port.Port
 	silence  time.Duration
 	most     int
@@ -31,7 +32,7 @@ type limiter struct {
 
 func newLimiter(c Config, conversations int) *limiter {
 	return &limiter{
-		emitter: emitter{listener: c.OnEvent}, self: c.Self, identity: c.Identity, port: c.Port, silence: c.silence, most: conversations,
+		emitter: emitter{listener: c.OnEvent}, self: c.Self, identity: c.Identity, shared: c.Shared, port: c.Port, silence: c.silence, most: conversations,
 		callers: wire.NewCallers(conversations, max(conversations/2, leastNew), maxOfAddress), dialed: wire.NewCallers(0, 0, 0),
 	}
 }

@@ -23,6 +23,7 @@ type Request struct {
 	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application
 	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own; of an inquiry: what Proof is about
 	Group        string              `json:"group,omitempty"`        // of which the process was a member, as its directory says; empty: of none
+	Secured      bool                `json:"secured,omitempty"`      // the process has a secret in common with the members
 	// Salt is random, and MAC of the challenge and all of the request: by it the process shows that
 	// Member is its own record. An inquiry shows nothing.
 	Salt trust.Nonce `json:"salt,omitzero"`

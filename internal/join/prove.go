@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -21,8 +22,12 @@ type Challenge struct {
 
 // keyWith returns the key that a joiner and the process that takes its requests share. The joiner
 // knows only the public key of that process.
-func keyWith(i *trust.Identity, cluster string, self, peer trust.Party) (trust.Key, error) {
-	return i.Key(trust.Greet, trust.Scope{Cluster: cluster}, self, peer)
+func keyWith(i *trust.Identity, cluster string, shared []byte, self, peer trust.Party) (trust.Key, error) {
+	scope := trust.Scope{Cluster: cluster}
+	if len(shared) > 0 { // the other process must know it too (J14)
+		scope.Key = trust.Digest(trust.KeyOf("squall join 1 ", shared)).String()
+	}
+	return i.Key(trust.Greet, scope, self, peer)
 }
 
 // conversation is one that began with a challenge.
@@ -87,11 +92,14 @@ func (d *limiter) challenge(c *conversation) (q Request, err error) {
 	if err := c.Hear(&q); err != nil || q.Verb == Inquire { // any process may ask this
 		return q, err
 	}
-	k, err := keyWith(d.identity, q.Cluster, trust.Party{PublicKey: d.self.PublicKey}, q.Member.Party())
+	k, err := keyWith(d.identity, q.Cluster, d.shared, trust.Party{PublicKey: d.self.PublicKey}, q.Member.Party())
 	if err == nil {
 		said := q
 		said.MAC = trust.MAC{}
 		err = k.Check(q.MAC, trust.Dialer, asked, said)
+	}
+	if err != nil && (q.Secured || len(d.shared) > 0) {
+		err = errors.Join(fmt.Errorf("%w: %w", ErrSecret, err), c.Say(Message{Verb: sayRefuse, Text: ErrSecret.Error()}))
 	}
 	if err == nil {
 		err = trust.CheckCertificate(c.Conn.Conn, q.Member.Certificate)
@@ -133,13 +141,14 @@ func challenged(ctx context.Context, c *conversation, cfg Config, known Met) err
 			return fmt.Errorf("%s: %w", node(known.ID, known.Addr), err)
 		}
 	}
-	k, err := keyWith(cfg.Identity, cfg.Cluster, cfg.Self.Party(), trust.Party{PublicKey: theirs.PublicKey})
+	k, err := keyWith(cfg.Identity, cfg.Cluster, cfg.Shared, cfg.Self.Party(), trust.Party{PublicKey: theirs.PublicKey})
 	if err != nil {
 		return err
 	}
 	var said Request
 	c.seal = func(v any) any {
 		if q, ok := v.(Request); ok {
+			q.Secured = len(cfg.Shared) > 0
 			said = q.signed(k, theirs)
 			return said
 		}
@@ -148,7 +157,11 @@ func challenged(ctx context.Context, c *conversation, cfg Config, known Met) err
 	c.heed = func(m *Message) error {
 		answer := *m
 		answer.MAC = trust.MAC{}
-		return k.Check(m.MAC, trust.Listener, said, answer)
+		err := k.Check(m.MAC, trust.Listener, said, answer)
+		if err != nil && m.Verb == sayRefuse {
+			return fmt.Errorf("%w: %w", ErrRefused, ErrSecret)
+		}
+		return err
 	}
 	return nil
 }
@@ -162,7 +175,7 @@ func (q Request) signed(k trust.Key, c Challenge) Request {
 
 // Sign is a request of the process that has an identity, for the process that sent a challenge.
 func (q Request) Sign(i *trust.Identity, c Challenge) (Request, error) {
-	k, err := keyWith(i, q.Cluster, q.Member.Party(), trust.Party{PublicKey: c.PublicKey})
+	k, err := keyWith(i, q.Cluster, nil, q.Member.Party(), trust.Party{PublicKey: c.PublicKey})
 	if err != nil {
 		return q, err
 	}

@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
+	"github.com/squall-go/squall/views"
 )
 
 // byHand is the identity of test code that speaks the protocol by hand.
@@ -22,7 +24,7 @@ func signed(t *testing.T, q Request, c Challenge, i *trust.Identity) Request {
 	t.Helper()
 	record := q.Member
 	q.Member.PublicKey = i.PublicKey()
-	k, err := keyWith(i, q.Cluster, q.Member.Party(), trust.Party{PublicKey: c.PublicKey})
+	k, err := keyWith(i, q.Cluster, nil, q.Member.Party(), trust.Party{PublicKey: c.PublicKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +108,66 @@ func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 	}
 	if got := get(t, joining); got.err != nil {
 		t.Error(got.err)
+	}
+}
+
+// J14: a process that knows no secret, or another one, and one that recorded a proof, gets a refusal
+// without any word of the group.
+func TestJ14OnlyAProcessThatProvesTheSecretIsAnswered(t *testing.T) {
+	all := cluster(t, 2)
+	secret := []byte("sixteen bytes or more")
+	for _, p := range all {
+		p.Shared = secret
+	}
+	g := formedOf(t, all)
+	apply := Request{Cluster: "blue", Member: views.Member{ID: 9, Incarnation: 9, Addr: "127.0.0.1:9", PublicKey: byHand.PublicKey()}, Declarations: all[0].Declarations}
+	proved := func(q Request, secret []byte, c Challenge) Request {
+		k, err := keyWith(byHand, q.Cluster, secret, q.Member.Party(), trust.Party{PublicKey: c.PublicKey})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Secured = len(secret) > 0
+		return q.signed(k, c)
+	}
+	greet := apply
+	greet.Verb = Greet
+	for name, say := range map[string]func(Challenge) Request{
+		"no secret":                func(c Challenge) Request { return proved(apply, nil, c) },
+		"another secret":           func(c Challenge) Request { return proved(apply, []byte("another secret of 16 bytes"), c) },
+		"a greeting":               func(c Challenge) Request { return proved(greet, nil, c) },
+		"a proof that is recorded": func(c Challenge) Request { return proved(apply, secret, Challenge{c.PublicKey, trust.NewNonce()}) },
+		"a proof of another record": func(c Challenge) Request {
+			q := proved(apply, secret, c)
+			q.Member.ID = 8
+			return q
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := port.Dial(within(t), g.all[0].Port.Addr(), port.KindControl, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			var c Challenge
+			var answer Message
+			if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &c); err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.WriteMessage(conn, say(c)); err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &answer); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := fmt.Sprintf("%+v", answer), fmt.Sprintf("%+v", Message{Verb: sayRefuse, Text: ErrSecret.Error()}); got != want {
+				t.Errorf("the answer is %s", got)
+			}
+			expectSilence(t, conn)
+			all[0].await("rejected", turnedAway(port.NotMember, ErrSecret))
+		})
+	}
+	if c := g.doors[0].Candidates(); len(c) > 0 {
+		t.Errorf("the candidates are %v", c)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 // options are the flags of the command.
 type options struct {
 	secure  show.Certificates
+	file    string // that has the secret
+	secret  []byte
 	timeout time.Duration
 	hash    bool
 	json    bool
@@ -70,6 +73,7 @@ The exit status is 1 if a member does not answer, is not ready, or is suspected,
 	f.StringVar(&o.secure.Cert, "tls-cert", "", "`FILE` with this machine's certificate, for a group that uses TLS")
 	f.StringVar(&o.secure.Key, "tls-key", "", "`FILE` with its key")
 	f.StringVar(&o.secure.CA, "tls-ca", "", "`FILE` with the certificates of the authorities that signed the members' certificates")
+	f.StringVar(&o.file, "secret-file", "", "`FILE` with the secret of the group, for a group that has one")
 	cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	return cmd
 }
@@ -82,6 +86,11 @@ func (o *options) gather(ctx context.Context, addrs []string) (*Report, error) {
 	security, err := o.secure.Load()
 	if err != nil {
 		return nil, err
+	}
+	if o.file != "" {
+		if o.secret, err = os.ReadFile(o.file); err != nil {
+			return nil, fmt.Errorf("--secret-file: %w", err)
+		}
 	}
 	first, err := o.first(ctx, addrs, security)
 	if err != nil {
@@ -167,7 +176,7 @@ func (o *options) ask(ctx context.Context, addr string, security *tls.Config, fr
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer in %v", within))
 	defer cancel()
-	return squall.AskStatus(ctx, addr, squall.StatusConfig{TLS: security, Fresh: fresh})
+	return squall.AskStatus(ctx, addr, squall.StatusConfig{TLS: security, Secret: o.secret, Fresh: fresh})
 }
 
 // hashWithin is the least time that members get to encode a state.
