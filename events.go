@@ -366,11 +366,20 @@ type ConnectionRejected struct {
 	Reason string // a short text, the same for all rejections of a kind
 	Err    error
 
-	text string
+	text   string
+	broken bool // the other end closed it
 }
 
-func (e ConnectionRejected) String() string  { return e.text }
-func (ConnectionRejected) level() slog.Level { return slog.LevelWarn }
+func (e ConnectionRejected) String() string { return e.text }
+
+// level of a connection that the other end closed before it said what it wanted is low: health
+// checks do that, and processes that found another member first.
+func (e ConnectionRejected) level() slog.Level {
+	if e.broken {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
 
 // ConnectionsRejected says how many more connections were rejected within about a second than
 // ConnectionRejected reported one by one.
@@ -416,32 +425,43 @@ type Joining struct {
 	Err  error  // why it failed, or why the process was refused
 
 	text  string
-	again bool // the event before it of this kind had the same text
+	quiet bool // it is no news for a log
 }
 
 func (e Joining) String() string { return e.text }
 
-// level is such that the logs of both processes say once why one of them waits.
+// level is such that the logs of both processes say once why one of them waits, and nothing if it
+// does not wait for long: members that start at the same time find each other after some attempts.
 func (e Joining) level() slog.Level {
-	if !e.again && (e.Step == JoinRefused || e.Step == JoinFailed) {
+	if !e.quiet && (e.Step == JoinRefused || e.Step == JoinFailed) {
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug
 }
 
+// startTime is the time in which attempts to join that failed are no news: the others start too.
+const startTime = 3 * time.Second
+
 // joinings reports how a group is formed or joined.
 type joinings struct {
-	cfg  *Config
-	mu   sync.Mutex
-	last [JoinViewInstalled + 1]string // by step: the text of the event before
+	cfg   *Config
+	began time.Time
+	mu    sync.Mutex
+	last  [JoinViewInstalled + 1]string // by step: the text of the event before
 }
 
 // report may be called on any goroutine.
 func (j *joinings) report(e join.Event) {
 	out := joining(e)
+	if refused, ok := e.(join.Refused); ok {
+		out.quiet = !refused.Final
+	} else {
+		out.quiet = !join.Final(out.Err) && time.Since(j.began) < startTime
+	}
 	j.mu.Lock()
-	out.again = out.text == j.last[out.Step]
-	j.last[out.Step] = out.text
+	if out.quiet = out.quiet || out.text == j.last[out.Step]; !out.quiet {
+		j.last[out.Step] = out.text
+	}
 	j.mu.Unlock()
 	j.cfg.emit(out)
 }

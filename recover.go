@@ -57,6 +57,9 @@ func (o *opening) perform(e life.Effect) (r life.Result) {
 	case life.FindMember:
 		r.Addr, _ = join.Find(o.ctx, o.joinConfig(e.Ask))
 	case life.CatchUp:
+		if group, _ := o.durable.identity(); group == "" && o.cfg.TLS == nil && !o.cfg.OpenLogs {
+			break // no member would let it read: the log comes after joining
+		}
 		if err := o.durable.catchUp(o.ctx, e).Err; err != nil { // it comes after joining
 			o.cfg.Logger.Debug("catching up before joining", "log", e.Log.String(), "error", err)
 		}

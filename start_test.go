@@ -3,6 +3,8 @@ package squall_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -191,4 +193,40 @@ func TestMembersWithOneSecretFormAGroupAndLetAnotherOneJoin(t *testing.T) {
 	}
 	groups := openAll(t, with(1), with(2))
 	awaitView(t, 3, append(groups, openAll(t, with(3))...)...)
+}
+
+func TestAStartThatFindsNothingWrongLogsNoFault(t *testing.T) {
+	list := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
+	var logged strings.Builder
+	out := &locked{w: &logged}
+	var configs []squall.Config
+	for id := range list {
+		var h heard
+		c := listed(t, id+1, list, &h)
+		c.Dir, c.Subgroups[0].Mode = t.TempDir(), squall.Persistent
+		c.Logger = slog.New(slog.NewTextHandler(out, nil))
+		configs = append(configs, c)
+	}
+	groups := openAll(t, configs...)
+	awaitView(t, 3, groups...)
+	if err := closeAll(groups...); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(logged.String()) {
+		if strings.Contains(line, "failed") || strings.Contains(line, "rejected") || strings.Contains(line, "OpenLogs") || strings.Contains(line, "told to ask again") {
+			t.Error(line)
+		}
+	}
+}
+
+// locked is a writer for several processes.
+type locked struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
