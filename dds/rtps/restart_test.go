@@ -61,7 +61,9 @@ func newGuest(t *testing.T, prefix wire.Prefix, domain int, to ...*rtps.Gateway)
 			if err != nil {
 				return
 			}
-			g.with(func() { _ = g.machine.Receive(g.now(), netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), append([]byte(nil), buf[:n]...)) })
+			g.with(func() {
+				_ = g.machine.Receive(g.now(), netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), append([]byte(nil), buf[:n]...))
+			})
 		}
 	})
 	g.running.Go(func() {
