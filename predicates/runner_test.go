@@ -130,8 +130,11 @@ type slowYields struct {
 
 func (p *slowYields) Yield() {
 	p.yields++
-	time.Sleep(4 * time.Millisecond)
+	time.Sleep(slowYield)
 }
+
+const slowYield = 4 * time.Millisecond
+
 func (p *slowYields) Sleep(time.Duration) { p.sleeps++ }
 
 // runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns how
@@ -148,6 +151,13 @@ func runSteps(rounds, loops int, p predicates.Parker, shared func() bool) (n int
 		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p, Shared: shared,
 	})
 	r.SetLoops(loops)
+	began := time.Now()
+	r.SetUsage(func() (ran, delayed time.Duration) { // another thread has the core during yields
+		if slow, ok := p.(*slowYields); ok {
+			delayed = time.Duration(slow.yields) * slowYield
+		}
+		return time.Since(began) - delayed, delayed
+	})
 	r.Start()
 	<-done
 	r.Stop(func() {})
@@ -211,6 +221,8 @@ func TestYieldsThatCostNothingAreNotGivenUp(t *testing.T) {
 		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
 	})
 	r.SetLoops(runtime.NumCPU() + 1)
+	began := time.Now()
+	r.SetUsage(func() (ran, delayed time.Duration) { return time.Since(began), 0 })
 	r.Start()
 	<-done
 	r.Stop(func() {})
