@@ -2,76 +2,50 @@ package predicates
 
 import "time"
 
-// Contention decides whether a thread that waits spins or sleeps, from what the kernel says of the
-// thread: how long it ran, and how long it could run and waited for a core.
+// contention learns what it costs a loop to yield its core, and says when to sleep instead.
 //
-// To spin costs nothing where a core is free. Where another thread needs the core, a loop that spins,
-// or yields, uses up its claim to it: a scheduler that shares by deadlines (EEVDF) has it wait then
-// until the other one used as much, which takes whole time slices. A loop that sleeps keeps its claim,
-// and runs within microseconds after it is woken.
+// Between loops of one group a yield is cheap: the core comes back as soon as the others have done
+// their steps. A process that never yields nor sleeps keeps the core for a whole time slice, and a
+// scheduler that shares by deadlines (EEVDF) counts that slice as used up by the loop that gave it
+// away: a loop that yields beside such a process runs for microseconds in each few milliseconds,
+// far below its share. A loop that sleeps keeps its claim, and is run soon after it is woken, ahead
+// of processes that used more.
 //
-// Loops of one group that are more than the cores wait for each other. That is no contention as long as
-// each gets half of its share of the cores.
-type Contention struct {
-	least  float64 // the part of the time in which the thread could run that it has to get
-	from   usage   // at the beginning of the window
-	looked time.Duration
-	until  time.Duration // when the verdict ends
-	kernel kernel
-	ask    func() usage // in place of the kernel; nil but in tests
-}
-
-// usage is what the kernel says of a thread.
-type usage struct {
-	thread  int           // 0: nothing is known
-	ran     time.Duration // on a core
-	delayed time.Duration // when it could run, and another thread had the core
+// So the time that passes in yields is held against the rest of the time in which the loop is
+// awake. Where loops compete only with each other, each has its fair share of the cores; one that
+// gets less than half of that shares them with another process.
+type contention struct {
+	fair   float64       // the share of a core that is left to each loop when all are busy: 1, or less where there are more loops than cores
+	away   time.Duration // in yields, in this window
+	here   time.Duration // awake otherwise
+	asleep time.Duration // when the contention that was found last ends
 }
 
 const (
-	contentionWindow = 5 * time.Millisecond   // between two looks
-	contentionTime   = 500 * time.Millisecond // how long a verdict holds: the next windows cost a hundredth of it
-	leastDelay       = 500 * time.Microsecond // in a window: less is not worth a sleep
-	leastAlone       = 7.0 / 8                // of a core where loops are no more than cores
+	contentionWindow = 20 * time.Millisecond  // awake or in yields, before a verdict
+	contentionTime   = 500 * time.Millisecond // how long a verdict holds: the next window costs a twentieth of it
 )
 
-// SetLoops says how many loops compete for how many cores.
-func (c *Contention) SetLoops(loops, cores int) {
-	c.least = leastAlone
-	if loops > cores {
-		c.least = float64(cores) / float64(loops) / 2
-	}
+// setLoops says how many loops compete for how many cores.
+func (c *contention) setLoops(loops, cores int) {
+	c.fair = min(1, float64(cores)/float64(max(loops, 1)))
 }
 
-// Found reports whether other threads need the core at present. now is the time on a clock that never
-// goes back. Mostly it compares two times; once in a window it asks the kernel.
-func (c *Contention) Found(now time.Duration) bool {
-	if now < c.until {
-		return true
+// awake notes time that the loop spent in steps.
+func (c *contention) awake(d time.Duration) { c.here += d }
+
+// yielded notes a yield that ended now, and gives the verdict when a window is full.
+func (c *contention) yielded(took, now time.Duration) {
+	c.away += took
+	total := c.away + c.here
+	if total < contentionWindow {
+		return
 	}
-	if now-c.looked < contentionWindow {
-		return false
+	if float64(c.here) < c.fair/2*float64(total) {
+		c.asleep = now + contentionTime
 	}
-	if c.ask != nil {
-		return c.look(now, c.ask())
-	}
-	return c.look(now, c.kernel.usage())
+	c.away, c.here = 0, 0
 }
 
-// look takes what the kernel says of the window that ends now.
-func (c *Contention) look(now time.Duration, u usage) bool {
-	from := c.from
-	c.from, c.looked = u, now
-	if u.thread == 0 || u.thread != from.thread {
-		return false
-	}
-	ran, delayed := u.ran-from.ran, u.delayed-from.delayed
-	if delayed < leastDelay || float64(ran) >= c.least*float64(ran+delayed) {
-		return false
-	}
-	c.from, c.until = usage{}, now+contentionTime // the window after the verdict begins with a look of its own
-	return true
-}
-
-// Close releases what it asks the kernel with.
-func (c *Contention) Close() { c.kernel.close() }
+// found reports whether yields cost too much at present.
+func (c *contention) found(now time.Duration) bool { return now < c.asleep }

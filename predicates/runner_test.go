@@ -130,11 +130,8 @@ type slowYields struct {
 
 func (p *slowYields) Yield() {
 	p.yields++
-	time.Sleep(slowYield)
+	time.Sleep(4 * time.Millisecond)
 }
-
-const slowYield = 4 * time.Millisecond
-
 func (p *slowYields) Sleep(time.Duration) { p.sleeps++ }
 
 // runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns how
@@ -151,13 +148,6 @@ func runSteps(rounds, loops int, p predicates.Parker, shared func() bool) (n int
 		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p, Shared: shared,
 	})
 	r.SetLoops(loops)
-	began := time.Now()
-	r.SetUsage(func() (ran, delayed time.Duration) { // another thread has the core during yields
-		if slow, ok := p.(*slowYields); ok {
-			delayed = time.Duration(slow.yields) * slowYield
-		}
-		return time.Since(began) - delayed, delayed
-	})
 	r.Start()
 	<-done
 	r.Stop(func() {})
@@ -221,8 +211,6 @@ func TestYieldsThatCostNothingAreNotGivenUp(t *testing.T) {
 		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
 	})
 	r.SetLoops(runtime.NumCPU() + 1)
-	began := time.Now()
-	r.SetUsage(func() (ran, delayed time.Duration) { return time.Since(began), 0 })
 	r.Start()
 	<-done
 	r.Stop(func() {})

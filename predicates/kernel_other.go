@@ -1,9 +1,0 @@
-//go:build !linux
-
-package predicates
-
-// kernel knows nothing of threads here.
-type kernel struct{}
-
-func (*kernel) usage() usage { return usage{} }
-func (*kernel) close()       {}
