@@ -128,15 +128,11 @@ func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
 	if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
 		t.Fatal(err)
 	}
-	if n := all[1].bank.Sessions(); n != 1 {
-		t.Fatalf("there are %d sessions", n)
-	}
+	await(t, "the members have the session", func() bool { return all[0].bank.Sessions() == 1 && all[1].bank.Sessions() == 1 })
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := all[0].bank.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left after the client was closed", n)
-	}
+	await(t, "the members have no session after the client was closed", func() bool { return all[0].bank.Sessions() == 0 && all[1].bank.Sessions() == 0 })
 	// One that touches its session keeps it, although others' commands let time pass.
 	idle := dial(t, replicated.ClientConfig{Addresses: []string{serverOf(t, all[0])}, SessionTimeout: 300 * time.Millisecond})
 	if _, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); err != nil {
