@@ -187,7 +187,7 @@ func TestAJoinerThatClaimsTheIDOfAMemberIsRefused(t *testing.T) {
 	members := lab.Form(3)
 	s := strangerAt(t, lab, members[0], members[1].ID())
 	defer s.conn.Pulses()()
-	if m := s.hear("refuse"); !strings.Contains(m.Text, "held by node 2") {
+	if m := s.hear("refuse"); !strings.Contains(m.Text, "node id 2 is in use by the member at") {
 		t.Errorf("refused: %q", m.Text)
 	}
 	unmoved(t, lab, members)
