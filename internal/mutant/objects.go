@@ -6,7 +6,6 @@ const (
 	SessionsLeftOut   Name = "sessions are not handed to new members"
 	RepliesLeftOut    Name = "replies of sessions are not handed to new members"
 	ExecutedAgain     Name = "a number that was executed is executed again"
-	ExpiryForgotten   Name = "a member that takes a state over forgets when sessions expire"
 	EarlyAcknowledged Name = "a client acknowledges numbers before one that has ended"
 )
 
@@ -42,4 +41,4 @@ const (
 var ShardedNames = []Name{StaleRoute, ReadUnconfirmed, ProofWithoutService, AnyShard, ForeignCopy, SourceForgotten, GapExecuted}
 
 // ObjectNames are those of the first kind.
-var ObjectNames = []Name{ReplyDropped, SessionsLeftOut, RepliesLeftOut, ExecutedAgain, ExpiryForgotten, EarlyAcknowledged}
+var ObjectNames = []Name{ReplyDropped, SessionsLeftOut, RepliesLeftOut, ExecutedAgain, EarlyAcknowledged}

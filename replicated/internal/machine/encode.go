@@ -125,9 +125,7 @@ func (m *Machine) Decode(data []byte) error {
 		}
 		n.sessions = append(n.sessions, s)
 		n.join(s)
-		if !mutant.Enabled || !mutant.On(mutant.ExpiryForgotten) {
-			n.expires(s.expiry)
-		}
+		n.expires(s.expiry)
 	}
 	n.dropped = r.cursor()
 	last := n.dropped
