@@ -54,9 +54,9 @@ func handCall(uri, host string, fields ...string) ([]byte, error) {
 // A call that says of its body or host what is not so is answered with 400, and one whose header is too large with 431; no handler sees it.
 func TestCallsThatContradictThemselvesReachNoHandler(t *testing.T) {
 	ctx := testutil.Within(t)
-	var hosts []string
+	seen := make(chan string, 64)
 	server := &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		hosts = append(hosts, fmt.Sprint(r.Host, r.Header["Content-Length"]))
+		seen <- fmt.Sprint(r.Host, r.Header["Content-Length"])
 	}), ErrorLog: quiet, MaxHeaderBytes: 5000}
 	service := register(t, endpoint(t, ripc.SHM), "web")
 	done := make(chan struct{})
@@ -105,6 +105,10 @@ func TestCallsThatContradictThemselvesReachNoHandler(t *testing.T) {
 	m, err := me.Call(ctx, me.To("web"), head)
 	must(t, err)
 	m.Release()
+	var hosts []string
+	for len(seen) > 0 {
+		hosts = append(hosts, <-seen)
+	}
 	if got, want := fmt.Sprint(hosts), "[web[10] web[10] web[] web[] elsewhere[]]"; got != want {
 		t.Errorf("the handler saw %s, want %s", got, want)
 	}
