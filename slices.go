@@ -11,7 +11,7 @@ import (
 )
 
 // CallbackSlow reports that a callback kept the loop from sending a heartbeat. The loop stops between
-// two callbacks when a heartbeat is due, but it cannot interrupt one. A member whose callback takes as
+// two callbacks when a heartbeat must be sent, but it cannot interrupt one. A member whose callback takes as
 // long as FailAfter is removed. With AsyncQueueBytes, callbacks do not run on the loop.
 type CallbackSlow struct {
 	Subgroup string

@@ -39,7 +39,7 @@ type statusQuestion struct {
 // errNoSecret is the answer to a process that does not know the secret of a group that has one.
 var errNoSecret = errors.New("the group has a secret: set StatusConfig.Secret, or --secret-file, to the members' Config.Secret")
 
-// statusKey is the key of those who know a secret.
+// statusKey is the key that follows from a secret.
 func statusKey(secret []byte) trust.Key { return trust.KeyOf("squall status 1 ", secret) }
 
 // proved is a question with the proof that its sender knows a secret, if there is one.

@@ -228,7 +228,7 @@ const (
 
 	maxRequestBytes = 1 << 20
 	maxHelloBytes   = 4 << 10
-	maxGreetings    = 1 << 10 // connections that have not said yet who they are, of one relay
+	maxGreetings    = 1 << 10 // connections of one relay whose hello has not arrived
 )
 
 // serve serves a client until it is gone.

@@ -24,7 +24,7 @@ type enabling struct {
 }
 
 // mature returns the operations that have waited long enough, and the time until the next one has; 0: there is none, or none will by itself. Ready are
-// those that all members have and that are not enabled.
+// the operations that all members have and that are not enabled.
 func (e *enabling) mature(ready []string, now time.Time) (may []string, next time.Duration) {
 	since := make(map[string]time.Time, len(ready))
 	for _, name := range ready {

@@ -22,7 +22,7 @@ type asker interface {
 	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called, and when it returns.
 	wait(ctx context.Context, o *RemoteObject)
 	changed(o *RemoteObject)
-	// spawn runs f beside the caller.
+	// spawn runs f concurrently with the caller.
 	spawn(f func()) error
 	memberTimeout() time.Duration
 	// rest waits for a while, or until ctx ends.

@@ -208,7 +208,7 @@ func (s *Service) close() {
 	s.endCalls()
 }
 
-// endCalls ends the calls of a closed service: those that wait for an answer, and those that wait for space. The caller holds the mu.
+// endCalls ends the calls of a closed service: calls that wait for an answer, and calls that wait for space. The caller holds the mu.
 func (s *Service) endCalls() {
 	for _, p := range s.e.peers {
 		p.calls.All(func(id uint64, w *waiter) {

@@ -142,7 +142,7 @@ const (
 // Key authenticates what two processes say to each other.
 type Key [32]byte
 
-// KeyOf returns the key of those who know a secret, for one use of it.
+// KeyOf returns the key that follows from a secret, for one use of it.
 func KeyOf(use string, secret []byte) Key { return sha256.Sum256(append([]byte(use), secret...)) }
 
 // Key returns the key that this process, self, shares with a peer (T1).

@@ -21,7 +21,7 @@ type decoder struct {
 	err      error
 }
 
-// Memory that a value may need, beside its strings and octets: MemoryPerByte for each byte of its encoding, and MemoryOfAll. The Go value of an element, an entry or an
+// Memory that a value may need, besides its strings and octets: MemoryPerByte for each byte of its encoding, and MemoryOfAll. The Go value of an element, an entry or an
 // optional member can be much larger than its encoding, which ends early where its writer knows fewer members.
 const (
 	MemoryPerByte = 16

@@ -282,7 +282,7 @@ func (g *Gateway) left(b *inbound) {
 	if g.leaving[id] = all; len(all) == 0 {
 		delete(g.leaving, id)
 	}
-	if b.ended { // those that waited for this end
+	if b.ended { // samples that waited for this end
 		for _, o := range all {
 			if !g.follows(o) {
 				g.begins(o)

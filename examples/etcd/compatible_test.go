@@ -288,7 +288,7 @@ func TestHTTPIsServedAtTheAddressOfClients(t *testing.T) {
 	same(t, "gRPC's health", must(healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})).Status, healthpb.HealthCheckResponse_SERVING)
 }
 
-// A member that has left its group is not healthy, whoever asks.
+// A member that has left its group reports that it is not healthy.
 func TestAMemberThatHasLeftIsNotHealthy(t *testing.T) {
 	_, all := cluster(t, 1)
 	handler := all[0].handler()

@@ -50,7 +50,7 @@ func enable(m *machine.Machine, h machine.Handler) {
 	}
 }
 
-// fillings is what the machine should keep: all that was emitted, and what was sent and not handed over.
+// fillings is what the machine should keep: all that was emitted, and what was sent and not forwarded.
 type fillings struct {
 	events []machine.Event
 	outbox map[machine.Destination][]machine.Sent
