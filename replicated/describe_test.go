@@ -123,8 +123,8 @@ func TestAMemberThatHaltedSendsAwayTheClientsThatWantADescription(t *testing.T) 
 	c, servers := serve(t, all, ripc.Auto)
 	all[0].group.Halt(errors.New("enough"))
 	<-all[0].group.Done()
-	got, err := c.Objects(t.Context()) // it begins with the first member
-	if err != nil || len(got) != 1 || got[0].Member != 2 {
+	got, err := c.Objects(t.Context()) // it begins with any member
+	if err != nil || len(got) != 1 || got[0].Member == 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	alone := dial(t, replicated.ClientConfig{Addresses: []string{servers[0].Addr()}})
