@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lockPatience is how long a directory that is in use is tried again: a process that was killed
+// lockPatience is how long Open and Verify try a directory that is in use: a process that was killed
 // holds it for a moment longer.
 const lockPatience = time.Second
 
@@ -20,7 +20,8 @@ const lockPatience = time.Second
 // once, also while they are made.
 type lock struct{ dir *os.File }
 
-func takeLock(dir string, shared bool) (*lock, error) {
+// takeLock tries a directory that is in use until patience is over.
+func takeLock(dir string, shared bool, patience time.Duration) (*lock, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, named(err, dir)
@@ -29,7 +30,7 @@ func takeLock(dir string, shared bool) (*lock, error) {
 	if shared {
 		how = syscall.LOCK_SH | syscall.LOCK_NB
 	}
-	for until := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), how)
 		if err == nil {
 			return &lock{f}, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
@@ -24,7 +25,8 @@ type StoreConfig struct {
 	// logs instead.
 	ReadOnly bool
 
-	disk disk // nil: the real one
+	disk     disk          // nil: the real one
+	patience time.Duration // how long the lock is tried; 0: lockPatience
 }
 
 // Store is the directory of one node: the values that it must not forget, and its logs. All methods
@@ -55,7 +57,7 @@ func Open(c StoreConfig) (_ *Store, err error) {
 	if err := s.reach(); err != nil {
 		return nil, err
 	}
-	if s.lock, err = takeLock(c.Dir, c.ReadOnly); err != nil {
+	if s.lock, err = takeLock(c.Dir, c.ReadOnly, cmp.Or(c.patience, lockPatience)); err != nil {
 		return nil, err
 	}
 	if err := s.enter(); err != nil {

@@ -104,10 +104,11 @@ func TestALaterFormatIsRefused(t *testing.T) {
 // U5, also for two stores of one process.
 func TestADirectoryIsOpenOnce(t *testing.T) {
 	c := storeAt(t, t.TempDir())
+	c.patience = 1 // nobody releases it meanwhile
 	s := mustOpen(t, c)
 	_, err := Open(c)
 	refused(t, err, ErrInUse, c.Dir, "squall log")
-	_, err = Open(StoreConfig{Dir: c.Dir, ReadOnly: true})
+	_, err = Open(StoreConfig{Dir: c.Dir, ReadOnly: true, patience: 1})
 	refused(t, err, ErrInUse, c.Dir, "squall log")
 	mustClose(t, s)
 	mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true})
@@ -202,11 +203,11 @@ func TestNothingIsDoneAfterClose(t *testing.T) {
 func TestADirectoryIsLockedForOneWriterOrManyReaders(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ first, second, may bool }{{false, false, false}, {false, true, false}, {true, false, false}, {true, true, true}} {
-		held, err := takeLock(dir, c.first)
+		held, err := takeLock(dir, c.first, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := takeLock(dir, c.second)
+		other, err := takeLock(dir, c.second, 0)
 		if (err == nil) != c.may || err != nil && !errors.Is(err, ErrInUse) {
 			t.Errorf("held to be shared: %v, wanted to be shared: %v: %v", c.first, c.second, err)
 		}

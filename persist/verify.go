@@ -104,7 +104,7 @@ func Verify(ctx context.Context, dir string, keys map[order.NodeID]ed25519.Publi
 	if err := s.reach(); err != nil {
 		return v.Report, err
 	}
-	held, err := takeLock(dir, true)
+	held, err := takeLock(dir, true, lockPatience)
 	if err != nil {
 		return v.Report, err
 	}

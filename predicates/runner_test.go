@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/squall-go/squall/predicates"
@@ -111,18 +111,15 @@ func TestWorkFoundByTheLastLookIsDoneWithoutSleeping(t *testing.T) {
 	<-r.Done()
 }
 
+// hooks is a parker whose sleeps end at once.
 type hooks struct{ announce, sleep func() }
 
-func (h *hooks) Announce() { h.announce() }
-func (h *hooks) Sleep(d time.Duration) {
-	h.sleep()
-	time.Sleep(d)
-}
-func (h *hooks) Retract() {}
-func (h *hooks) Yield()   {}
+func (h *hooks) Announce()           { h.announce() }
+func (h *hooks) Sleep(time.Duration) { h.sleep() }
+func (h *hooks) Retract()            {}
+func (h *hooks) Yield()              {}
 
-// slowYields is a parker on a core that another thread keeps for long after each yield. Sleeps end
-// at once.
+// slowYields is a parker on a core that another thread keeps for 4 ms of the bubble's time after each yield.
 type slowYields struct {
 	parker
 	yields, sleeps int
@@ -132,7 +129,10 @@ func (p *slowYields) Yield() {
 	p.yields++
 	time.Sleep(4 * time.Millisecond)
 }
-func (p *slowYields) Sleep(time.Duration) { p.sleeps++ }
+func (p *slowYields) Sleep(time.Duration) {
+	p.sleeps++
+	time.Sleep(time.Millisecond)
+}
 
 // runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns how
 // many it made until it ended.
@@ -156,27 +156,31 @@ func runSteps(rounds, loops int, p predicates.Parker, shared func() bool) (n int
 }
 
 func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
-	p := &slowYields{parker: parker{note: func(string) {}}}
-	const rounds = 3000
-	n := runSteps(rounds, runtime.NumCPU()+1, p, nil)
-	// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and
-	// holds for half a second.
-	if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 {
-		t.Errorf("%d yields, %d sleeps in %d steps", p.yields, p.sleeps, n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &slowYields{parker: parker{note: func(string) {}}}
+		const rounds = 3000
+		n := runSteps(rounds, runtime.NumCPU()+1, p, nil)
+		// Without learning, each of the rounds yields: 3000 of 4 ms. A verdict takes some yields, and
+		// holds for half a second.
+		if p.yields < 1 || p.yields > rounds/10 || p.sleeps < rounds/20 {
+			t.Errorf("%d yields, %d sleeps in %d steps", p.yields, p.sleeps, n)
+		}
+	})
 }
 
 // Where there are more loops than cores, a loop that other loops of the process wait for does not keep
 // their processor: it sleeps after one more look. Otherwise it waits as always.
 func TestTheRunnerSleepsWhereOthersNeedItsProcessor(t *testing.T) {
-	for _, loops := range []int{1, runtime.NumCPU() + 1} {
-		p := &longLooks{parker: parker{note: func(string) {}}}
-		const rounds = 1000
-		n := runSteps(rounds, loops, p, func() bool { return true })
-		if at := p.sleeps >= rounds/8; p.yields > 0 || at != (loops > 1) {
-			t.Errorf("%d loops: %d yields, %d sleeps in %d steps", loops, p.yields, p.sleeps, n)
+	synctest.Test(t, func(t *testing.T) { // steps take no time there: nothing seems to interrupt them
+		for _, loops := range []int{1, runtime.NumCPU() + 1} {
+			p := &longLooks{parker: parker{note: func(string) {}}}
+			const rounds = 1000
+			n := runSteps(rounds, loops, p, func() bool { return true })
+			if at := p.sleeps >= rounds/8; p.yields > 0 || at != (loops > 1) {
+				t.Errorf("%d loops: %d yields, %d sleeps in %d steps", loops, p.yields, p.sleeps, n)
+			}
 		}
-	}
+	})
 }
 
 // longLooks is a parker whose yields take no time.
@@ -191,53 +195,53 @@ func (p *longLooks) Sleep(time.Duration) { p.sleeps++ }
 
 // What the step before a yield takes is the loop's own time: it says nothing of others.
 func TestYieldsThatCostNothingAreNotGivenUp(t *testing.T) {
-	p := &longLooks{parker: parker{note: func(string) {}}}
-	const rounds = 1500
-	n, done := 0, make(chan struct{})
-	r := predicates.NewRunner(predicates.Config{
-		Step: func(time.Duration) int {
-			if n++; n == rounds {
-				close(done)
-			}
-			switch p.looks++; p.looks {
-			case 1:
-				return 1 // what was awaited came during the yield
-			case 3: // the last one before the next yield
-				for end := time.Now().Add(200 * time.Microsecond); time.Now().Before(end); {
+	synctest.Test(t, func(t *testing.T) {
+		p := &longLooks{parker: parker{note: func(string) {}}}
+		const rounds = 1500
+		n, done := 0, make(chan struct{})
+		r := predicates.NewRunner(predicates.Config{
+			Step: func(time.Duration) int {
+				if n++; n == rounds {
+					close(done)
 				}
-			}
-			return 0
-		},
-		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
+				switch p.looks++; p.looks {
+				case 1:
+					return 1 // what was awaited came during the yield
+				case 3: // the last one before the next yield
+					time.Sleep(200 * time.Microsecond)
+				}
+				return 0
+			},
+			Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
+		})
+		r.SetLoops(runtime.NumCPU() + 1)
+		r.Start()
+		<-done
+		r.Stop(func() {})
+		<-r.Done()
+		if p.sleeps > 0 || p.yields < rounds/5 {
+			t.Errorf("%d yields, %d sleeps in %d steps", p.yields, p.sleeps, n)
+		}
 	})
-	r.SetLoops(runtime.NumCPU() + 1)
-	r.Start()
-	<-done
-	r.Stop(func() {})
-	<-r.Done()
-	if p.sleeps > 0 || p.yields < rounds/5 {
-		t.Errorf("%d yields, %d sleeps in %d steps", p.yields, p.sleeps, n)
-	}
 }
 
 func TestStopEndsALoopThatAlwaysHasWork(t *testing.T) {
-	var cycles atomic.Int64
+	cycles, many := 0, make(chan struct{})
 	r := predicates.NewRunner(predicates.Config{
-		Step:     func(time.Duration) int { cycles.Add(1); return 1 },
+		Step: func(time.Duration) int {
+			if cycles++; cycles == 100 {
+				close(many)
+			}
+			return 1
+		},
 		Deadline: func(time.Duration) time.Duration { return -1 }, Parker: &hooks{func() {}, func() {}},
 	})
 	r.Start()
-	for deadline := time.Now().Add(20 * time.Second); cycles.Load() < 100 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	<-many
 	r.Stop(func() {})
-	select {
-	case <-r.Done():
-	case <-time.After(20 * time.Second):
-		t.Fatal("the loop goes on")
-	}
-	if uint64(cycles.Load()) != r.Stats.Cycles.Load() {
-		t.Errorf("%d cycles, counted %d", cycles.Load(), r.Stats.Cycles.Load())
+	<-r.Done()
+	if uint64(cycles) != r.Stats.Cycles.Load() {
+		t.Errorf("%d cycles, counted %d", cycles, r.Stats.Cycles.Load())
 	}
 }
 

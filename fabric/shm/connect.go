@@ -194,7 +194,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		if !busy[from].CompareAndSwap(false, true) {
 			return fmt.Errorf("%w: of rank %d", fabric.ErrCrowded, from)
 		}
-		if err := answer(caller, spec, nil, row, c.robust.fd); err != nil {
+		if err := c.answer(caller, spec, nil, row, c.robust.fd); err != nil {
 			busy[from].Store(false)
 			return err
 		}
@@ -216,16 +216,16 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		return nil
 	}
 	refuse := func(caller fabric.Caller, err error) {
-		_ = answer(caller, spec, err) // it is closed anyway
+		_ = c.answer(caller, spec, err) // it is closed anyway
 	}
 	c.accepted.Await(ctx, spec, wants, serve, refuse)
 }
 
 // answer tells a caller that it is welcome, or why it is not.
-func answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) error {
+func (c *Connector) answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) error {
 	w, err := spec.Answer(caller.Hello, why)
 	if err == nil {
-		err = caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
+		err = caller.Conn.SetDeadline(time.Now().Add(c.accepted.Timeout))
 	}
 	if err == nil {
 		err = Send(caller.Conn.(*net.UnixConn), w, fds...)
