@@ -229,6 +229,8 @@ func refusal(name string, s machine.Status, reply []byte) error {
 		return ErrUnknownOperation
 	case machine.NotKept:
 		return fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
+	case machine.Full:
+		return errFull
 	case machine.Elsewhere:
 		return fmt.Errorf("replicated: %s: %w", name, errElsewhere)
 	}

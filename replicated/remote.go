@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,7 +87,15 @@ func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r
 		return err
 	}
 	x.request, x.parts[0] = b, b
-	err = o.client.ask(ctx, o, x.taken, x.parts[:]...)
+	for {
+		if err = o.client.ask(ctx, o, x.taken, x.parts[:]...); !errors.Is(err, errFull) {
+			break
+		}
+		if err = o.again(ctx, &number); err != nil {
+			return fmt.Errorf("replicated: %s: %w", name, err)
+		}
+		relay.SetAcked(b, number.Acked)
+	}
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(number.Session)
 	}
@@ -117,6 +126,50 @@ func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
 			o.client.wait(ctx, o)
 		}
 	}
+}
+
+// again waits until a command that the object refused, because it keeps too many replies, is to be sent again.
+func (o *RemoteObject) again(ctx context.Context, c *client.Command) error {
+	s := &o.session
+	s.Lock()
+	defer s.Unlock()
+	s.Refused(*c)
+	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", errFull, context.Cause(ctx))
+		}
+		switch s.Again(c) {
+		case client.Go:
+			return nil
+		case client.Say:
+			if err := o.sayLocked(ctx); err != nil {
+				return err
+			}
+		default:
+			o.client.wait(ctx, o)
+		}
+	}
+}
+
+// sayLocked acknowledges replies to the object. The lock is held, but not while the members are asked.
+func (o *RemoteObject) sayLocked(ctx context.Context) (err error) {
+	s := &o.session
+	a := s.Acknowledgement()
+	o.unlocked(func() {
+		r := relay.Request{Ask: askEnded, Session: a.Session, Acked: a.Acked, Rest: a.Ended}
+		if err = o.client.ask(ctx, o, saidNothing, r.AppendTo(nil)); errors.Is(err, ErrSessionEnded) {
+			o.lost(a.Session)
+		}
+	})
+	s.Said(a, err == nil)
+	o.client.changed(o)
+	return err
+}
+
+// saidNothing takes an answer that has no reply.
+func saidNothing(answer []byte) error {
+	_, _, err := parseAnswer("session", answer)
+	return err
 }
 
 // now returns the time by the monotonic clock, which is read faster than both clocks are.
@@ -215,15 +268,17 @@ func (o *RemoteObject) idle() bool {
 
 // touch keeps the session from expiring.
 func (o *RemoteObject) touch(ctx context.Context) {
-	o.session.Lock()
-	session := o.session.Touch(o.client.now())
-	o.session.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, o.timeout/2)
 	defer cancel()
-	err := o.client.ask(ctx, o, func(answer []byte) error {
-		_, _, err := parseAnswer("touch", answer)
-		return err
-	}, (&relay.Request{Ask: askTouch, Session: session}).AppendTo(nil))
+	o.session.Lock()
+	session, step := o.session.Touch(o.client.now())
+	if step == client.Say { // which uses the session, too
+		_ = o.sayLocked(ctx)
+		o.session.Unlock()
+		return
+	}
+	o.session.Unlock()
+	err := o.client.ask(ctx, o, saidNothing, (&relay.Request{Ask: askTouch, Session: session}).AppendTo(nil))
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(session)
 	}

@@ -24,6 +24,7 @@ const (
 	askLocate   = relay.Locate
 	askForward  = relay.Forward
 	askGroup    = relay.Group
+	askEnded    = relay.Acknowledge
 
 	askAtVersion = relay.AtVersion
 	askAtTime    = relay.AtTime
@@ -40,6 +41,7 @@ const (
 	saidNotKept   = relay.NotKept
 	saidCut       = relay.Cut
 	saidCrowded   = relay.Crowded
+	saidFull      = relay.Full
 
 	answerHead = relay.AnswerHead
 )
@@ -80,6 +82,8 @@ func appendError(b []byte, err error) []byte {
 		kind = saidNotKept
 	case errors.Is(err, ErrReplyNotKept):
 		kind = saidCut
+	case errors.Is(err, errFull):
+		kind = saidFull
 	case errors.As(err, new(*AccessError)):
 		kind = saidDenied
 	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge), errors.Is(err, ErrNoKey), errors.Is(err, squall.ErrNotPersistent): // every member would say the same
@@ -122,6 +126,8 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
 	case saidCrowded:
 		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrTooManySessions)
+	case saidFull:
+		return v, nil, errFull
 	case saidAway:
 		return v, nil, fmt.Errorf("%w: %s", errAway, reply)
 	}
@@ -136,6 +142,9 @@ type pastError struct {
 
 func (e *pastError) Error() string { return e.text }
 func (e *pastError) Unwrap() error { return e.kind }
+
+// errFull says that a command was not executed, because too many replies are not acknowledged.
+var errFull = errors.New("too many replies are not acknowledged")
 
 // errAway says that a member cannot serve a client now.
 var errAway = errors.New("the member cannot serve")

@@ -9,8 +9,15 @@ const (
 	EarlyAcknowledged Name = "a client acknowledges numbers before one that has ended"
 )
 
-// SteadyLink is a fault of clients. The tests of package client find it.
-const SteadyLink Name = "a request is not late while later ones of its link are not"
+// UnendedFreed is a fault of objects whose commands are refused until replies are acknowledged.
+const UnendedFreed Name = "an acknowledgement frees replies that it does not name"
+
+// The faults of clients. The tests of package client find them.
+const (
+	SteadyLink Name = "a request is not late while later ones of its link are not"
+	NoPermits  Name = "a refused command is sent again only when all before it have ended"
+	NoneSaid   Name = "replies are not acknowledged while an earlier one is awaited"
+)
 
 // The faults of commands that share a message.
 const (

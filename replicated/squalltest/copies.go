@@ -43,6 +43,7 @@ type run struct {
 	calls      []call
 	answered   int
 	attempts   int
+	refused    int           // commands that the object refused at first
 	latest     order.ViewID  // view
 	provided   time.Duration // since when all shards of it have members
 	vacant     map[int]bool  // shards on disks that had no members for a while: the tail of their last view may be lost

@@ -22,6 +22,7 @@ type call struct {
 	reply   []byte
 	failed  bool // the reply is the text of an error
 	unknown bool // it may have been executed or not
+	refused bool // it is called again, with its number
 }
 
 // Ask implements seam.Carrier.
@@ -58,6 +59,9 @@ func (c *Client) Asked(i int, answer []byte, err error) {
 			}
 			k.at = at
 		}
+	case relay.Full:
+		k.refused = true
+		r.refused++
 	case relay.Else, relay.Unknown:
 		c.Fail(fmt.Errorf("%s, number %d of session %x: %w", k.request.Name, k.request.Number, k.request.Session, err))
 	}
@@ -94,7 +98,7 @@ func (r *run) judgeShard(shard int) error {
 		k := &r.calls[i]
 		ended := k.ended
 		switch {
-		case max(0, k.shard-1) != shard, k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
+		case k.refused, max(0, k.shard-1) != shard, k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
 			continue
 		case k.unknown: // it was executed at some later time, or never
 			at, executed := r.executions[number{shard, k.request.Session, k.request.Number}]
@@ -127,7 +131,7 @@ func (r *run) describe() string {
 	var b bytes.Buffer
 	for i := range r.calls {
 		k := &r.calls[i]
-		if k.request.Ask != relay.Command && k.request.Ask != relay.Query {
+		if k.refused || k.request.Ask != relay.Command && k.request.Ask != relay.Query {
 			continue
 		}
 		fmt.Fprintf(&b, "client %d, %v to %v: %s(% x)", k.client, k.began, k.ended, k.request.Name, k.request.Args)

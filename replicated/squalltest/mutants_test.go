@@ -68,3 +68,18 @@ func TestEveryMutantOfBatchesIsFound(t *testing.T) {
 		})
 	}
 }
+
+// mutantKeptSeeds is within how many seeds the fault of acknowledgements has to be found.
+const mutantKeptSeeds = 300
+
+func TestTheMutantOfAcknowledgementsIsFound(t *testing.T) {
+	mutant.Set(mutant.UnendedFreed)
+	defer mutant.Set("")
+	for seed := uint64(1); seed <= mutantKeptSeeds; seed++ {
+		if _, err := playKept(seed, false); err != nil {
+			t.Logf("seed %d: %.200s", seed, err.Error())
+			return
+		}
+	}
+	t.Errorf("%d seeds did not show it", mutantKeptSeeds)
+}

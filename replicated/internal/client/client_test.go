@@ -150,7 +150,7 @@ func TestASessionIsTouchedWhenItIsIdle(t *testing.T) {
 	if s.Idle(start.Add(time.Second)) || !s.Idle(start.Add(time.Second+1)) {
 		t.Error("idle after a third of the timeout, and not before")
 	}
-	if s.Touch(start.Add(2*time.Second)) != 7 || s.Idle(start.Add(3*time.Second)) {
+	if n, _ := s.Touch(start.Add(2 * time.Second)); n != 7 || s.Idle(start.Add(3*time.Second)) {
 		t.Error("a session that was touched is idle")
 	}
 }

@@ -19,3 +19,19 @@ func TestTheMutantOfLinksIsFound(t *testing.T) {
 	}
 	t.Error("10 seeds did not show it")
 }
+
+func TestEveryMutantOfRefusedCommandsIsFound(t *testing.T) {
+	defer mutant.Set("")
+	for _, name := range []mutant.Name{mutant.NoPermits, mutant.NoneSaid} {
+		t.Run(string(name), func(t *testing.T) {
+			mutant.Set(name)
+			for seed := range uint64(50) {
+				if err := playKept(seed); err != nil {
+					t.Log(err)
+					return
+				}
+			}
+			t.Error("50 seeds did not show it")
+		})
+	}
+}

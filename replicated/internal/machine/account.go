@@ -54,8 +54,12 @@ func (m *Machine) drop(s *session, r *reply) {
 	m.kept.drop(r)
 }
 
-// mayExecute reports whether a session may have the reply of another number kept.
-func (m *Machine) mayExecute(s *session) bool {
+// mayExecute reports whether a session may have the reply of another number kept. It may have that of the first one that is not acknowledged: its other
+// commands wait for that one, whatever other sessions do.
+func (m *Machine) mayExecute(s *session, number uint64) bool {
+	if number == s.acked+1 {
+		return true
+	}
 	return s.kept <= MaxKeptBytes && s.account.kept.replies < MaxReplies/2 && m.kept.replies < MaxReplies
 }
 

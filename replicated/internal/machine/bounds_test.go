@@ -324,8 +324,17 @@ func TestAnAccountHasHalfOfTheRepliesThatAreKept(t *testing.T) {
 		}
 	}
 	another := s.mustOpen("host 1")
-	if r := s.call(b, another, 1, 0, 0); r.Status != machine.TooMany {
+	if r := s.call(b, another, 2, 0, 0); r.Status != machine.Full {
 		t.Errorf("one more: %v", r.Status)
+	}
+	if r := s.call(b, another, 1, 0, 0); r.Status != machine.Done {
+		t.Errorf("RO11: the first one of another session: %v", r.Status)
+	}
+	if r := s.call(b, another, 2, 0, 0); r.Status != machine.Full {
+		t.Errorf("the one after it, before that is acknowledged: %v", r.Status)
+	}
+	if r := s.call(b, another, 2, 1, 0); r.Status != machine.Done {
+		t.Errorf("RO11: and after that: %v", r.Status)
 	}
 	if r := s.call(b, s.mustOpen("host 2"), 1, 0, 0); r.Status != machine.Done {
 		t.Errorf("of another account: %v", r.Status)
@@ -333,8 +342,60 @@ func TestAnAccountHasHalfOfTheRepliesThatAreKept(t *testing.T) {
 	if r := s.call(b, session, machine.MaxOutstanding+1, machine.MaxOutstanding, 0); r.Status != machine.Done {
 		t.Errorf("after an acknowledgement: %v", r.Status)
 	}
-	if r := s.call(b, another, 1, 0, 0); r.Status != machine.Done {
+	if r := s.call(b, another, 4, 1, 0); r.Status != machine.Done {
 		t.Errorf("another session after it: %v", r.Status)
+	}
+}
+
+// TestASessionWithFullRepliesExecutesItsNextNumber fills what a session may keep, and acknowledges single replies. The memory of each is free at once, whatever
+// is not acknowledged before it.
+func TestASessionWithFullRepliesExecutesItsNextNumber(t *testing.T) {
+	s, b := newSessions(t)
+	session := s.mustOpen("host 1")
+	const half = machine.MaxKeptBytes / 2
+	call := func(number, acked uint64, want machine.Status) {
+		t.Helper()
+		if r := s.call(b, session, number, acked, half); r.Status != want {
+			t.Fatalf("number %d: %v, want %v", number, r.Status, want)
+		}
+	}
+	ended := func(acked uint64, bits ...byte) machine.Status {
+		t.Helper()
+		return s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, acked, bits), b).Status
+	}
+	call(2, 0, machine.Done)
+	call(3, 0, machine.Done)
+	call(4, 0, machine.Done)
+	call(5, 0, machine.Full)
+	call(1, 0, machine.Done) // RO11
+	call(5, 0, machine.Full)
+	if got := ended(0, 0b1110); got != machine.Done { // 2, 3 and 4
+		t.Fatal(got)
+	}
+	call(2, 0, machine.NotKept) // and is not executed again
+	call(1, 0, machine.Again)
+	s = s.decoded()
+	b.Machine = &s.Machine
+	call(3, 0, machine.NotKept)
+	call(1, 0, machine.Again)
+	call(5, 0, machine.Done)
+	call(6, 0, machine.Done)
+	call(7, 0, machine.Full)
+	if got := ended(4, 0b10); got != machine.Done { // 1, too, and 6
+		t.Fatal(got)
+	}
+	call(1, 0, machine.Forgotten)
+	call(5, 0, machine.Again)
+	call(6, 0, machine.NotKept)
+	call(7, 0, machine.Done)
+	if got := ended(0, make([]byte, machine.EndedBytes+1)...); got != machine.Malformed {
+		t.Errorf("bits of more numbers than a session has: %v", got)
+	}
+	if got := s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, 0, nil)[:machine.CommandBytes+15], b).Status; got != machine.Malformed {
+		t.Errorf("an acknowledgement that ends early: %v", got)
+	}
+	if session++; ended(0) != machine.NotThere {
+		t.Error("an acknowledgement of a session that does not exist")
 	}
 }
 

@@ -25,6 +25,7 @@
 //	RO8  what a handler sends to an object is executed there once, in the order in which its object sent it
 //	RO9  what a handler sent is kept until a record says that it was handed over
 //	RO10  a shard executes no record that its sender sent as a member of another shard
+//	RO11  a number is executed if all numbers before it are acknowledged, however many replies are kept
 //
 // Life of what a handler sends: sent (it is in the outbox of its object, part of the state) → relayed (a member that
 // executed the handler hands it over; several may, one after the other) → executed by its destination, which skips

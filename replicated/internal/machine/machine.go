@@ -90,13 +90,14 @@ const (
 	AgainFail               // the same, and the reply is the text of an error
 	NotThere                // the session does not exist, or has ended
 	Forgotten               // it was executed before, and its reply was acknowledged
-	TooMany                 // too many numbers of the session are not acknowledged
+	TooMany                 // the number is too far after those that the session has acknowledged
 	Disabled                // the operation is not enabled
 	Malformed               // the record cannot be read
 	Elsewhere               // the record is for another shard: its sender was there when it sent the record
 	Early                   // the command that its object sent before it was not executed
 	NotKept                 // it was executed before, and its reply was too large to be kept
 	Crowded                 // there are too many sessions, of all clients or of the account
+	Full                    // too much is kept for the session, or for all: it is executed once the numbers before it are acknowledged
 )
 
 // Result is what became of a record.
@@ -272,6 +273,8 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 		out.Status = m.close(rest)
 	case Touch:
 		out.Status = m.touch(rest)
+	case Acknowledge:
+		out.Status = m.ended(rest)
 	case Knows:
 		out.Status = m.announce(r.Sender, rest)
 	case Enable:
@@ -443,6 +446,8 @@ func (s Status) String() string {
 		return "acknowledged before"
 	case TooMany:
 		return "too many numbers are not acknowledged"
+	case Full:
+		return "too many replies are not acknowledged"
 	case Disabled:
 		return "the operation is not enabled"
 	case Malformed:

@@ -146,13 +146,13 @@ func TestWhatAClientMayTakeIsBounded(t *testing.T) {
 		t.Errorf("the session %#x has nothing of its token", s)
 	}
 	large := string(make([]byte, machine.MaxKeptBytes/4))
-	n := uint64(1)
+	n := uint64(2)
 	for ; n < 10; n++ {
-		if r := o.apply(record(1, 1, client(11, s, n, 0, large))); r.Status == machine.TooMany {
+		if r := o.apply(record(1, 1, client(11, s, n, 0, large))); r.Status == machine.Full {
 			break
 		}
 	}
-	if n != 5 {
+	if n != 6 {
 		t.Errorf("command %d was refused as its session keeps too many bytes", n)
 	}
 	if r := o.apply(record(1, 1, client(11, s, n, n-1, "x"))); r.Status != machine.Done {
@@ -232,7 +232,9 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		skew := time - rnd.Uint64N(20)
 		session, number := 1+rnd.Uint64N(6), 1+rnd.Uint64N(40)
 		var data []byte
-		switch rnd.IntN(14) {
+		switch rnd.IntN(15) {
+		case 14:
+			data = machine.AppendAcknowledge(nil, machine.Header{Time: skew}, session, rnd.Uint64N(number), []byte{byte(rnd.Uint32()), byte(rnd.Uint32())})
 		case 12:
 			data = machine.AppendForwarded(nil, machine.Header{Time: skew}, fmt.Sprint("object ", rnd.IntN(3)), machine.Cursor{View: 1, Seq: rnd.Uint64N(2)}, machine.Cursor{View: 1, Seq: rnd.Uint64N(40), Index: 1})
 		case 13:
@@ -546,6 +548,7 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 		"handed":    machine.AppendHanded(nil, header(other), target, machine.Cursor{View: 9}),
 		"digest":    machine.AppendDigest(nil, header(other), 1, 1),
 		"touch":     machine.AppendTouch(nil, header(other), []uint64{s}),
+		"ended":     machine.AppendAcknowledge(nil, header(other), s, 1, nil),
 	} {
 		if r := o.apply(record(1, 1, data)); r.Status != machine.Elsewhere {
 			t.Errorf("a %s record for another shard: %v", name, r.Status)

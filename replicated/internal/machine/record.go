@@ -11,18 +11,19 @@ type Kind uint8
 
 // Kinds of records.
 const (
-	Command   Kind = iota + 1 // a member's command
-	Client                    // a client's command, which a member relays
-	Open                      // a client opens a session
-	Close                     // a client ends its session
-	Touch                     // sessions are in use although they command nothing
-	Knows                     // a member announces the operations that it can execute
-	Enable                    // the leader of a view enables operations
-	Digest                    // a member's digest of the application's state at a version
-	Forwarded                 // a command that a handler of an object sent, which a member of both relays
-	Handed                    // what handlers sent to a destination was handed over
-	Reply                     // what a member answers to a command whose sender wants all replies
-	Several                   // several records in one message
+	Command     Kind = iota + 1 // a member's command
+	Client                      // a client's command, which a member relays
+	Open                        // a client opens a session
+	Close                       // a client ends its session
+	Touch                       // sessions are in use although they command nothing
+	Knows                       // a member announces the operations that it can execute
+	Enable                      // the leader of a view enables operations
+	Digest                      // a member's digest of the application's state at a version
+	Forwarded                   // a command that a handler of an object sent, which a member of both relays
+	Handed                      // what handlers sent to a destination was handed over
+	Reply                       // what a member answers to a command whose sender wants all replies
+	Several                     // several records in one message
+	Acknowledge                 // a client needs replies no more
 	kinds
 )
 
@@ -41,20 +42,21 @@ const sessionBytes = 24
 
 // Limits of what a record may say.
 const (
-	MaxName        = 255             // bytes of the name of an operation
-	MaxShards      = 1 << 6          // of an object
-	MaxOperations  = 1 << 12         // of an object
-	MaxIdentity    = 1 << 10         // bytes of a client's identity, and of the name of its account
-	MaxTimeout     = 24 * 3600 * 1e9 // nanoseconds in which a session is not used; a longer timeout is one of this
-	TokenBytes     = 16              // of a session's token
-	MaxOutstanding = 1 << 10         // numbers of a session above the acknowledged one
+	MaxName        = 255                // bytes of the name of an operation
+	MaxShards      = 1 << 6             // of an object
+	MaxOperations  = 1 << 12            // of an object
+	MaxIdentity    = 1 << 10            // bytes of a client's identity, and of the name of its account
+	MaxTimeout     = 24 * 3600 * 1e9    // nanoseconds in which a session is not used; a longer timeout is one of this
+	TokenBytes     = 16                 // of a session's token
+	MaxOutstanding = 1 << 10            // numbers of a session above the acknowledged one
+	EndedBytes     = MaxOutstanding / 8 // at most, of the numbers in an Acknowledge record
 )
 
 // Limits of what sessions may take. One account may take half of what an object has for all.
 const (
 	MaxSessions     = 1 << 16  // of an object
-	MaxKeptBytes    = 1 << 20  // of replies that a session has not acknowledged: with more it commands nothing. A longer reply is not kept
-	MaxReplies      = 1 << 20  // of an object that are not acknowledged: with as many its sessions command nothing
+	MaxKeptBytes    = 1 << 20  // of replies that a session has not acknowledged: with more only its next number is executed. A longer reply is not kept
+	MaxReplies      = 1 << 20  // of an object that are not acknowledged: with as many only the next number of each session is executed
 	MaxRepliesBytes = 64 << 20 // of the replies that an object keeps: further ones are not kept
 	MaxEncodedBytes = 1 << 30  // of an encoded machine
 )
@@ -135,6 +137,13 @@ func AppendOpen(b []byte, h Header, token Token, timeout uint64, of Owner) []byt
 func AppendClose(b []byte, h Header, session uint64) []byte {
 	h.Kind = Close
 	return order.AppendUint64(h.append(b), session)
+}
+
+// AppendAcknowledge appends that a session needs no reply of the numbers up to acked, nor of those after it whose bit in ended is set: bit i, of byte i/8,
+// stands for the number acked+1+i.
+func AppendAcknowledge(b []byte, h Header, session, acked uint64, ended []byte) []byte {
+	h.Kind = Acknowledge
+	return append(order.AppendUint64(order.AppendUint64(h.append(b), session), acked), ended...)
 }
 
 // AppendTouch appends the record that keeps sessions from expiring.
@@ -387,5 +396,5 @@ func (h *Header) read(data []byte) {
 }
 
 func (h *Header) valid() bool {
-	return h.Kind-1 < Several-1 && h.Shard <= MaxShards && (!h.Replies || h.Kind <= Client)
+	return h.Kind-1 < kinds-1 && h.Kind != Several && h.Shard <= MaxShards && (!h.Replies || h.Kind <= Client)
 }

@@ -25,7 +25,7 @@ type session struct {
 type reply struct {
 	number uint64
 	failed bool
-	cut    bool // its data was too large to be kept
+	cut    bool // its data was too large to be kept, or is not needed any more
 	data   []byte
 }
 
@@ -149,8 +149,10 @@ func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 		} else if s.replies[at].failed {
 			out.Status = AgainFail
 		}
-	case n > s.acked+MaxOutstanding || !m.mayExecute(s):
+	case n > s.acked+MaxOutstanding:
 		out.Status = TooMany
+	case !m.mayExecute(s, n):
+		out.Status = Full
 	case out.Operation >= len(m.enabled):
 		out.Status = Disabled
 	default:
@@ -164,6 +166,40 @@ func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 		m.kept.add(&kept)
 		s.keep(at, kept)
 	}
+}
+
+// ended notes which replies of a session are not needed any more.
+func (m *Machine) ended(rest reader) Status {
+	number, acked := rest.uint64(), rest.uint64()
+	if rest.err != nil || len(rest.b) > EndedBytes {
+		return Malformed
+	}
+	i, ok := m.session(number)
+	if !ok {
+		return NotThere
+	}
+	s := m.sessions[i]
+	m.extend(s)
+	m.acknowledge(s, acked)
+	for i := range s.replies {
+		at := s.replies[i].number - acked - 1
+		if bit := at / 8; bit >= uint64(len(rest.b)) || rest.b[bit]>>(at%8)&1 == 0 {
+			if !mutant.Enabled || !mutant.On(mutant.UnendedFreed) {
+				continue
+			}
+		}
+		m.cut(s, &s.replies[i])
+	}
+	return Done
+}
+
+// cut drops the data of a reply. Its number is kept: it was executed (RO1).
+func (m *Machine) cut(s *session, r *reply) {
+	m.drop(s, r)
+	s.kept -= len(r.data)
+	r.cut, r.data = true, nil
+	s.account.kept.add(r)
+	m.kept.add(r)
 }
 
 // acknowledge drops the replies of numbers up to acked.

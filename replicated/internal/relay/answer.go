@@ -23,6 +23,7 @@ const (
 	NotKept                    // the log does not go back that far: a text
 	Cut                        // the command was executed before, and its reply was too large to be kept
 	Crowded                    // there are too many sessions
+	Full                       // too many replies are kept: the command was not executed, and is sent again when an earlier one has ended
 )
 
 // AnswerHead is the size of an answer without its text.
@@ -60,6 +61,8 @@ func AppendResult(b []byte, view, seq uint64, status machine.Status, session uin
 		a.Said = Cut
 	case machine.Crowded:
 		a.Said = Crowded
+	case machine.Full:
+		a.Said = Full
 	default:
 		a.Said, a.Text = Else, []byte(status.String())
 	}

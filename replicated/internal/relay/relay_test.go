@@ -77,6 +77,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		{Ask: Now},
 		{Ask: Describe},
 		{Ask: Group, Rest: []byte("bank")},
+		{Ask: Acknowledge, Session: 9, Acked: 1 << 50, Rest: []byte{1, 2}},
 		{Ask: Locate},
 		{Ask: Forward, Rest: AppendForward(nil, "kv\x003", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")},
 	} {
@@ -86,7 +87,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{nil, {0}, {99}, {byte(Open), 1}, make([]byte, 40), append([]byte{byte(Open)}, make([]byte, machine.TokenBytes+8)...),
-		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Query), AtVersion, 1, 2}, {byte(Touch), 1}, {byte(Describe), 0}, {byte(Locate), 0}, append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), append(append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), 9)} {
+		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Query), AtVersion, 1, 2}, {byte(Touch), 1}, append([]byte{byte(Acknowledge)}, make([]byte, 15)...), append([]byte{byte(Acknowledge)}, make([]byte, 17+machine.EndedBytes)...), {byte(Describe), 0}, {byte(Locate), 0}, append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), append(append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), 9)} {
 		if r, err := Parse(b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("% x was parsed as %+v, %v", b, r, err)
 		}
@@ -95,7 +96,7 @@ func TestARequestIsParsedAsItWasWritten(t *testing.T) {
 
 // A record is built before its call has a number: the number is written in afterwards.
 func TestTheNumberOfACallIsWrittenIntoItsRecord(t *testing.T) {
-	for _, ask := range []Ask{Open, Close, Command} {
+	for _, ask := range []Ask{Open, Close, Command, Acknowledge} {
 		r := &Request{Ask: ask, Session: 3, Number: 4, Acked: 2, Args: []byte("arguments")}
 		h := machine.Header{Operation: 7, Shard: 2}
 		record := r.AppendRecord(nil, h)
@@ -126,6 +127,18 @@ func TestAProofIsOfAllThatARequestSays(t *testing.T) {
 	}
 }
 
+// TestTheAcknowledgedNumberOfARequestIsReplaced compares requests that are sent again with ones that are written anew.
+func TestTheAcknowledgedNumberOfARequestIsReplaced(t *testing.T) {
+	for _, ask := range []Ask{Command, Replies} {
+		r := Request{Ask: ask, Session: 1, Number: 1 << 40, Acked: 3, Count: 2, Name: []byte("op"), Args: []byte("args")}
+		b := r.AppendTo(nil)
+		r.Acked = 1 << 33
+		if SetAcked(b, r.Acked); !bytes.Equal(b, r.AppendTo(nil)) {
+			t.Errorf("ask %v: % x", ask, b)
+		}
+	}
+}
+
 func FuzzRequest(f *testing.F) {
 	f.Add((&Request{Ask: Command, Session: 1, Number: 2, Name: []byte("n"), Args: []byte("a")}).AppendTo(nil))
 	f.Add((&Request{Ask: Open, Timeout: 1}).AppendTo(nil))
@@ -140,6 +153,7 @@ func TestAnAnswerSaysWhatBecameOfTheRecord(t *testing.T) {
 	for status, said := range map[machine.Status]Said{
 		machine.Done: Done, machine.Again: Done, machine.Failed: Failed, machine.AgainFail: Failed, machine.NotThere: Ended,
 		machine.Disabled: Unknown, machine.Elsewhere: Away, machine.Forgotten: Else, machine.TooMany: Else, machine.Malformed: Else,
+		machine.Full: Full,
 	} {
 		a, err := ParseAnswer(AppendResult(nil, 3, 4, status, 0, []byte("reply")))
 		if err != nil || a.Said != said || a.View != 3 || a.Seq != 4 {

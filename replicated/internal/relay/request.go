@@ -13,19 +13,20 @@ type Ask byte
 
 // Kinds of requests.
 const (
-	Open     Ask = iota + 1 // token, timeout
-	Command                 // session, number, acknowledged, name, arguments
-	Query                   // consistency, of the past a moment, name, arguments
-	Close                   // session
-	Touch                   // session
-	Watch                   // cursor, milliseconds to wait, prefix of topics
-	Now                     // nothing
-	Replies                 // as Command, and how many replies are wanted
-	Describe                // nothing
-	Locate                  // nothing: which members have which shard
-	Forward                 // proof, what a handler sent: cursors of the one before it and of its own, source, name, arguments
-	Enable                  // name of the object, and as arguments its cluster or nothing: enable what all members have
-	Group                   // name of the cluster
+	Open        Ask = iota + 1 // token, timeout
+	Command                    // session, number, acknowledged, name, arguments
+	Query                      // consistency, of the past a moment, name, arguments
+	Close                      // session
+	Touch                      // session
+	Watch                      // cursor, milliseconds to wait, prefix of topics
+	Now                        // nothing
+	Replies                    // as Command, and how many replies are wanted
+	Describe                   // nothing
+	Locate                     // nothing: which members have which shard
+	Forward                    // proof, what a handler sent: cursors of the one before it and of its own, source, name, arguments
+	Enable                     // name of the object, and as arguments its cluster or nothing: enable what all members have
+	Group                      // name of the cluster
+	Acknowledge                // session, acknowledged, bits of later numbers whose replies are not needed any more
 )
 
 // ErrMalformed says that a request cannot be read.
@@ -45,7 +46,7 @@ type Request struct {
 	Count       uint16                     // of replies that are wanted; 0: of all members
 	Name        []byte                     // of the operation
 	Args        []byte
-	Rest        []byte // of Watch and Group, and of Forward what comes before the name
+	Rest        []byte // of Watch and Group, of Acknowledge the bits, and of Forward what comes before the name
 }
 
 var order = binary.LittleEndian
@@ -95,6 +96,11 @@ func Parse(data []byte) (r Request, err error) {
 			return r, ErrMalformed
 		}
 		r.Session = order.Uint64(b)
+	case Acknowledge:
+		if len(b) < 2*8 || len(b) > 2*8+machine.EndedBytes {
+			return r, ErrMalformed
+		}
+		r.Session, r.Acked, r.Rest = order.Uint64(b), order.Uint64(b[8:]), b[2*8:]
 	case Forward:
 		n := ForwardBytes
 		if len(b) < n || len(b) < n+int(b[n-1]) {
@@ -147,6 +153,8 @@ func (r *Request) AppendTo(b []byte) []byte {
 		}
 	case Close, Touch:
 		b = order.AppendUint64(b, r.Session)
+	case Acknowledge:
+		b = append(order.AppendUint64(order.AppendUint64(b, r.Session), r.Acked), r.Rest...)
 	case Watch, Forward, Group:
 		b = append(b, r.Rest...)
 	}
@@ -154,6 +162,15 @@ func (r *Request) AppendTo(b []byte) []byte {
 		b = append(append(append(b, byte(len(r.Name))), r.Name...), r.Args...)
 	}
 	return b
+}
+
+// SetAcked sets the acknowledged number of a Command or Replies request that is sent again.
+func SetAcked(request []byte, acked uint64) {
+	at := 1 + 2*8
+	if Ask(request[0]) == Replies {
+		at += 2
+	}
+	order.PutUint64(request[at:], acked)
 }
 
 // Kinds of consistency of queries.
@@ -180,7 +197,7 @@ func (r *Request) Confirms() bool {
 
 // Ordered reports whether a record is ordered for the request.
 func (r *Request) Ordered() bool {
-	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close || r.Ask == Forward
+	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close || r.Ask == Forward || r.Ask == Acknowledge
 }
 
 // AppendRecord appends the record of a request that is ordered. The header has the call, the time and, of a command, the
@@ -191,6 +208,8 @@ func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 		return machine.AppendOpen(b, h, r.Token, r.Timeout, r.Owner)
 	case Close:
 		return machine.AppendClose(b, h, r.Session)
+	case Acknowledge:
+		return machine.AppendAcknowledge(b, h, r.Session, r.Acked, r.Rest)
 	case Forward:
 		source, before, at := r.Forwarded()
 		return append(machine.AppendForwarded(b, h, source, before, at), r.Args...)

@@ -1,0 +1,173 @@
+package client
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// kept plays callers of one session, and an object that keeps their replies. Answers come in a random order, and the answer to the first number does
+// not come before all others are answered.
+type kept struct {
+	random   *rand.Rand
+	session  Session
+	object   machine.Machine
+	seq      uint64
+	executed map[uint64]int // how often, by number
+	number   uint64         // that is being executed
+	answers  []answer       // that have not come yet
+	waiting  []*Command     // refused
+	begun    int
+	requests int
+	told     int // acknowledgements
+	mostKept int
+}
+
+// answer is an answer to a command, or else to an acknowledgement.
+type answer struct {
+	command *Command
+	status  machine.Status
+	ack     Acknowledgement
+}
+
+const (
+	keptCommands = 300
+	keptReply    = machine.MaxKeptBytes / 8
+)
+
+// Execute implements machine.Handler.
+func (k *kept) Execute(_ *machine.Execution, _, out []byte) ([]byte, bool) {
+	k.executed[k.number]++
+	return append(out, make([]byte, k.random.IntN(keptReply))...), false
+}
+
+func (k *kept) apply(record []byte) (out machine.Result) {
+	k.seq++
+	k.object.Apply(&machine.Record{View: 1, Seq: k.seq, Sender: 1, Time: 1, Data: record}, k, &out)
+	return out
+}
+
+func (k *kept) send(c *Command) {
+	k.requests++
+	k.number = c.Number
+	out := k.apply(machine.AppendClient(nil, machine.Header{}, c.Session, c.Number, c.Acked))
+	k.answers = append(k.answers, answer{command: c, status: out.Status})
+}
+
+// look has the commands go on that may.
+func (k *kept) look() {
+	for i := 0; i < len(k.waiting); i++ {
+		c := k.waiting[i]
+		switch k.session.Again(c) {
+		case Go:
+			k.waiting = append(k.waiting[:i], k.waiting[i+1:]...)
+			i--
+			k.send(c)
+		case Say:
+			a := k.session.Acknowledgement()
+			k.told++
+			out := k.apply(machine.AppendAcknowledge(nil, machine.Header{}, a.Session, a.Acked, a.Ended))
+			k.answers = append(k.answers, answer{status: out.Status, ack: a})
+		}
+	}
+}
+
+// come has one of the answers come. It reports false if the only one left is that to the first number.
+func (k *kept) come() bool {
+	var may []int
+	for i, a := range k.answers {
+		if a.command == nil || a.command.Number != 1 {
+			may = append(may, i)
+		}
+	}
+	if len(may) == 0 {
+		return false
+	}
+	i := may[k.random.IntN(len(may))]
+	a := k.answers[i]
+	k.answers = append(k.answers[:i], k.answers[i+1:]...)
+	switch {
+	case a.command == nil:
+		k.session.Said(a.ack, k.random.IntN(4) > 0) // the answer may be lost
+	case a.status == machine.Full:
+		k.session.Refused(*a.command)
+		k.waiting = append(k.waiting, a.command)
+	default:
+		k.session.End(*a.command)
+	}
+	return true
+}
+
+func playKept(seed uint64) error {
+	k := &kept{random: rand.New(rand.NewPCG(seed, 7)), session: NewSession(1, machine.Token{1}), executed: map[uint64]int{}}
+	k.apply(machine.AppendKnows(nil, machine.Header{}, 7, []string{"op"}))
+	k.apply(machine.AppendEnable(nil, machine.Header{}, 1, []string{"op"}))
+	k.session.Begin(start)
+	k.session.Opened(k.apply(machine.AppendOpen(nil, machine.Header{}, machine.Token{1}, 1e9, machine.Owner{})).Session)
+	atOnce := 20 + k.random.IntN(100)
+	for {
+		for k.begun < keptCommands && len(k.answers)+len(k.waiting) < atOnce {
+			c, step := k.session.Begin(start)
+			if step != Go {
+				return fmt.Errorf("number %d waits: step %d", k.begun+1, step)
+			}
+			k.begun++
+			k.send(&c)
+		}
+		if k.come() {
+			k.look()
+			continue
+		}
+		if len(k.waiting) == 0 && k.begun == keptCommands {
+			break
+		}
+		return fmt.Errorf("RC7: %d commands wait, and only the answer to the first is awaited", len(k.waiting))
+	}
+	for n := range uint64(keptCommands) {
+		if k.executed[n+1] != 1 {
+			return fmt.Errorf("number %d was executed %d times", n+1, k.executed[n+1])
+		}
+	}
+	if most := 4 * keptCommands; k.requests > most || k.requests == keptCommands || k.told == 0 {
+		return fmt.Errorf("RC7: %d requests, at most %d, and %d acknowledgements for %d commands, %d of them at a time", k.requests, most, k.told, keptCommands, atOnce)
+	}
+	return nil
+}
+
+// TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited has commands refused, because the object keeps too many replies of those before them.
+func TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited(t *testing.T) {
+	for seed := range uint64(50) {
+		if err := playKept(seed); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// TestASessionThatBecomesIdleAcknowledgesItsReplies touches a session twice after a command.
+func TestASessionThatBecomesIdleAcknowledgesItsReplies(t *testing.T) {
+	s := NewSession(3, machine.Token{1})
+	s.Begin(start)
+	s.Opened(7)
+	for range 3 {
+		if c, _ := s.Begin(start); c.Number != 2 {
+			s.End(c)
+		}
+	}
+	if !s.Idle(start.Add(2)) {
+		t.Fatal("the session is not idle")
+	}
+	if n, step := s.Touch(start); n != 7 || step != Say {
+		t.Fatalf("session %d, step %d", n, step)
+	}
+	a := s.Acknowledgement()
+	if bits := binary.LittleEndian.Uint16(append(a.Ended, 0, 0)); a.Session != 7 || a.Acked != 1 || bits != 0b10 {
+		t.Errorf("%+v", a)
+	}
+	s.Said(a, true)
+	if n, step := s.Touch(start); n != 7 || step != Go {
+		t.Errorf("session %d, step %d: it is acknowledged again", n, step)
+	}
+}
