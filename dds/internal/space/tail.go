@@ -14,6 +14,20 @@ type tail struct {
 	limit, bytes int
 	base         uint64 // steps before the first one of all
 	all          []step
+	memory       []step // that contains all, after the space of the steps that were dropped
+}
+
+// add appends a step. It uses the space of dropped steps again once they are as many as those that are left, so that a step is copied once on average.
+func (l *tail) add(t step) {
+	if n := len(l.all); n == cap(l.all) {
+		old := l.all
+		if n == 0 || cap(l.memory)-n < n {
+			l.memory = make([]step, 2*max(n, 8))
+		}
+		l.all = l.memory[:copy(l.memory, old)]
+		clear(old)
+	}
+	l.all = append(l.all, t)
 }
 
 // floor is what the tail has dropped of a topic.
@@ -58,7 +72,7 @@ func (s *Space) KeepTail(bytes int) {
 func (s *Space) note(t step) {
 	l := s.tail
 	t.position, t.number, t.offered = s.position, t.topic.count, t.writer.offer()
-	l.all = append(l.all, t)
+	l.add(t)
 	l.bytes += t.bytes()
 	drop := 0
 	for l.bytes > l.limit && drop < len(l.all) {
