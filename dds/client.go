@@ -30,7 +30,7 @@ type ClientConfig struct {
 	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint finds them.
 	Services []ripc.ID
 	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not used, and its Resolver is with Services only. RingBytes of 0 is
-	// 256 KiB here.
+	// 256 KiB here, and StreamBytes of 0 is 1 MiB: so much of what the relay has sent may wait until readers have space.
 	Endpoint ripc.Config
 	// RelayTimeout is how long a relay may be silent before another one is used. 0 is DefaultRelayTimeout.
 	RelayTimeout time.Duration
@@ -38,8 +38,13 @@ type ClientConfig struct {
 	OutboxBytes int
 }
 
-// relayRingBytes is the ring of a connection between a client and a relay, over which batches of samples go, if RingBytes of its endpoint is 0.
-const relayRingBytes = 256 << 10
+// Defaults of the endpoints of a relay and of a client. A relay has samples for all readers of a client. Each time that the client or the relay has to wait for the other one
+// costs a slice of time on a busy host, so that as much as possible is in the memory between them.
+const (
+	relayRingBytes    = 1 << 20
+	clientRingBytes   = 256 << 10
+	clientStreamBytes = 1 << 20
+)
 
 // Errors of clients.
 var (
@@ -191,9 +196,8 @@ func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
 	}
 	cfg.Endpoint.Addr, cfg.Endpoint.MoveTime = "", -1
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if cfg.Endpoint.RingBytes == 0 {
-		cfg.Endpoint.RingBytes = relayRingBytes
-	}
+	cfg.Endpoint.RingBytes = cmp.Or(cfg.Endpoint.RingBytes, clientRingBytes)
+	cfg.Endpoint.StreamBytes = cmp.Or(cfg.Endpoint.StreamBytes, clientStreamBytes)
 	if c.endpoint, err = ripc.Open(ctx, cfg.Endpoint); err != nil {
 		c.cancel()
 		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, err)

@@ -28,7 +28,7 @@ const (
 type RelayConfig struct {
 	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret and limits. Without a Resolver, clients find the relay
 	// by its address (ClientConfig.Addresses); with one, by the id RelayService (ClientConfig.Services), which the relay registers there. With TLS clients on
-	// this host come by TCP, too, so that all show their certificates. RingBytes of 0 is 256 KiB here.
+	// this host come by TCP, too, so that all show their certificates. RingBytes of 0 is 1 MiB here.
 	Endpoint ripc.Config
 	// TailBytes is the memory for the last changes of all topics, which clients' readers take at their own pace and after they were without a relay. What a reader
 	// has not got when the tail drops it, it gets from the history of the topic, or loses. 0 is DefaultTailBytes.

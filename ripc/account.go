@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
-	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
 // account is what the endpoint counts for one party, over all of its connections: a party that
@@ -189,8 +188,15 @@ func pairBytes(own, row int, direct bool) int64 {
 	return int64(own + row + pair.Allowance)
 }
 
-// chargeStream counts the bytes that may wait to be read on a stream that the party opened.
-func (a *account) chargeStream() bool { return a.charge(stream.Window) }
+// chargeStream counts the bytes that may wait to be read on a stream.
+func (a *account) chargeStream() error {
+	n := int64(a.e.cfg.StreamBytes)
+	if err := a.fits(n); err != nil {
+		return err
+	}
+	a.charge(n)
+	return nil
+}
 
 // refundStream gives them back when the stream is closed.
-func (a *account) refundStream() { a.refund(stream.Window) }
+func (a *account) refundStream() { a.refund(int64(a.e.cfg.StreamBytes)) }

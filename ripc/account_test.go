@@ -10,7 +10,6 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc/internal/pair"
-	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
 // bytesOf is what is counted for an account, and for all of them.
@@ -238,7 +237,7 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 	authority := testutil.NewAuthority(t)
 	const streams = 10
 	base := pairBytes(pair.Shape(DefaultRingBytes).RowBytes, pair.Shape(DefaultRingBytes).RowBytes, false)
-	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: 2*base + streams*stream.Window})
+	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: 2*base + streams*DefaultStreamBytes})
 	l := Listen(register(t, there, "server"))
 	var flood []*Service
 	for range 2 {
@@ -272,6 +271,54 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 		c, err := flood[again].Dial(ctx, "server")
 		must(t, err)
 		must(t, c.Close())
+	}
+}
+
+// StreamBytes is how much of a stream may wait to be read, and counts for each stream at both ends, also at the end that opened it: Dial fails when there is no memory for one more.
+func TestTheBytesOfAStreamCountForItsPeer(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	const most, streams = 256 << 10, 3
+	base := pairBytes(pair.Shape(DefaultRingBytes).RowBytes, pair.Shape(DefaultRingBytes).RowBytes, false)
+	there := overTLS(t, authority, "server", Config{StreamBytes: most})
+	here := overTLS(t, authority, "client", Config{StreamBytes: 2 * most, MaxBytesPerClient: base + streams*2*most})
+	l, client := Listen(register(t, there, "server")), register(t, here, "")
+	var open []*Stream
+	for range streams {
+		c, err := client.Dial(ctx, "server")
+		must(t, err)
+		open = append(open, c)
+	}
+	if _, err := client.Dial(ctx, "server"); !errors.Is(err, ErrLimit) {
+		t.Fatalf("a stream for which there is no memory: %v", err)
+	}
+	accepted, err := l.Accept()
+	must(t, err)
+	for from, c := range map[*Stream]int{open[0]: most, accepted.(*Stream): 2 * most} { // nobody reads
+		_, err := from.Write(make([]byte, c))
+		must(t, err)
+		from.e.lock()
+		if n := from.core.Sendable(1); n != 0 {
+			t.Errorf("%d bytes are sent, and more may be", c)
+		}
+		from.e.unlock()
+	}
+	if of, _ := bytesOf(here, "identity CN=server"); of != base+streams*2*most {
+		t.Errorf("%d bytes are counted for the server", of)
+	}
+	must(t, open[1].Close())
+	again, err := client.Dial(ctx, "server")
+	must(t, err)
+	for _, c := range []*Stream{open[0], open[2], again} {
+		must(t, c.Close())
+	}
+	if of, _ := bytesOf(here, "identity CN=server"); of != base {
+		t.Errorf("%d bytes are counted for the server without streams", of)
+	}
+	for _, n := range []int{MinStreamBytes - 1, MaxStreamBytes + 1, -1} {
+		if _, err := Open(ctx, Config{StreamBytes: n}); err == nil {
+			t.Errorf("StreamBytes %d is no fault", n)
+		}
 	}
 }
 

@@ -33,6 +33,9 @@ const (
 const (
 	DefaultRingBytes    = 32 << 10
 	MaxRingBytes        = 1 << 20
+	DefaultStreamBytes  = 64 << 10
+	MinStreamBytes      = 4 << 10
+	MaxStreamBytes      = 16 << 20
 	DefaultMaxPeers     = 4096
 	DefaultMaxBytes     = 2 << 30
 	DefaultMaxLongBytes = 4 << 30
@@ -60,6 +63,9 @@ type Config struct {
 	// RingBytes is the memory for messages to each peer that it has not taken: a power of two. A message takes a quarter of
 	// it at most.
 	RingBytes int
+	// StreamBytes bounds the bytes of one stream that came and were not read: the other side writes no more until some are read. 0 is DefaultStreamBytes. A stream
+	// counts with all of them for MaxBytes.
+	StreamBytes int
 	// MaxSpin bounds the time that a goroutine that waits looks for messages without sleeping, if that seems to pay; 0 is
 	// DefaultMaxSpin, less than 0 forbids it.
 	MaxSpin time.Duration
@@ -77,7 +83,7 @@ type Config struct {
 	// all that call from one address, which is any loopback address, or a network of 2^64 addresses of IPv6. 0 is half of MaxPeers.
 	MaxPeersPerClient int
 	// MaxBytes bounds the memory that this process has for its peers: the rings of their connections, messages that were moved out of the rings because
-	// they are not received, answers that find no room, and 64 KiB for each stream that a peer opened. 0 is DefaultMaxBytes.
+	// they are not received, answers that find no space, and StreamBytes for each stream. 0 is DefaultMaxBytes.
 	MaxBytes int64
 	// MaxBytesPerClient limits how many of MaxBytes a single client may use, counted as for MaxPeersPerClient. A caller that has all of it waits, or is refused. 0
 	// is half of MaxBytes.
@@ -96,6 +102,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RingBytes == 0 {
 		c.RingBytes = DefaultRingBytes
+	}
+	if c.StreamBytes == 0 {
+		c.StreamBytes = DefaultStreamBytes
+	}
+	if c.StreamBytes < MinStreamBytes || c.StreamBytes > MaxStreamBytes {
+		errs = append(errs, fmt.Errorf("StreamBytes %d: it must be between %d and %d", c.StreamBytes, MinStreamBytes, MaxStreamBytes))
 	}
 	if c.MaxSpin == 0 {
 		c.MaxSpin = DefaultMaxSpin

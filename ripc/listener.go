@@ -20,7 +20,7 @@ const (
 type ListenConfig struct {
 	// Backlog is how many streams may wait to be accepted; further ones are refused.
 	Backlog int
-	// MaxStreams is how many streams one service of a peer may have open. Each may have up to 64 KiB that are not read.
+	// MaxStreams is how many streams one service of a peer may have open. Each may have up to Config.StreamBytes that are not read.
 	MaxStreams int
 }
 
@@ -201,9 +201,12 @@ func (s *Service) dial(ctx context.Context, to *Remote) (*Stream, error) {
 	if route == nil || s.ended {
 		return nil, fmt.Errorf("%w: %s", ErrPeerGone, to.id)
 	}
+	if err := route.peer.account.chargeStream(); err != nil {
+		return nil, err
+	}
 	core, limit := t.dialed.Open(nil)
 	c := newStream(s, core, t.dialed)
-	c.remote = to.id
+	c.remote, c.charged = to.id, true
 	c.attach(route.peer, r)
 	var b [stream.LimitBytes]byte
 	stream.PutLimit(&b, limit)

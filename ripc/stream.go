@@ -52,7 +52,7 @@ type Stream struct {
 	readBefore  deadline
 	writeBefore deadline
 	closed      bool
-	charged     bool  // to the account of the peer
+	charged     bool  // its StreamBytes, to the account of the peer
 	cause       error // why the other side is gone
 }
 

@@ -53,7 +53,7 @@ func (l *carried) lose(why error) {
 // streaming returns the streams of a service, which from now on may have some. The caller holds the mu.
 func (s *Service) streaming() *streams {
 	if s.streams == nil {
-		s.streams = &streams{service: s, dialed: stream.NewTable(0), open: carried{at: placeAtService}}
+		s.streams = &streams{service: s, dialed: stream.NewTable(0, s.e.cfg.StreamBytes), open: carried{at: placeAtService}}
 	}
 	return s.streams
 }
@@ -128,7 +128,7 @@ type callers struct {
 const maxRefused = 1024
 
 func newCallers(p *peer, in *inbound, channel int) *callers {
-	return &callers{peer: p, in: in, channel: channel, table: stream.NewTable(DefaultMaxStreams)}
+	return &callers{peer: p, in: in, channel: channel, table: stream.NewTable(DefaultMaxStreams, p.e.cfg.StreamBytes)}
 }
 
 // streamed takes in a frame of a channel that carries streams. Its bytes are copied, so that the ring is free again.
@@ -186,7 +186,7 @@ func (o *callers) take(f *pair.Frame) error {
 
 // opened accepts a stream, if a listener is there and has room.
 func (o *callers) opened(core *stream.Stream) {
-	if !o.peer.account.chargeStream() {
+	if o.peer.account.chargeStream() != nil {
 		o.table.Close(core) // it is not accepted: the table forgets it
 		o.refuse(core.Number)
 		return

@@ -16,7 +16,7 @@
 //
 // Life of a byte, as positions in one direction: read ≤ received ≤ sent ≤ limit ≤ read + window.
 // Bytes that are received and not read are in a buffer of the stream and not in the ring of the
-// pair, so that a stream without a reader holds up no other stream. The window bounds the buffer.
+// pair, so that a stream without a reader blocks no other stream. The window bounds the buffer.
 //
 // Invariants:
 //

@@ -7,14 +7,12 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 )
 
-// Window is how many bytes of a stream may be on their way and not read.
-const Window = 64 << 10
-
 // Stream is one side of a stream.
 type Stream struct {
 	Number uint64
 	Opener bool // this side opened it
 	User   any  // what the caller keeps with it
+	window uint64
 
 	// Bytes that this side writes.
 	sent     uint64
@@ -41,8 +39,8 @@ func (s *Stream) ID(k Kind) uint64 { return ID(k, !s.Opener, s.Number) }
 
 // Accept accepts a stream that the other side opened, and returns the limit for its first credit frame.
 func (s *Stream) Accept() (limit uint64) {
-	s.given = Window
-	return Window
+	s.given = s.window
+	return s.given
 }
 
 // Gone reports whether the stream is over for this side: frames for it are not taken in any more.
@@ -108,8 +106,8 @@ func (s *Stream) Grant() (limit uint64, news bool) {
 	if s.gotEnd || s.reset || s.closed {
 		return s.given, false
 	}
-	limit = s.received - uint64(s.filled+s.buffer.len()) + Window
-	if limit-s.given < Window/2 {
+	limit = s.received - uint64(s.filled+s.buffer.len()) + s.window
+	if limit-s.given < s.window/2 {
 		return s.given, false
 	}
 	s.given = limit
@@ -154,7 +152,7 @@ func (s *Stream) take(k Kind, data []byte) error {
 			}
 		}
 		if invariants.Enabled {
-			invariants.Check(s.buffer.len() <= Window, "RS4", "%d bytes are not read", s.buffer.len())
+			invariants.Check(uint64(s.buffer.len()) <= s.window, "RS4", "%d bytes are not read", s.buffer.len())
 		}
 	case End:
 		if s.gotEnd {

@@ -42,11 +42,14 @@ type world struct {
 	flows map[uint64][2]*flow
 }
 
-const worldStreams = 4
+const (
+	worldStreams = 4
+	window       = 64 << 10
+)
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, flows: map[uint64][2]*flow{}}
-	w.sides = [2]*side{{table: NewTable(0)}, {table: NewTable(worldStreams)}}
+	w.sides = [2]*side{{table: NewTable(0, window)}, {table: NewTable(worldStreams, window)}}
 	return w
 }
 
@@ -84,7 +87,7 @@ func (w *world) step() {
 func (w *world) use(s *side, f *flow) {
 	switch w.IntN(10) {
 	case 0, 1, 2:
-		n := f.Sendable(1 + w.IntN(Window/4))
+		n := f.Sendable(1 + w.IntN(window/4))
 		if n == 0 {
 			return
 		}
@@ -96,10 +99,10 @@ func (w *world) use(s *side, f *flow) {
 		f.written = append(f.written, data...)
 		s.send(f.ID(Data), data)
 	case 3, 4, 5, 6:
-		w.read(s, f, 1+w.IntN(Window))
+		w.read(s, f, 1+w.IntN(window))
 	case 7:
 		if f.waits == nil && !f.Readable() {
-			f.waits = make([]byte, 1+w.IntN(Window))
+			f.waits = make([]byte, 1+w.IntN(window))
 			f.Expect(f.waits)
 		}
 	case 8:
@@ -204,7 +207,7 @@ func TestWhatIsWrittenIsReadOnceAndInOrder(t *testing.T) {
 					}
 				}
 				for _, f := range s.open {
-					w.read(s, f, Window)
+					w.read(s, f, window)
 				}
 			}
 		}
@@ -230,8 +233,8 @@ func TestWhatIsWrittenIsReadOnceAndInOrder(t *testing.T) {
 // accepted is a table with one stream that was accepted, and its number.
 func accepted(t *testing.T) (*Table, *Stream) {
 	t.Helper()
-	table := NewTable(2)
-	s, what, err := table.Take(ID(Open, false, 5), limitBytes(Window))
+	table := NewTable(2, window)
+	s, what, err := table.Take(ID(Open, false, 5), limitBytes(window))
 	if err != nil || what != Opened {
 		t.Fatal(what, err)
 	}
@@ -240,7 +243,7 @@ func accepted(t *testing.T) (*Table, *Stream) {
 }
 
 func TestWhatNoHonestSideSendsIsAViolation(t *testing.T) {
-	full := make([]byte, Window)
+	full := make([]byte, window)
 	for _, c := range []struct {
 		name   string
 		frames []frame
@@ -252,7 +255,7 @@ func TestWhatNoHonestSideSendsIsAViolation(t *testing.T) {
 		{"a kind that is none", []frame{{ID(0, false, 5), nil}}},
 		{"another one", []frame{{ID(7, false, 5), nil}}},
 		{"RS3: more than the limit", []frame{{ID(Data, false, 5), full}, {ID(Data, false, 5), full[:1]}}},
-		{"RS4: a limit that shrinks", []frame{{ID(Credit, false, 5), limitBytes(Window - 1)}}},
+		{"RS4: a limit that shrinks", []frame{{ID(Credit, false, 5), limitBytes(window - 1)}}},
 		{"RS4: a limit without end", []frame{{ID(Credit, false, 5), limitBytes(1 << 63)}}},
 		{"a limit of seven bytes", []frame{{ID(Credit, false, 5), full[:7]}}},
 		{"RS5: data after the end", []frame{{ID(End, false, 5), nil}, {ID(Data, false, 5), full[:1]}}},
@@ -269,7 +272,7 @@ func TestWhatNoHonestSideSendsIsAViolation(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if _, _, err := NewTable(0).Take(ID(Open, false, 1), limitBytes(1)); !errors.Is(err, fabric.ErrViolation) {
+	if _, _, err := NewTable(0, window).Take(ID(Open, false, 1), limitBytes(1)); !errors.Is(err, fabric.ErrViolation) {
 		t.Errorf("an open for the side that opens: %v", err)
 	}
 }
@@ -299,7 +302,7 @@ func TestABufferIsAQueue(t *testing.T) {
 	var want []byte
 	for range 5000 {
 		p := make([]byte, rng.IntN(3000))
-		if len(want)+len(p) <= Window && rng.IntN(2) == 0 {
+		if len(want)+len(p) <= window && rng.IntN(2) == 0 {
 			for i := range p {
 				p[i] = byte(rng.Uint32())
 			}
@@ -337,7 +340,7 @@ func TestHostileFramesDoNoHarm(t *testing.T) {
 // hostile sends frames of a script to a side that accepts streams and to one that opens them; they close and read now and then.
 func hostile(t *testing.T, script []byte) {
 	const most = 3
-	tables := []*Table{NewTable(most), NewTable(0)}
+	tables := []*Table{NewTable(most, window), NewTable(0, window)}
 	known := map[*Stream]bool{}
 	for range 2 {
 		s, _ := tables[1].Open(nil)
@@ -366,7 +369,7 @@ func hostile(t *testing.T, script []byte) {
 			t.Fatalf("RS7: %d streams", tables[0].Len())
 		}
 		for s := range known {
-			if s.buffer.len() > Window || len(s.buffer.ring) > 2*Window || s.Sendable(1<<30) < 0 {
+			if s.buffer.len() > window || len(s.buffer.ring) > 2*window || s.Sendable(1<<30) < 0 {
 				t.Fatalf("RS4: %d bytes are buffered, %d can be sent", s.buffer.len(), s.Sendable(1<<30))
 			}
 			switch n % 5 {

@@ -11,10 +11,14 @@ type Table struct {
 	streams map[uint64]*Stream
 	last    uint64 // the largest number that was opened
 	limit   int    // how many streams another side may have open; 0 in the table of an opener
+	window  uint64 // bytes of a stream that are received and not read
 }
 
-// NewTable is a table for streams that this side opens, or, with a limit, for streams that another side opens.
-func NewTable(limit int) *Table { return &Table{streams: map[uint64]*Stream{}, limit: limit} }
+// NewTable is a table for streams that this side opens, or, with a limit, for streams that another side opens. The window is how many bytes of a stream the other side may
+// send before they are read here.
+func NewTable(limit, window int) *Table {
+	return &Table{streams: map[uint64]*Stream{}, limit: limit, window: uint64(window)}
+}
 
 // Allow changes how many streams another side may have open.
 func (t *Table) Allow(limit int) { t.limit = limit }
@@ -25,9 +29,9 @@ func (t *Table) Len() int { return len(t.streams) }
 // Open opens a stream of this side, and returns the limit for its open frame.
 func (t *Table) Open(user any) (s *Stream, limit uint64) {
 	t.last++
-	s = &Stream{Number: t.last, Opener: true, User: user, given: Window}
+	s = &Stream{Number: t.last, Opener: true, User: user, window: t.window, given: t.window}
 	t.streams[s.Number] = s
-	return s, Window
+	return s, s.given
 }
 
 // Close ends a stream for this side. It returns the frame that tells the other side: 0, an end, or
@@ -112,7 +116,7 @@ func (t *Table) opened(number uint64, data []byte) (s *Stream, what Outcome, err
 	if len(t.streams) >= t.limit { // RS7
 		return nil, Refuse, nil
 	}
-	s = &Stream{Number: number, limit: limit, accepted: true}
+	s = &Stream{Number: number, window: t.window, limit: limit, accepted: true}
 	t.streams[number] = s
 	return s, Opened, nil
 }
