@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall/internal/ablation"
@@ -214,6 +216,11 @@ type SubgroupConfig struct {
 	StateHash func(ctx context.Context, fresh bool) (StateHash, error)
 
 	keeper hooks.Keeper // of package dds; nil: the application keeps no message
+	// operations and missing are of package replicated: the commands that this process can execute,
+	// and which of those in use a process with other commands lacks. Missing is nil in a subgroup
+	// that is no object.
+	operations []string
+	missing    func(operations []string) []string
 }
 
 // Defaults.
@@ -442,10 +449,37 @@ func (c Config) declarations() (decls []views.Declaration) {
 		decls = append(decls, views.Declaration{
 			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Shards: sg.Shards, MinMembers: sg.MinMembers, MaxMembers: sg.MaxMembers,
 			LayoutName: sg.LayoutName, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
-			MaxMessageBytes: sg.MaxMessageBytes, LargeMemoryBytes: sg.LargeMemoryBytes,
+			MaxMessageBytes: sg.MaxMessageBytes, LargeMemoryBytes: sg.LargeMemoryBytes, Operations: sg.operations,
 		})
 	}
 	return decls
+}
+
+// maxNamed is how many operations an error names.
+const maxNamed = 8
+
+// admit returns an error if a process with the given declarations lacks operations that this
+// process's objects use.
+func (c Config) admit(joiner []views.Declaration) error {
+	for _, sg := range c.Subgroups {
+		i := slices.IndexFunc(joiner, func(d views.Declaration) bool { return d.Name == sg.Name })
+		if sg.missing == nil || i < 0 {
+			continue
+		}
+		missing := sg.missing(joiner[i].Operations)
+		if len(missing) == 0 {
+			continue
+		}
+		var names []string
+		for _, name := range missing[:min(len(missing), maxNamed)] {
+			names = append(names, strconv.Quote(name))
+		}
+		if n := len(missing) - maxNamed; n > 0 {
+			names = append(names, fmt.Sprintf("and %d more", n))
+		}
+		return fmt.Errorf("the group uses operations of %q that the program of the joining process lacks (%s): start a version of the program that has them", sg.Name, strings.Join(names, ", "))
+	}
+	return nil
 }
 
 // layouts returns the application's own layout functions by name.

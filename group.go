@@ -183,7 +183,7 @@ func (g *Group) joinConfig(ask []string) join.Config {
 	}
 	return join.Config{
 		Cluster: c.Cluster, Group: group, Secret: secret, Shared: c.Secret, Join: ask, Expect: c.InitialMembers, Declarations: c.declarations(), Layouts: c.layouts(), Port: g.port, TLS: c.TLS,
-		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, OnEvent: (&joinings{cfg: c, began: time.Now()}).report,
+		Self: g.self, Identity: g.identity, FailAfter: c.FailAfter, Room: g.reserve.full, Admit: c.admit, OnEvent: (&joinings{cfg: c, began: time.Now()}).report,
 		Reach: func(ctx context.Context, m views.Member) error { return g.node.Reach(ctx, fabricPeer(m)) },
 	}
 }

@@ -32,6 +32,10 @@ type Subgroup struct {
 
 func init() {
 	hooks.Keep = func(config any, k hooks.Keeper) { config.(*SubgroupConfig).keeper = k }
+	hooks.Operate = func(config any, operations []string, missing func([]string) []string) {
+		sg := config.(*SubgroupConfig)
+		sg.operations, sg.missing = operations, missing
+	}
 	hooks.BeforeLeave = func(s any, f func(context.Context)) { s.(*Subgroup).leaving.Store(&f) }
 	hooks.Bound = func(ctx context.Context, s any) context.Context { return s.(*Subgroup).group.upcalls.bound(ctx) }
 }

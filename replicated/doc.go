@@ -47,5 +47,5 @@
 //
 // Members announce the operations that they can execute, and an operation is enabled once all members of a
 // view can. Until then its calls fail with ErrUnknownOperation, before anything is ordered. A process that
-// lacks an enabled operation cannot join.
+// lacks an enabled operation cannot join: Open returns squall.ErrRefused, and the view does not change.
 package replicated

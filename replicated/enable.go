@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,6 +118,25 @@ func (o *object) awaitEnabled(ctx context.Context, names []string, view squall.V
 			return false, fmt.Errorf("replicated: object %q: enabling operations: %w", o.sg.Name, context.Cause(ctx))
 		}
 	}
+}
+
+// missing returns the enabled operations that are not among names. It takes no lock: the caller may be what the loop waits for.
+func (o *object) missing(names []string) (missing []string) {
+	e := o.enabling.Load()
+	if e == nil || len(e.numbers) == 0 {
+		return nil
+	}
+	has := make(map[string]bool, len(names))
+	for _, name := range names {
+		has[name] = true
+	}
+	for name := range e.numbers {
+		if !has[name] {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
 }
 
 // enableWithin bounds the time in which a member enables operations for a client.

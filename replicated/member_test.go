@@ -165,7 +165,7 @@ func TestAnOperationThatAMemberLacksIsRefusedBeforeItIsOrdered(t *testing.T) {
 	_, err := replicated.Open(t.Context(), squall.Config{
 		Cluster: "test", ID: 9, Listen: "127.0.0.1:0", Join: []string{all[0].group.Addr()}, InitialMembers: 2, Logger: quiet,
 	}, older())
-	if !errors.Is(err, replicated.ErrUnknownOperation) {
+	if !errors.Is(err, squall.ErrRefused) {
 		t.Errorf("the older program joins: %v", err)
 	}
 }

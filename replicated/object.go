@@ -248,6 +248,7 @@ func (o *object) declaration() (squall.SubgroupConfig, error) {
 	sg.Snapshot = o.snapshot
 	sg.Restore = o.restored
 	sg.StateHash = o.stateHash
+	hooks.Operate(&sg, o.names, o.missing)
 	return sg, nil
 }
 

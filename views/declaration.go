@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/squall-go/squall/order"
 )
@@ -33,10 +34,18 @@ type Declaration struct {
 	// how many bytes of messages that no ring takes one sender may have under way.
 	MaxMessageBytes  int `json:"max_message,omitempty"`
 	LargeMemoryBytes int `json:"large_memory,omitempty"`
+	// Operations are the commands that this process can execute on a replicated object. They are
+	// part of the request to join, and members may differ in them: Difference ignores them.
+	Operations []string `json:"operations,omitempty"`
 }
 
 // MaxMessageBytes is the largest MaxMessageBytes of a declaration.
 const MaxMessageBytes = 1 << 40
+
+// MaxOperationBytes bounds the Operations of all declarations together, in bytes: each name counts
+// with its length and two bytes. JSON escapes make at most six bytes of one, so that a request to
+// join stays below the 1 MiB that a message may have.
+const MaxOperationBytes = 128 << 10
 
 // ShardCount returns the number of shards of the declaration, at least one.
 func (d Declaration) ShardCount() int { return max(1, d.Shards) }
@@ -83,6 +92,11 @@ func (d Declaration) Validate() error {
 	if d.MaxMessageBytes < 0 || d.MaxMessageBytes > MaxMessageBytes || d.LargeMemoryBytes < d.MaxMessageBytes || d.LargeMemoryBytes > MaxMessageBytes {
 		faults.add("messages of up to %d bytes, and %d bytes of large ones in flight: 0 to %d, and at least as much", d.MaxMessageBytes, d.LargeMemoryBytes, MaxMessageBytes)
 	}
+	for _, name := range d.Operations {
+		if name == "" || !utf8.ValidString(name) {
+			faults.add("operation %q: a name is UTF-8 and not empty", clip(name))
+		}
+	}
 	for i, err := range faults {
 		faults[i] = fmt.Errorf("subgroup %q: %w", clip(d.Name), err)
 	}
@@ -126,16 +140,22 @@ func CheckDeclarations(decls []Declaration) error {
 		return fmt.Errorf("%d subgroups are declared, at most %d", len(decls), MaxDeclarations)
 	}
 	var errs []error
-	shards := 0
+	shards, operations := 0, 0
 	for i, d := range decls {
 		errs = append(errs, d.Validate())
 		if slices.ContainsFunc(decls[:i], func(other Declaration) bool { return other.Name == d.Name }) {
 			errs = append(errs, fmt.Errorf("subgroup %q is declared twice", clip(d.Name)))
 		}
 		shards += min(d.ShardCount(), MaxMembers)
+		for _, name := range d.Operations {
+			operations += len(name) + 2
+		}
 	}
 	if shards > MaxSubgroups {
 		errs = append(errs, fmt.Errorf("%d shards are declared in all, at most %d", shards, MaxSubgroups))
+	}
+	if operations > MaxOperationBytes {
+		errs = append(errs, fmt.Errorf("the names of all operations take %d bytes, at most %d", operations, MaxOperationBytes))
 	}
 	return errors.Join(errs...)
 }

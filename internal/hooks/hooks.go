@@ -13,6 +13,9 @@ var (
 	NewReplies func() Replies
 	// Keep has the application of a *squall.SubgroupConfig, whose mode is Ordered and which has DeliverSome, read the data of messages after the upcall.
 	Keep func(config any, k Keeper)
+	// Operate sets the commands that this process can execute on the object of a *squall.SubgroupConfig, and a function that returns which of
+	// the commands in use are not among the given ones. The function is called on any goroutine, and does not block.
+	Operate func(config any, operations []string, missing func([]string) []string)
 )
 
 // Keeper keeps messages: it reads their data after the upcall.

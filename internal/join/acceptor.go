@@ -24,6 +24,9 @@ type AcceptorConfig struct {
 	// Room returns why this process has no room for one more member now, or nil; nil itself: it
 	// has.
 	Room func() error
+	// Admit returns why a process with these declarations, which do not differ, can be no member,
+	// or nil; nil itself: it can. It must not block.
+	Admit func([]views.Declaration) error
 	// Silence is how long the other side of a conversation may say nothing at all; 0 is
 	// DefaultSilence.
 	Silence time.Duration
@@ -260,6 +263,9 @@ func (g *Acceptor) judgeCrowd(now time.Duration, q Request, alike func(*session)
 }
 
 func (g *Acceptor) judgeGreeting(now time.Duration, q Request) Message {
+	if m := g.judgeProgram(q); m.Verb != "" {
+		return m
+	}
 	if m := g.judgeCrowd(now, q, func(t *session) bool { return !t.applies() }); m.Verb != "" {
 		return m
 	}
@@ -277,6 +283,18 @@ func (g *Acceptor) roomForOne() Message {
 	return Message{}
 }
 
+// judgeProgram refuses a process that lacks operations which this member uses (J15). The leader
+// judges an application, and every member a greeting, because a member knows only the operations of
+// its own shards.
+func (g *Acceptor) judgeProgram(q Request) Message {
+	if g.config.Admit != nil {
+		if err := g.config.Admit(q.Declarations); err != nil {
+			return saying(sayRefuse, "%v", err)
+		}
+	}
+	return Message{}
+}
+
 func (g *Acceptor) judgeApplication(now time.Duration, q Request) Message {
 	if d := views.Difference(g.config.Declarations, q.Declarations); d != "" {
 		return saying(sayRefuse, "declarations differ: %s", d)
@@ -286,6 +304,9 @@ func (g *Acceptor) judgeApplication(now time.Duration, q Request) Message {
 		return Message{Verb: sayRedirect, Addr: g.leaderAddr()}
 	case g.full():
 		return g.noRoom()
+	}
+	if m := g.judgeProgram(q); m.Verb != "" {
+		return m
 	}
 	if m := g.judgeCrowd(now, q, (*session).applies); m.Verb != "" {
 		return m

@@ -62,6 +62,7 @@
 //	J12  a joiner at whose address processes became members and never showed a heartbeat gets no word and is no candidate for a time that doubles
 //	J13  a joiner is refused without waiting because a member has its id or address only if that member was reached after the joiner had asked
 //	J14  a process that does not prove the secret of the members, if they have one, gets no word, no place and no view
+//	J15  a member gives no word to a process that lacks operations which this member uses, and does not propose that process
 //
 // What cannot be had: a process of a first view whose connection breaks after it said ready does
 // not know whether the view was installed. It gets an error, and the others, if they did install,
@@ -152,6 +153,9 @@ type Config struct {
 	// Room returns why this process, once it is a member, has no room for one more, or nil; nil
 	// itself: it has.
 	Room func() error
+	// Admit returns why a process with these declarations can be no member, or nil; nil itself: it
+	// can. It is called with a lock held, and must not block.
+	Admit func([]views.Declaration) error
 	// Port takes the control connections of this process from now on.
 	Port *port.Port
 	// TLS is used to dial; nil is plain.

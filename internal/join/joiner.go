@@ -163,9 +163,9 @@ func (a *Joiner) Connected(now time.Duration, t Ticket) (e Effects) {
 		return e
 	}
 	c.stage, c.heard = opened, now
-	q := Request{Verb: Greet, Cluster: a.config.Cluster, Member: a.config.Self, Group: a.config.Group}
+	q := Request{Verb: Greet, Cluster: a.config.Cluster, Member: a.config.Self, Group: a.config.Group, Declarations: a.config.Declarations}
 	if c == a.asked {
-		q.Verb, q.Expect, q.Declarations, q.Nonce = Apply, a.config.Expect, a.config.Declarations, a.config.Nonce
+		q.Verb, q.Expect, q.Nonce = Apply, a.config.Expect, a.config.Nonce
 	}
 	e.say(t, q)
 	return e
@@ -449,6 +449,10 @@ func (a *Joiner) hearMember(now time.Duration, c *call, m Message, e *Effects) {
 	if m.Verb == sayGreeted && c.stage >= opened && len(m.Word) <= hex.EncodedLen(wordBytes) {
 		c.stage, c.pause, c.refused, c.word, c.worded = settled, 0, nil, m.Word, m.ViewID
 		a.settle(now, e)
+		return
+	}
+	if m.Verb == sayRefuse && a.asked != nil && a.asked.stage == meets { // without this member's word it cannot become a member
+		a.fail(c, refusal(m), e)
 		return
 	}
 	e.hangUp(c.ticket)

@@ -151,6 +151,20 @@ func TestApplicantScripts(t *testing.T) {
 			hear 2 still          =>
 			after 2s              => 2!
 			outcome               => member, over`,
+		"J15 a member that refuses to be greeted ends it": `
+			start                 => +1@1
+			up 1                  => 1:apply
+			hear 1 meet 1 2 3     => +2@2 +3@3 Meeting
+			up 2                  => 2:greet
+			up 3                  => 3:greet
+			hear 3 greeted        =>
+			hear 2 refuse         => 2! 3! 1!
+			outcome               => refused, over`,
+		"a member that refuses after ready was said may be too late": joined + `
+			hear 2 refuse         => 2!
+			outcome               => asking
+			hear 1 view 2 1 2 3 7 => 1! Admitted
+			outcome               => member`,
 		"J7 another view comes first": joined + `
 			hear 1 meet 2 3 4     => +4@4 2! Meeting
 			up 4                  => 4:greet

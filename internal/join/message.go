@@ -20,7 +20,7 @@ type Request struct {
 	Cluster      string              `json:"cluster"`
 	Member       views.Member        `json:"member"`
 	Expect       int                 `json:"expect,omitempty"`       // of an application: for the first view only
-	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application
+	Declarations []views.Declaration `json:"declarations,omitempty"` // of an application and of a greeting
 	Nonce        string              `json:"nonce,omitempty"`        // of an application: by which a process knows it as its own; of an inquiry: what Proof is about
 	Group        string              `json:"group,omitempty"`        // of which the process was a member, as its directory says; empty: of none
 	Secured      bool                `json:"secured,omitempty"`      // the process has a secret in common with the members

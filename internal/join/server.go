@@ -27,7 +27,7 @@ func openServer(c Config, v *views.View, j *dialer, changed func()) *Server {
 	self, _ := v.RankOf(c.Self.ID)
 	d := &Server{sessions: newSessions(newLimiter(c, serverSessions)), joiner: j}
 	d.acceptor = NewAcceptor(AcceptorConfig{
-		Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil, Room: c.Room,
+		Cluster: c.Cluster, Declarations: c.Declarations, FailAfter: c.FailAfter, Silence: c.silence, Probe: c.Reach != nil, Room: c.Room, Admit: c.Admit,
 	}, v, self)
 	d.tick, d.next = d.acceptor.Tick, d.acceptor.Next
 	if changed != nil {
