@@ -7,13 +7,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
 func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []Engine{EngineBolt, EngineWAL} {
 		t.Run(engine.String(), func(t *testing.T) {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			s, l := reopened(t, dir, LogConfig{Engine: engine})
 			appendSamples(t, l, 0, 10)
 			_, err := s.SetAside(ticks)
@@ -47,7 +49,8 @@ func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
 
 // A log of which all files are gone is another thing than one that was never made.
 func TestALogThatIsMissingIsDamaged(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{})
 	appendSamples(t, l, 0, 10)
 	mustClose(t, s)
@@ -73,7 +76,8 @@ func TestALogThatIsMissingIsDamaged(t *testing.T) {
 }
 
 func TestALogThatIsMissingCanBeForgotten(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, _ := reopened(t, dir, LogConfig{})
 	mustClose(t, s)
 	if err := os.RemoveAll(filepath.Join(dir, "logs", "ticks.0")); err != nil {
@@ -90,12 +94,13 @@ func TestALogThatIsMissingCanBeForgotten(t *testing.T) {
 
 // What stands in the place of a log and is none is damage, and goes out of the way as a log does.
 func TestWhatIsInThePlaceOfALogIsSetAside(t *testing.T) {
+	t.Parallel()
 	for what, put := range map[string]func(path string) error{
 		"a file":      func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
 		"a dead link": func(path string) error { return os.Symlink("/nowhere/at/all", path) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			s, _ := reopened(t, dir, LogConfig{})
 			mustClose(t, s)
 			path := filepath.Join(dir, "logs", "ticks.0")
@@ -129,7 +134,8 @@ func verifiedAs(t *testing.T, dir string) Report {
 }
 
 func TestWhatIsNoLogIsLeftAlone(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{})
 	appendSamples(t, l, 0, 10)
 	mustClose(t, s)
@@ -165,7 +171,8 @@ func TestWhatIsNoLogIsLeftAlone(t *testing.T) {
 
 // A file system that is mounted for the logs is not empty, and a new store may begin there.
 func TestANewStoreMayHaveWhatIsNoLog(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "logs", "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +181,8 @@ func TestANewStoreMayHaveWhatIsNoLog(t *testing.T) {
 
 // A directory of a log that has another name now is not made anew, and nothing of it is lost.
 func TestALogUnderTheNameOfAnotherOneIsNamed(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{Sign: signKey})
 	appendSamples(t, l, 0, 10)
 	mustClose(t, s)
@@ -196,12 +204,13 @@ func TestALogUnderTheNameOfAnotherOneIsNamed(t *testing.T) {
 }
 
 func TestALabelThatIsDamagedIsWrittenAnewByRepair(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		for what, harm := range map[string]func(path string) error{
 			"gone":  os.Remove,
 			"empty": func(path string) error { return os.Truncate(path, 0) },
 		} {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			s, l := reopened(t, dir, LogConfig{Engine: e})
 			appendSamples(t, l, 0, 10)
 			path := filepath.Join(l.dir, labelFile)
@@ -232,7 +241,8 @@ func TestALabelThatIsDamagedIsWrittenAnewByRepair(t *testing.T) {
 }
 
 func TestALabelOfFilesThatAreNotThereStaysDamaged(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{})
 	files := l.dir
 	mustClose(t, s)
@@ -248,7 +258,8 @@ func TestALabelOfFilesThatAreNotThereStaysDamaged(t *testing.T) {
 }
 
 func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{})
 	appendSamples(t, l, 0, 10)
 	if err := s.NoteDamage(ticks, errors.New("record 3 reads differently")); err != nil {
@@ -269,7 +280,8 @@ func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {
 
 // A repair that did not come to its end has repaired nothing: what a reader found is still known.
 func TestDamageThatWasNotedOutlivesARepairThatFails(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{})
 	appendSamples(t, l, 0, 10)
 	if err := s.NoteDamage(ticks, errors.New("record 3 reads differently")); err != nil {
@@ -287,6 +299,7 @@ func TestDamageThatWasNotedOutlivesARepairThatFails(t *testing.T) {
 }
 
 func TestTheNamesOfDirectoriesAreThoseOfLogs(t *testing.T) {
+	t.Parallel()
 	for _, id := range []LogID{{"ticks", 0}, {"a.b", 7}, {"../up", 1}, {"%2e", 2}, {"große\x00\xff", 12}} {
 		if back, err := unescape(id.escape()); err != nil || back != id {
 			t.Errorf("%v is %s, and that is %v, %v", id, id.escape(), back, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -49,7 +50,7 @@ func stateIs(n int) func(io.Writer) error { return writes(strconv.Itoa(n)) }
 // reopenedAs opens a copy of a directory, as a process finds it that comes after a crash.
 func reopenedAs(t *testing.T, dir string, c LogConfig) *Log {
 	t.Helper()
-	copied := t.TempDir()
+	copied := testutil.MemoryDir(t)
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +63,11 @@ func reopenedAs(t *testing.T, dir string, c LogConfig) *Log {
 // for a process that only reads; with the snapshot anywhere in a block, and with no record behind
 // it.
 func TestASnapshotAndTheRecordsBehindItAreEachThereOnce(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		for _, c := range []struct{ at, end int }{{1, 100}, {45, 100}, {99, 100}, {100, 100}, {100, 103}, {50, 50}} {
 			t.Run(fmt.Sprintf("%d of %d", c.at, c.end), func(t *testing.T) {
-				dir := t.TempDir()
+				dir := testutil.MemoryDir(t)
 				s, l := reopened(t, dir, LogConfig{Engine: e})
 				appendSamples(t, l, 0, min(c.end, 100))
 				l.SetGlobal(sample(c.end).Version)
@@ -129,9 +131,10 @@ func beginsBehind(t *testing.T, l *Log, at, end int) {
 // What a crash leaves between the snapshot and the drop of the records that it stands for is not
 // read.
 func TestACrashBeforeTheRecordsAreDroppedLeavesNoneOfThemTwice(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		for _, at := range []int{1, 45, 100} {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			s, l := reopened(t, dir, LogConfig{Engine: e})
 			appendSamples(t, l, 0, 100)
 			r, err := l.Get(sample(at - 1).Version)
@@ -157,9 +160,10 @@ func TestACrashBeforeTheRecordsAreDroppedLeavesNoneOfThemTwice(t *testing.T) {
 // A snapshot that was installed has the numbers of another log, and what is imported behind it
 // belongs to it.
 func TestWhatIsInstalledAndImportedIsRecoveredOnce(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		for _, number := range []uint64{7, 60, 500} {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			s, l := reopened(t, dir, LogConfig{Engine: e})
 			appendSamples(t, l, 0, 50)
 			l.SetGlobal(sample(29).Version)
@@ -201,8 +205,9 @@ func TestWhatIsInstalledAndImportedIsRecoveredOnce(t *testing.T) {
 
 // Retention would leave a gap behind the snapshot, which no snapshot fills: it drops nothing there.
 func TestRetentionKeepsWhatIsBehindASnapshot(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e, Retain: Retention{Records: 10}})
 		l.SetGlobal(sample(1000).Version)
 		appendSamples(t, l, 0, 20)
@@ -225,8 +230,9 @@ func TestRetentionKeepsWhatIsBehindASnapshot(t *testing.T) {
 
 // A log of which damage left less than its snapshot stands for goes on behind the snapshot.
 func TestALogThatIsDamagedBeforeItsSnapshotGoesOnBehindIt(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 40)
 		if err := writeSnapshot(osDisk{}, l.dir, snapshotHead{at: journal.Record(sample(59))}, stateIs(60)); err != nil {
@@ -256,8 +262,9 @@ func TestALogThatIsDamagedBeforeItsSnapshotGoesOnBehindIt(t *testing.T) {
 
 // A cut behind the snapshot leaves a log that goes on there, and its chain of hashes holds.
 func TestALogThatIsCutBehindItsSnapshotGoesOnThere(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e, Sign: signKey})
 		appendSamples(t, l, 0, 50)
 		l.SetGlobal(sample(49).Version)
@@ -286,7 +293,8 @@ func TestALogThatIsCutBehindItsSnapshotGoesOnThere(t *testing.T) {
 // Directories are compared where all of them have records: what a snapshot stands for is no part of
 // the log, whatever its block still has.
 func TestWhatASnapshotStandsForIsNotCompared(t *testing.T) {
-	a, b := t.TempDir(), t.TempDir()
+	t.Parallel()
+	a, b := testutil.MemoryDir(t), t.TempDir()
 	for _, dir := range []string{a, b} {
 		s, l := reopened(t, dir, LogConfig{})
 		appendSamples(t, l, 0, 20)

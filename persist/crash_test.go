@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // forgetful is a disk that forgets at a crash what was not synced: names that were made or changed
@@ -152,7 +154,7 @@ func (f *forgetful) config() StoreConfig {
 
 // keeps says whether what was put in a new store is there after a crash.
 func keeps(t *testing.T) error {
-	f := newForgetful(t, t.TempDir())
+	f := newForgetful(t, testutil.MemoryDir(t))
 	s, err := Open(f.config())
 	if err != nil {
 		return err
@@ -175,7 +177,8 @@ func keeps(t *testing.T) error {
 }
 
 func TestADirectoryThatWasNotSyncedIsGoneAfterACrash(t *testing.T) {
-	f := newForgetful(t, t.TempDir())
+	t.Parallel()
+	f := newForgetful(t, testutil.MemoryDir(t))
 	if err := f.Mkdir(filepath.Join(f.root, "lost")); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +194,9 @@ func TestADirectoryThatWasNotSyncedIsGoneAfterACrash(t *testing.T) {
 // U1: wherever a store that is being made is interrupted, the next process makes it, and what is
 // put then survives.
 func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
+	t.Parallel()
 	for at := 1; ; at++ {
-		f := newForgetful(t, t.TempDir())
+		f := newForgetful(t, testutil.MemoryDir(t))
 		f.crash = at
 		s, err := Open(f.config())
 		if err == nil {
@@ -217,13 +221,14 @@ func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 // U1, of a log: wherever its process ends while it is being made, with the power or without, the
 // next one makes it.
 func TestACrashAtAnyStepOfMakingALogLeavesOneThatCanBeMade(t *testing.T) {
+	t.Parallel()
 	for name, crash := range map[string]func(*forgetful){
 		"the power is gone": (*forgetful).lose,
 		"the process ended": func(f *forgetful) { f.steps, f.crash = 0, 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := 1; ; at++ {
-				f := newForgetful(t, t.TempDir())
+				f := newForgetful(t, testutil.MemoryDir(t))
 				s, err := Open(f.config())
 				if err != nil {
 					t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // filled makes a store whose values take several pages, and returns what meta.db holds.
@@ -34,7 +36,8 @@ func filled(t *testing.T, c StoreConfig) (values map[string][]byte, file []byte)
 // Every byte of the file that matters is either checked or gives what was put. A page that is not
 // in use may hold anything.
 func TestADamagedMetaIsNamedOrChangesNothing(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	values, file := filled(t, c)
 	rounds := 400
 	if testing.Short() {
@@ -88,7 +91,8 @@ func harm(t *testing.T, c StoreConfig, values map[string][]byte, file []byte, wh
 }
 
 func TestADamagedHeadOfMetaDoesNotBringBackWhatWasBefore(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	_, file := filled(t, c)
 	for page := range 2 {
 		broken := bytes.Clone(file)
@@ -102,7 +106,8 @@ func TestADamagedHeadOfMetaDoesNotBringBackWhatWasBefore(t *testing.T) {
 }
 
 func TestADamagedLabelIsNamed(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	mustClose(t, mustOpen(t, c))
 	path := filepath.Join(c.Dir, identityFile)
 	whole, err := os.ReadFile(path)
@@ -122,6 +127,7 @@ func TestADamagedLabelIsNamed(t *testing.T) {
 }
 
 func TestAPanicOfAnEngineIsAnError(t *testing.T) {
+	t.Parallel()
 	err := guard("here/meta.db", func() error { panic("page 7 already freed") })
 	refused(t, err, ErrDamaged, "here", "page 7 already freed", "move the directory away")
 }

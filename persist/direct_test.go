@@ -12,6 +12,7 @@ import (
 // Whatever is written, and wherever, the file has what it would have had without going around the
 // page cache, and zeros behind it.
 func TestAppendingAroundThePageCacheLeavesWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
@@ -83,6 +84,7 @@ func (d *direct) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func TestZerosBehindSmallWritesAreNoMoreThanTheWritesAndStayWithinTheRoom(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		bytes []int // of the writes, again and again

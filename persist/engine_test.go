@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // fillTo stores entries of 1 MiB behind an index.
@@ -21,7 +22,7 @@ func fillTo(t *testing.T, e engine, from, to uint64) {
 
 func madeEngine(t *testing.T, e Engine) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testutil.MemoryDir(t)
 	if err := createEngine(e, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +41,7 @@ func opened(t *testing.T, e Engine, dir string) engine {
 // The engine begins the next segment after it said that the entry which filled the last one is
 // durable.
 func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
+	t.Parallel()
 	for off := range uint64(3) {
 		dir := madeEngine(t, EngineWAL)
 		last := uint64(segmentBytes>>20) - 1 + off
@@ -58,6 +60,7 @@ func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
 }
 
 func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
+	t.Parallel()
 	for off := range uint64(3) {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
 			dir := madeEngine(t, EngineWAL)
@@ -85,6 +88,7 @@ func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
 }
 
 func TestARangeOfEntriesIsDroppedFromEitherEnd(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, kind Engine) {
 		dir := madeEngine(t, kind)
 		e := opened(t, kind, dir)
@@ -120,6 +124,7 @@ func TestARangeOfEntriesIsDroppedFromEitherEnd(t *testing.T) {
 }
 
 func TestRoomIsSetAsideBeforeTheFileNeedsIt(t *testing.T) {
+	t.Parallel()
 	dir := madeEngine(t, EngineBolt)
 	e := opened(t, EngineBolt, dir)
 	defer e.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -101,6 +102,7 @@ func (f *faulty) hold(t *testing.T, l *Log, r Record) (release func()) {
 // acknowledged behind it, since it may be made when the log is opened again, and what was
 // acknowledged before is there then.
 func TestALogWhoseFilesCouldNotBeChangedFails(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(l *Log) error{
 		"cut":      func(l *Log) error { return l.Cut(sample(74).Version) },
 		"snapshot": func(l *Log) error { return l.Snapshot(sample(74).Version, stateIs(75)) },
@@ -124,7 +126,7 @@ func TestALogWhoseFilesCouldNotBeChangedFails(t *testing.T) {
 func failsAt(t *testing.T, e Engine, name string, change func(*Log) error, n int) bool {
 	for _, made := range []bool{false, true} {
 		what := fmt.Sprintf("%s, step %d, made %v", name, n, made)
-		dir, said := t.TempDir(), make(chan error, 8)
+		dir, said := testutil.MemoryDir(t), make(chan error, 8)
 		s, l, f := withFaulty(t, dir, LogConfig{Engine: e, Failed: func(err error) { said <- err }})
 		appendSamples(t, l, 0, 100)
 		l.SetGlobal(sample(99).Version)
@@ -153,8 +155,9 @@ func failsAt(t *testing.T, e Engine, name string, change func(*Log) error, n int
 
 // What retention cannot drop is a disk that failed.
 func TestALogOfWhichNothingCanBeDroppedFails(t *testing.T) {
+	t.Parallel()
 	said := make(chan error, 8)
-	_, l, f := withFaulty(t, t.TempDir(), LogConfig{Retain: Retention{Records: 10}, Failed: func(err error) { said <- err }})
+	_, l, f := withFaulty(t, testutil.MemoryDir(t), LogConfig{Retain: Retention{Records: 10}, Failed: func(err error) { said <- err }})
 	appendSamples(t, l, 0, 100)
 	f.failAfter(1, false) // the group is stored
 	l.SetGlobal(sample(99).Version)
@@ -171,8 +174,9 @@ func TestALogOfWhichNothingCanBeDroppedFails(t *testing.T) {
 // What was appended and is being written is part of what an install replaces: it is waited for, and
 // is not there afterwards.
 func TestAnInstallWaitsForWhatIsBeingWritten(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l, f := withFaulty(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 30)
 		release := f.hold(t, l, sample(30))
@@ -196,8 +200,9 @@ func TestAnInstallWaitsForWhatIsBeingWritten(t *testing.T) {
 
 // A cut waits in the same way.
 func TestACutWaitsForWhatIsBeingWritten(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		_, l, f := withFaulty(t, t.TempDir(), LogConfig{Engine: e})
+		_, l, f := withFaulty(t, testutil.MemoryDir(t), LogConfig{Engine: e})
 		appendSamples(t, l, 0, 30)
 		release := f.hold(t, l, sample(30))
 		done := make(chan error, 1)
@@ -214,8 +219,9 @@ func TestACutWaitsForWhatIsBeingWritten(t *testing.T) {
 // Where a log was closed says nothing about it any more once it was opened to be written to: it may
 // be cut, and its process may end without closing it.
 func TestALogThatIsCutAndNotClosedIsNotTakenForDamaged(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		for n := 0; n < 100; n += 10 {
 			appendSamples(t, l, n, n+10)
@@ -234,8 +240,9 @@ func TestALogThatIsCutAndNotClosedIsNotTakenForDamaged(t *testing.T) {
 // A reader is told that what it would read next was cut off: that is no damage, and it does not
 // wait for what comes in its place.
 func TestAReaderWhoseRecordsAreCutOffIsTold(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e, Damaged: func(err error) { t.Errorf("damage: %v", err) }})
+		_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: e, Damaged: func(err error) { t.Errorf("damage: %v", err) }})
 		for n := 0; n < 100; n += 10 {
 			appendSamples(t, l, n, n+10)
 		}
@@ -274,8 +281,9 @@ func TestAReaderWhoseRecordsAreCutOffIsTold(t *testing.T) {
 // A cut of a log with records that wait to be written is refused: they would come behind a record
 // that is gone.
 func TestALogIsNotCutWhileRecordsWait(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e})
+		_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: e})
 		appendSamples(t, l, 0, 10)
 		r := sample(10)
 		l.mu.Lock()

@@ -32,6 +32,7 @@ func small(t *testing.T) (dir string, remount func(flags uintptr, options string
 }
 
 func TestAFullDiskIsNamedAndWhatWasDurableIsKept(t *testing.T) {
+	t.Parallel()
 	mount, remount := small(t)
 	failed := make(chan error, 1)
 	s, l := reopened(t, filepath.Join(mount, "store"), LogConfig{Failed: func(err error) { failed <- err }})
@@ -60,6 +61,7 @@ func TestAFullDiskIsNamedAndWhatWasDurableIsKept(t *testing.T) {
 }
 
 func TestAFullDiskIsNamedWhereverSomethingIsWritten(t *testing.T) {
+	t.Parallel()
 	mount, _ := small(t)
 	c := StoreConfig{Dir: filepath.Join(mount, "store"), Cluster: "test", Node: 1}
 	s := mustOpen(t, c)
@@ -93,6 +95,7 @@ func fill(t *testing.T, dir string) {
 }
 
 func TestAReadOnlyFileSystemIsNamed(t *testing.T) {
+	t.Parallel()
 	mount, remount := small(t)
 	remount(0, "size=16m")
 	dir := filepath.Join(mount, "store")

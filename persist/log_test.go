@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -87,8 +88,9 @@ func equal(t *testing.T, r, want Record) {
 }
 
 func TestWhatIsDurableIsReadByVersionByTimeAndInRangesAlsoAfterwards(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 100)
 		if n, v := l.Durable(); n != 100 || v != sample(99).Version || l.Appended() != 100 {
@@ -150,8 +152,9 @@ func TestWhatIsDurableIsReadByVersionByTimeAndInRangesAlsoAfterwards(t *testing.
 }
 
 func TestATailFollowsAcrossViewsAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e})
+		_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: e})
 		appendSamples(t, l, 0, 10)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := make(chan Record)
@@ -180,7 +183,8 @@ func TestATailFollowsAcrossViewsAndEndsWithItsContext(t *testing.T) {
 }
 
 func TestATailEndsWithItsLog(t *testing.T) {
-	s, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL})
+	t.Parallel()
+	s, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: EngineWAL})
 	ended := make(chan error)
 	go func() {
 		for _, err := range l.Tail(context.Background(), order.Version{}) {
@@ -195,8 +199,9 @@ func TestATailEndsWithItsLog(t *testing.T) {
 }
 
 func TestWhatIsBehindACutIsGoneAndTheLogGoesOn(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 100)
 		for _, at := range []int{99, 70, 69, 31} {
@@ -221,7 +226,8 @@ func TestWhatIsBehindACutIsGoneAndTheLogGoesOn(t *testing.T) {
 }
 
 func TestImportKeepsTimesAndRefusesWhatDoesNotComeAfter(t *testing.T) {
-	_, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL, MemoryBytes: 10_000})
+	t.Parallel()
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: EngineWAL, MemoryBytes: 10_000})
 	for n := range 50 { // more than there is memory for
 		if err := l.Import(t.Context(), sample(n)); err != nil {
 			t.Fatal(err)
@@ -241,8 +247,9 @@ func TestImportKeepsTimesAndRefusesWhatDoesNotComeAfter(t *testing.T) {
 }
 
 func TestTheWriterSaysThatThereIsRoomAgain(t *testing.T) {
+	t.Parallel()
 	wake := make(chan struct{}, 1)
-	_, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL, MemoryBytes: 1000, Wake: func() {
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: EngineWAL, MemoryBytes: 1000, Wake: func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -265,8 +272,9 @@ func TestTheWriterSaysThatThereIsRoomAgain(t *testing.T) {
 }
 
 func TestAFailedDiskIsSaidOnceAndNothingMoreIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	said := make(chan error, 10)
-	_, l := reopened(t, t.TempDir(), LogConfig{Engine: EngineWAL, Failed: func(err error) { said <- err }})
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: EngineWAL, Failed: func(err error) { said <- err }})
 	appendSamples(t, l, 0, 10)
 	l.files.Lock()
 	l.engine = failing{l.engine}

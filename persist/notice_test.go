@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -15,7 +16,7 @@ import (
 // damaged: its header, or the record itself.
 func tarnished(t *testing.T, e Engine, n int, header bool) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{Engine: e})
 	for k := 0; k < 50; k += 10 {
 		appendSamples(t, l, k, k+10)
@@ -57,6 +58,7 @@ func tarnished(t *testing.T, e Engine, n int, header bool) (dir string) {
 }
 
 func TestWhoeverReadsDamageTellsOfIt(t *testing.T) {
+	t.Parallel()
 	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		for what, read := range map[string]func(l *Log) error{
 			"get":   func(l *Log) error { _, err := l.Get(sample(25).Version); return err },
@@ -97,6 +99,7 @@ func last(records func(func(Record, error) bool)) (err error) {
 
 // A caller that asks for less of a log than there is has lost nothing if it cannot be dropped.
 func TestADamagedLogIsKeptAndAppendedTo(t *testing.T) {
+	t.Parallel()
 	for _, e := range []Engine{EngineBolt, EngineWAL} {
 		t.Run(e.String(), func(t *testing.T) {
 			dir := tarnished(t, e, 25, true)
@@ -117,7 +120,8 @@ func TestADamagedLogIsKeptAndAppendedTo(t *testing.T) {
 
 // Where a log ends is known whatever can be read of it.
 func TestTheEndOfALogWithADamagedLastRecordIsKnown(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	large := Record{Version: order.Version{View: 1, Seq: 9}, Sender: 1, Data: bytes.Repeat([]byte("large"), 1<<20)}
 	s, l := reopened(t, dir, LogConfig{Engine: EngineBolt})
 	appendSamples(t, l, 0, 3)

@@ -59,6 +59,7 @@ func accepted(file []byte, s *schema) error {
 }
 
 func TestAWholeFileIsAccepted(t *testing.T) {
+	t.Parallel()
 	for _, s := range []*schema{metaSchema, boltLogSchema, walListSchema} {
 		for _, noFreelist := range []bool{false, true} {
 			file := smallFile(t, s, noFreelist)
@@ -71,6 +72,7 @@ func TestAWholeFileIsAccepted(t *testing.T) {
 }
 
 func TestACheckThatIsNotWantedAnyMoreIsNoDamage(t *testing.T) {
+	t.Parallel()
 	file := smallFile(t, boltLogSchema, true)
 	file = append(file, make([]byte, minPage)...)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,6 +177,7 @@ func followed(t *testing.T, path string, noFreelist bool) {
 // A process whose sync of a head page failed ends, and the next one goes on with what the system has
 // in memory. When the power goes then, the head page before the last one is missing.
 func TestAHeadThatAFailedSyncLeftOutIsNoDamage(t *testing.T) {
+	t.Parallel()
 	file := smallFile(t, boltLogSchema, false)
 	file = append(file, make([]byte, minPage-len(file)%minPage)...)
 	le := binary.LittleEndian
@@ -206,6 +209,7 @@ func pageOf(t *testing.T, file []byte, flags uint16, count int) (at int) {
 }
 
 func TestEachRuleOfPagesIsChecked(t *testing.T) {
+	t.Parallel()
 	whole := smallFile(t, boltLogSchema, false)
 	whole = append(whole, make([]byte, minPage-len(whole)%minPage)...)
 	le := binary.LittleEndian

@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // An engine that panics within a transaction keeps its locks, and closing it would wait for them
 // for ever.
 func TestAnEngineThatPanickedIsAbandoned(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	if err := createMeta(osDisk{}, dir); err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,7 @@ func (p *platter) cut(store string) (dir string) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	dir = p.t.TempDir()
+	dir = testutil.MemoryDir(p.t)
 	if err := os.CopyFS(dir, os.DirFS(store)); err != nil {
 		p.t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ const smallSegments = 16 << 10
 // smallLog makes a store with a log that has such segments from the first one on, and copies it.
 func smallLog(t *testing.T) (copies func() (dir string)) {
 	t.Helper()
-	made := t.TempDir()
+	made := testutil.MemoryDir(t)
 	s, l := reopened(t, made, LogConfig{Engine: EngineWAL})
 	mustClose(t, s)
 	files, err := filepath.Glob(filepath.Join(l.dir, "*wal*"))
@@ -311,7 +311,7 @@ func smallLog(t *testing.T) (copies func() (dir string)) {
 		t.Fatal(err)
 	}
 	return func() string {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
 			t.Fatal(err)
 		}
@@ -429,6 +429,7 @@ func everyOperation(t *testing.T, test func(at int, p *platter, dir string) (who
 // The power goes at any write, sync, change of a name and transaction: what was acknowledged is
 // there, and nothing is that was never appended.
 func TestWhatIsAcknowledgedSurvivesALossOfPowerAtAnyOperation(t *testing.T) {
+	t.Parallel()
 	everyOperation(t, func(at int, p *platter, dir string) bool {
 		p.fault = errPower
 		o := workload(t, dir, p)
@@ -442,6 +443,7 @@ func TestWhatIsAcknowledgedSurvivesALossOfPowerAtAnyOperation(t *testing.T) {
 // A process ends at any operation, and the next one sees what it left, synced or not. What that one
 // counts as durable survives a loss of power.
 func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
+	t.Parallel()
 	everyOperation(t, func(at int, p *platter, dir string) bool {
 		p.fault = errPower // to this process it is the same
 		o := workload(t, dir, p)
@@ -467,6 +469,7 @@ func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 // A disk that fails once, and works again, ends the log, and a sync that failed loses what it
 // should have made durable: nothing behind it is acknowledged.
 func TestAnErrorOfTheDiskEndsTheLog(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
 		everyOperation(t, func(at int, p *platter, dir string) bool {
 			p.fault, p.once = fault, true
@@ -489,6 +492,7 @@ func TestAnErrorOfTheDiskEndsTheLog(t *testing.T) {
 
 // The tests above notice a disk that does not do what it says.
 func TestADiskThatDoesNotSyncIsNoticed(t *testing.T) {
+	t.Parallel()
 	p := newPlatter(t, 1)
 	p.deaf, p.fault, p.stop = true, errPower, 60
 	dir := smallLog(t)()
@@ -501,8 +505,9 @@ func TestADiskThatDoesNotSyncIsNoticed(t *testing.T) {
 // As docs/logs.md says: a group of records is one sync of a file, and no transaction; the first
 // group in a segment syncs its name, too.
 func TestAGroupIsOneSync(t *testing.T) {
+	t.Parallel()
 	p := newPlatter(t, 1)
-	dir := t.TempDir()
+	dir := testutil.MemoryDir(t)
 	s, _ := reopened(t, dir, LogConfig{Engine: EngineWAL})
 	mustClose(t, s)
 	_, l := reopened(t, dir, LogConfig{segments: p.holds(dir, segmentBytes)})

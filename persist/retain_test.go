@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -17,9 +18,10 @@ func kept(t *testing.T, l *Log, from int) uint64 {
 }
 
 func TestRetentionKeepsWhatWasAskedForAndLittleMore(t *testing.T) {
+	t.Parallel()
 	for _, r := range []Retention{{Records: 35}, {Age: time.Hour, Records: 1 << 40}, {Bytes: 100_000}} {
 		engines(t, func(t *testing.T, e Engine) {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			s, l := reopened(t, dir, LogConfig{Engine: e, Retain: r})
 			appendSamples(t, l, 0, 100)
 			l.SetGlobal(sample(1000).Version)
@@ -43,7 +45,7 @@ func TestRetentionKeepsWhatWasAskedForAndLittleMore(t *testing.T) {
 
 // keepsWhatIsNotShared checks U3: records that another member may lack are kept.
 func keepsWhatIsNotShared(t *testing.T) bool {
-	_, l := reopened(t, t.TempDir(), LogConfig{Retain: Retention{Records: 1, Bytes: 1, Age: 1}})
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Retain: Retention{Records: 1, Bytes: 1, Age: 1}})
 	appendSamples(t, l, 0, 100)
 	if kept(t, l, 100) != 0 {
 		return false
@@ -54,6 +56,7 @@ func keepsWhatIsNotShared(t *testing.T) bool {
 }
 
 func TestRetentionNeverDropsWhatIsNotOnEveryDisk(t *testing.T) {
+	t.Parallel()
 	if !keepsWhatIsNotShared(t) {
 		t.Error("it was dropped")
 	}
@@ -61,7 +64,8 @@ func TestRetentionNeverDropsWhatIsNotOnEveryDisk(t *testing.T) {
 
 // An idle log grows old, too.
 func TestAgeIsLookedAtWhileNothingIsAppended(t *testing.T) {
-	_, l := reopened(t, t.TempDir(), LogConfig{Retain: Retention{Age: time.Millisecond}})
+	t.Parallel()
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Retain: Retention{Age: time.Millisecond}})
 	appendSamples(t, l, 0, 30)
 	l.SetGlobal(sample(29).Version)
 	timeout := time.After(20 * time.Second)
@@ -81,6 +85,7 @@ func TestAgeIsLookedAtWhileNothingIsAppended(t *testing.T) {
 }
 
 func TestWhatIsWithinALimitIsNotLookedAt(t *testing.T) {
+	t.Parallel()
 	r := Retention{Records: 32, Bytes: 3200}
 	if r.full(32, 3200) || r.full(34, 3400) || !r.full(35, 0) || !r.full(0, 3401) {
 		t.Error("the slack is not a sixteenth")

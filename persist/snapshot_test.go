@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -37,8 +38,9 @@ func snapshotIs(t *testing.T, l *Log, n int, want string) {
 }
 
 func TestASnapshotStandsForTheRecordsUpToIt(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		if _, _, err := l.OpenSnapshot(); !errors.Is(err, ErrNotFound) {
 			t.Fatal(err)
@@ -82,7 +84,7 @@ func TestASnapshotStandsForTheRecordsUpToIt(t *testing.T) {
 // dropsNothing checks U2: a snapshot that cannot be written leaves the records that it should have
 // stood for.
 func dropsNothing(t *testing.T) error {
-	_, l := reopened(t, t.TempDir(), LogConfig{})
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{})
 	appendSamples(t, l, 0, 50)
 	l.SetGlobal(sample(49).Version)
 	broken := errors.New("no more state")
@@ -99,14 +101,16 @@ func dropsNothing(t *testing.T) error {
 }
 
 func TestASnapshotThatFailsDropsNothing(t *testing.T) {
+	t.Parallel()
 	if err := dropsNothing(t); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAReaderWhoseRecordsAreDroppedIsTold(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		_, l := reopened(t, t.TempDir(), LogConfig{Engine: e})
+		_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: e})
 		appendSamples(t, l, 0, 100)
 		l.SetGlobal(sample(99).Version)
 		n := 0
@@ -132,7 +136,8 @@ func TestAReaderWhoseRecordsAreDroppedIsTold(t *testing.T) {
 }
 
 func TestADamagedSnapshotIsNamed(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	if err := writeSnapshot(osDisk{}, dir, snapshotHead{at: journal.Record(sample(3))}, writes("content")); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +176,7 @@ func TestADamagedSnapshotIsNamed(t *testing.T) {
 // reads differently.
 func withDamagedSnapshot(t *testing.T, e Engine) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{Engine: e})
 	for n := 0; n < 50; n += 10 {
 		appendSamples(t, l, n, n+10)
@@ -195,6 +200,7 @@ func withDamagedSnapshot(t *testing.T, e Engine) (dir string) {
 
 // A snapshot is the beginning of a log: without it there is nothing to repair in place.
 func TestALogWhoseSnapshotIsDamagedIsNotRepairedInPlace(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		dir := withDamagedSnapshot(t, e)
 		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
@@ -223,6 +229,7 @@ func TestALogWhoseSnapshotIsDamagedIsNotRepairedInPlace(t *testing.T) {
 }
 
 func TestWhoReadsADamagedSnapshotTellsOfIt(t *testing.T) {
+	t.Parallel()
 	dir := withDamagedSnapshot(t, EngineBolt)
 	told := 0
 	_, l := reopened(t, dir, LogConfig{Damaged: func(err error) { refused(t, err, ErrSnapshot); told++ }})
@@ -244,6 +251,7 @@ func TestWhoReadsADamagedSnapshotTellsOfIt(t *testing.T) {
 
 // Damage that was noted says once which log it is about, and what to do.
 func TestANoteOfDamageSaysEachThingOnce(t *testing.T) {
+	t.Parallel()
 	dir := withDamagedSnapshot(t, EngineBolt)
 	s, l := reopened(t, dir, LogConfig{})
 	_, content, err := l.OpenSnapshot()
@@ -264,8 +272,9 @@ func TestANoteOfDamageSaysEachThingOnce(t *testing.T) {
 }
 
 func TestWhatIsInstalledReplacesSnapshotAndLog(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 30)
 		l.SetGlobal(sample(29).Version)
@@ -311,8 +320,9 @@ func (h hangUp) Read([]byte) (int, error) { return 0, h.err }
 // A crash between the snapshot that was installed and the drop of the log that it replaces is
 // finished when the log is opened.
 func TestAnInstallThatWasInterruptedIsFinished(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e})
 		appendSamples(t, l, 0, 30)
 		h := snapshotHead{at: journal.Record(sample(199)), block: l.state.Load().end.Block + 1}
@@ -335,8 +345,9 @@ func TestAnInstallThatWasInterruptedIsFinished(t *testing.T) {
 // Wherever an install is interrupted, the old snapshot is there with the old log, or the new one
 // with none.
 func TestACrashAtAnyStepOfAnInstallLeavesTheOldStateOrTheNewOne(t *testing.T) {
+	t.Parallel()
 	for at := 1; ; at++ {
-		f := newForgetful(t, t.TempDir())
+		f := newForgetful(t, testutil.MemoryDir(t))
 		l := openTicks(t, f)
 		appendSamples(t, l, 0, 30)
 		l.SetGlobal(sample(29).Version)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 func storeAt(t *testing.T, dir string) StoreConfig {
@@ -48,7 +50,8 @@ func refused(t *testing.T, err, want error, texts ...string) {
 }
 
 func TestWhatWasPutIsThereAfterwards(t *testing.T) {
-	c := storeAt(t, filepath.Join(t.TempDir(), "a", "b"))
+	t.Parallel()
+	c := storeAt(t, filepath.Join(testutil.MemoryDir(t), "a", "b"))
 	s := mustOpen(t, c)
 	if err := s.Put(map[string][]byte{"view": []byte("seven"), "empty": {}}); err != nil {
 		t.Fatal(err)
@@ -73,7 +76,8 @@ func TestWhatWasPutIsThereAfterwards(t *testing.T) {
 }
 
 func TestADirectoryOfAnotherClusterOrNodeIsRefused(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	mustClose(t, mustOpen(t, c))
 	other := c
 	other.Cluster = "trades"
@@ -87,7 +91,8 @@ func TestADirectoryOfAnotherClusterOrNodeIsRefused(t *testing.T) {
 }
 
 func TestALaterFormatIsRefused(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	mustClose(t, mustOpen(t, c))
 	path := filepath.Join(c.Dir, identityFile)
 	later := struct {
@@ -103,7 +108,8 @@ func TestALaterFormatIsRefused(t *testing.T) {
 
 // U5, also for two stores of one process.
 func TestADirectoryIsOpenOnce(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	c.patience = 1 // nobody releases it meanwhile
 	s := mustOpen(t, c)
 	_, err := Open(c)
@@ -118,7 +124,8 @@ func TestADirectoryIsOpenOnce(t *testing.T) {
 }
 
 func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	s := mustOpen(t, c)
 	if err := s.Put(map[string][]byte{"k": []byte("v")}); err != nil {
 		t.Fatal(err)
@@ -137,7 +144,8 @@ func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
 }
 
 func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	_, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
 	refused(t, err, ErrNoStore, dir, "started with")
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
@@ -152,8 +160,9 @@ func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
 
 // Whatever a crash leaves of a store that is being made, opening it again makes it.
 func TestAStoreThatIsHalfMadeIsMade(t *testing.T) {
+	t.Parallel()
 	for _, missing := range [][]string{{identityFile}, {identityFile, metaFile}, {identityFile, metaFile, logsDir}} {
-		c := storeAt(t, t.TempDir())
+		c := storeAt(t, testutil.MemoryDir(t))
 		mustClose(t, mustOpen(t, c))
 		for _, name := range missing {
 			if err := os.RemoveAll(filepath.Join(c.Dir, name)); err != nil {
@@ -168,7 +177,8 @@ func TestAStoreThatIsHalfMadeIsMade(t *testing.T) {
 }
 
 func TestNothingThatWasKeptIsMadeASecondTime(t *testing.T) {
-	c := storeAt(t, t.TempDir())
+	t.Parallel()
+	c := storeAt(t, testutil.MemoryDir(t))
 	s := mustOpen(t, c)
 	if err := s.Put(map[string][]byte{"promise": []byte("12")}); err != nil {
 		t.Fatal(err)
@@ -192,7 +202,8 @@ func rename(t *testing.T, from, to string) {
 }
 
 func TestNothingIsDoneAfterClose(t *testing.T) {
-	s := mustOpen(t, storeAt(t, t.TempDir()))
+	t.Parallel()
+	s := mustOpen(t, storeAt(t, testutil.MemoryDir(t)))
 	mustClose(t, s)
 	mustClose(t, s)
 	_, err := s.Log(LogConfig{ID: LogID{Name: "ticks"}})
@@ -201,7 +212,8 @@ func TestNothingIsDoneAfterClose(t *testing.T) {
 
 // U5: the lock alone keeps others away, before there is a file that an engine could lock.
 func TestADirectoryIsLockedForOneWriterOrManyReaders(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	for _, c := range []struct{ first, second, may bool }{{false, false, false}, {false, true, false}, {true, false, false}, {true, true, true}} {
 		held, err := takeLock(dir, c.first, 0)
 		if err != nil {

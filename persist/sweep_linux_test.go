@@ -33,6 +33,7 @@ const harmedCommand = "try-harmed"
 
 func TestMain(m *testing.M) {
 	proc.Become(proc.Command(harmedCommand, tryHarmed))
+	testutil.Overlap(6)
 	os.Exit(m.Run())
 }
 
@@ -149,6 +150,7 @@ type tried struct {
 // process that can be killed. Nothing hangs, nothing takes much memory, and there is an error or a
 // repair, or nothing was lost.
 func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
+	t.Parallel()
 	if raceEnabled {
 		t.Skip("the race detector takes more memory than a trial may")
 	}
@@ -159,7 +161,7 @@ func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
 	t.Logf("seed %d: -args -sweepseed %d", seed, seed)
 	for _, p := range pristines(t) {
 		t.Run(strings.ReplaceAll(p.name, ", ", "-"), func(t *testing.T) {
-			at := filepath.Join(t.TempDir(), "whole")
+			at := filepath.Join(testutil.MemoryDir(t), "whole")
 			if err := p.save(at); err != nil {
 				t.Fatal(err)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -55,7 +56,7 @@ type pristine struct {
 func pristines(t *testing.T) (all []*pristine) {
 	t.Helper()
 	for _, e := range []Engine{EngineBolt, EngineWAL} {
-		dir := t.TempDir()
+		dir := testutil.MemoryDir(t)
 		s, l := reopened(t, dir, LogConfig{Engine: e, noteEvery: 4})
 		for i := range 40 {
 			s.mustPut(t, fmt.Sprintf("key %03d", i), make([]byte, 100+i*10))
@@ -570,6 +571,7 @@ func (p *pristine) readAll(ctx context.Context, c StoreConfig, lc LogConfig) (i 
 // A bucket of a log that a crash left leads to another good page of its file: what is lost by that
 // lies behind the last note of the log's end.
 func TestAPartOfATreeIsFoundOutInFrontOfTheNote(t *testing.T) {
+	t.Parallel()
 	for _, p := range pristines(t) {
 		if p.closed || !strings.HasPrefix(p.name, EngineBolt.String()) {
 			continue
@@ -579,7 +581,7 @@ func TestAPartOfATreeIsFoundOutInFrontOfTheNote(t *testing.T) {
 			if !strings.HasPrefix(h.what, "bucket root") || !strings.HasPrefix(h.file, logsDir) {
 				continue
 			}
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			if err := p.put(dir, h); err != nil {
 				t.Fatal(err)
 			}

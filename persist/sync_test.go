@@ -9,6 +9,7 @@ import (
 // What is acknowledged is on the disk because the engine syncs each transaction, and each growth of
 // its file.
 func TestNoDatabaseIsOpenedWithoutSyncs(t *testing.T) {
+	t.Parallel()
 	if o := (&boltEngine{}).options(opening{}, t.TempDir()); o.NoSync || o.BoltOptions.NoSync || o.BoltOptions.NoGrowSync {
 		t.Errorf("the log of the engine bolt: %+v, %+v", o, o.BoltOptions)
 	}

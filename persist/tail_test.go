@@ -7,18 +7,19 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
 // crashed is a copy of a log of segments that was never closed, with five groups of ten records.
 func crashed(t *testing.T) (dir, segment string) {
 	t.Helper()
-	from := t.TempDir()
+	from := testutil.MemoryDir(t)
 	_, l := reopened(t, from, LogConfig{Engine: EngineWAL})
 	for n := 0; n < 50; n += 10 {
 		appendSamples(t, l, n, n+10)
 	}
-	dir = t.TempDir()
+	dir = testutil.MemoryDir(t)
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +51,7 @@ func spoil(t *testing.T, segment string, n int, where func(whole []byte, at int)
 }
 
 func TestDamageBeforeTheLastGroupIsNoInterruptedWrite(t *testing.T) {
+	t.Parallel()
 	for n := 9; n < 30; n += 10 {
 		dir, segment := crashed(t)
 		spoil(t, segment, n, frameOf)
@@ -65,7 +67,7 @@ func TestDamageBeforeTheLastGroupIsNoInterruptedWrite(t *testing.T) {
 		kept := int(l.Info().Count)
 		reads(t, l.Range(order.Version{}, order.Version{}), 0, kept)
 		appendSamples(t, l, kept, kept+1)
-		again := t.TempDir()
+		again := testutil.MemoryDir(t)
 		if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
 			t.Fatal(err)
 		}
@@ -75,6 +77,7 @@ func TestDamageBeforeTheLastGroupIsNoInterruptedWrite(t *testing.T) {
 }
 
 func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
+	t.Parallel()
 	dir, _ := crashed(t)
 	_, l := reopened(t, dir, LogConfig{})
 	reads(t, l.Range(order.Version{}, order.Version{}), 0, 50)
@@ -83,6 +86,7 @@ func TestALogThatWasNotClosedIsOpenedAsItIs(t *testing.T) {
 // What is dropped at the end after a crash is told, however it came to be unreadable. How many
 // records the last group has depends on the writer.
 func TestAWriteThatDidNotEndIsTold(t *testing.T) {
+	t.Parallel()
 	dir, segment := crashed(t)
 	spoil(t, segment, 49, func(_ []byte, at int) int { return at })
 	r, err := Verify(t.Context(), dir, nil, nil)
@@ -95,7 +99,7 @@ func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	appendSamples(t, l, torn, torn+1)
-	again := t.TempDir()
+	again := testutil.MemoryDir(t)
 	if err := os.CopyFS(again, os.DirFS(dir)); err != nil { // another crash, and nothing was being written
 		t.Fatal(err)
 	}
@@ -108,7 +112,8 @@ func TestAWriteThatDidNotEndIsTold(t *testing.T) {
 // The end of the last segment is gone, and what remains is well formed: it is damage if it reaches
 // behind the note of how far the log goes. The member then gets the rest from others.
 func TestASegmentThatEndsBeforeTheNoteIsDamaged(t *testing.T) {
-	from := t.TempDir()
+	t.Parallel()
+	from := testutil.MemoryDir(t)
 	_, l := reopened(t, from, LogConfig{Engine: EngineWAL, noteEvery: 2})
 	for n := 0; n < 50; n += 10 {
 		appendSamples(t, l, n, n+10)
@@ -122,7 +127,7 @@ func TestASegmentThatEndsBeforeTheNoteIsDamaged(t *testing.T) {
 	}
 	for name, harm := range harms {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := testutil.MemoryDir(t)
 			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 				t.Fatal(err)
 			}
@@ -180,6 +185,7 @@ func harmBehind(t *testing.T, dir string, harm func(file *os.File, at, size int6
 
 // The file may end within the padding of the block that is the last one.
 func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
+	t.Parallel()
 	_, segment := crashed(t)
 	whole, err := os.ReadFile(segment)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -27,7 +28,7 @@ var (
 // snapshot.
 func signedLog(t *testing.T, e Engine) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = testutil.MemoryDir(t)
 	s, l := reopened(t, dir, LogConfig{Engine: e, Sign: signKey})
 	appendSamples(t, l, 0, 100)
 	l.SetGlobal(sample(99).Version)
@@ -63,6 +64,7 @@ func verified(t *testing.T, dir string, keys map[order.NodeID]ed25519.PublicKey)
 }
 
 func TestASignedLogIsVerifiedAfterADropACutAndARestart(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		dir := signedLog(t, e)
 		r := verified(t, dir, signers)
@@ -89,17 +91,19 @@ func TestASignedLogIsVerifiedAfterADropACutAndARestart(t *testing.T) {
 }
 
 func TestADirectoryInUseIsNotVerified(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
 	reopened(t, dir, LogConfig{})
 	_, err := Verify(t.Context(), dir, nil, nil)
 	refused(t, err, ErrInUse, dir)
-	_, err = Verify(t.Context(), t.TempDir(), nil, nil)
+	_, err = Verify(t.Context(), testutil.MemoryDir(t), nil, nil)
 	refused(t, err, ErrNoStore)
 }
 
 // U4: whatever is done to the files, the report says where, or all records are there; and opening
 // the log says it, or gives records that were appended.
 func TestDamageAnywhereIsReportedAndNeverAPanic(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		dir := signedLog(t, e)
 		var files []string
@@ -178,6 +182,7 @@ func readDamaged(t *testing.T, dir string) {
 }
 
 func TestAChangedRecordIsFoundWithItsVersion(t *testing.T) {
+	t.Parallel()
 	dir := signedLog(t, EngineBolt)
 	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
 	whole, err := os.ReadFile(path)
@@ -204,7 +209,8 @@ func TestAChangedRecordIsFoundWithItsVersion(t *testing.T) {
 }
 
 func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
-	a, b, c := signedLog(t, EngineBolt), signedLog(t, EngineWAL), t.TempDir()
+	t.Parallel()
+	a, b, c := signedLog(t, EngineBolt), signedLog(t, EngineWAL), testutil.MemoryDir(t)
 	s, l := reopened(t, c, LogConfig{})
 	appendSamples(t, l, 0, 50)
 	mustClose(t, s)
@@ -230,6 +236,7 @@ func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
 }
 
 func TestAVersionThatIsNotKnownIsLeftOut(t *testing.T) {
+	t.Parallel()
 	v := order.Version{View: 2, Seq: 21}
 	for _, known := range []bool{true, false} {
 		f, d := Fault{File: "log", Block: 3, Record: 4, What: "gone"}, journal.Damage{Log: "log", Block: 3, Record: 4, What: "gone"}
@@ -245,6 +252,7 @@ func TestAVersionThatIsNotKnownIsLeftOut(t *testing.T) {
 }
 
 func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		s := mustOpen(t, StoreConfig{Dir: tarnished(t, e, 25, true), Cluster: "test", Node: 1})
 		if r, err := s.VerifyLog(t.Context(), ticks); err != nil || len(r.Faults) == 0 || r.Records < 30 || r.Engine != e.String() {
@@ -263,6 +271,7 @@ func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
 // A check of much takes long, and ends with its context: between two blocks, as the blocks of this
 // one are not all that is read.
 func TestACheckEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		dir := signedLog(t, e)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -282,6 +291,7 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 }
 
 func TestAFaultNamesItsFileAndGivesNoAdvice(t *testing.T) {
+	t.Parallel()
 	dir := signedLog(t, EngineBolt)
 	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
 	if err := os.Truncate(path, 3*4096); err != nil {

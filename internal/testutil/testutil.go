@@ -4,9 +4,12 @@ package testutil
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
+	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +25,17 @@ func Within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// Overlap lets so many tests of a package run at the same time, unless the command line says how many (-parallel). A TestMain calls it
+// for a package whose tests wait for disks, processes and timers more than they compute.
+func Overlap(tests int) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(tests, runtime.GOMAXPROCS(0)))) // a number is valid
+	}
 }
 
 var ports atomic.Uint32 // that FreeAddress has tried
