@@ -1,9 +1,13 @@
 package replicated
 
 import (
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // The time of an operation begins when all members have it, and anew when one of them lacks it for a while.
@@ -30,5 +34,28 @@ func TestAnOperationMaturesWhileAllMembersHaveIt(t *testing.T) {
 	e.mature([]string{"a"}, start)
 	if may, next := e.mature([]string{"a"}, start.Add(1000*time.Hour)); len(may) != 0 || next != 0 {
 		t.Errorf("with a negative delay: %q, %v", may, next)
+	}
+}
+
+// A caller that looked for an operation before it was enabled looks once more, and is not refused.
+func TestWhatWasEnabledMeanwhileIsNotLacking(t *testing.T) {
+	t.Parallel()
+	ctx := testutil.Within(t)
+	step := NewCommand[int, int]("step")
+	o := New(squall.SubgroupConfig{Name: "steps"}, func() *struct{} { return &struct{}{} },
+		Handle(step, func(_ *struct{}, _ *Context, n int) (int, error) { return n, nil }))
+	g, err := Open(ctx, squall.Config{Cluster: "test", ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 1, Logger: slog.New(slog.DiscardHandler)}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(testutil.Within(t)) })
+	if _, err := step.Call(ctx, o, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.lacking("step"); err != nil {
+		t.Errorf("an operation that is enabled: %v", err)
+	}
+	if err := o.lacking("jump"); err == nil {
+		t.Error("an operation that no member has is not lacking")
 	}
 }

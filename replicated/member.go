@@ -290,7 +290,9 @@ func (o *object) lacking(name string) error {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	lacking, silent := o.machine.Lacking(name, members)
+	_, enabled := o.numbers[name] // since the caller looked
 	switch {
+	case enabled:
 	case len(silent) > 0:
 	case len(lacking) > 0:
 		return fmt.Errorf("replicated: object %q: %w %q at the members %v: they run another version of the program", o.sg.Name, ErrUnknownOperation, name, lacking)
