@@ -17,6 +17,7 @@ import (
 // What Send accepted before Close is delivered at the other member, whatever the moment, and Close
 // says nothing else.
 func TestCloseLosesNothingThatSendAccepted(t *testing.T) {
+	t.Parallel()
 	for round := range 20 {
 		var delivered atomic.Int64
 		groups := cluster(t, 2, func(i int, c *squall.Config) {

@@ -21,6 +21,7 @@ func (r *register) deliver(m squall.Message) { r.last.Store(binary.LittleEndian.
 // TestWhatIsReadAfterConfirmIsNotOld has one member write numbers, and the others read after Confirm: they see every
 // number that the writer's application had been given before.
 func TestWhatIsReadAfterConfirmIsNotOld(t *testing.T) {
+	t.Parallel()
 	for name, configure := range map[string]func(*squall.SubgroupConfig){
 		"ordered": func(*squall.SubgroupConfig) {},
 		"queued":  func(sg *squall.SubgroupConfig) { sg.AsyncQueueBytes = 1 << 16 },

@@ -124,12 +124,14 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 // A member that closes never looks like one that failed, whatever the others are doing then; they
 // go on, and lose nothing.
 func TestAMemberThatClosesHasLeftAndNotFailed(t *testing.T) {
+	t.Parallel()
 	runs := 50
 	if testing.Short() {
 		runs = 10
 	}
 	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
 		t.Run(fabric.String(), func(t *testing.T) {
+			t.Parallel()
 			for run := range runs {
 				oneLeaves(t, fabric, run)
 			}
@@ -161,9 +163,7 @@ func oneLeaves(t *testing.T, fabric squall.Fabric, run int) {
 	if words := staying[0].from(groups[leaver].ID()); len(words) != 10 {
 		t.Errorf("run %d: %d of the last words of node %d", run, len(words), groups[leaver].ID())
 	}
-	if err := closeAll(others...); err != nil {
-		t.Errorf("run %d: %v", run, err)
-	}
+	closeWell(t, others...)
 }
 
 func dump(t testing.TB, g *squall.Group) string {

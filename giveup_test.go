@@ -17,6 +17,7 @@ import (
 // waits for them. Node 4 is back with an empty directory, in which an operator gives up what both
 // had, as squall log repair --give-up does: the shard goes on, empty.
 func TestAShardThatWaitsForDisksThatAreGoneGoesOnWhenAnOperatorGivesThemUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config := func(i int, c *squall.Config) {
 		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))

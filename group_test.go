@@ -64,8 +64,18 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 
 // closeAll closes groups at the same time, and returns their errors. Some tests leave members
 // behind that cannot be reached.
-func closeAll(groups ...*squall.Group) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func closeAll(groups ...*squall.Group) error { return closeWithin(time.Second, groups...) }
+
+// closeWell closes groups at the same time. Nothing keeps them from leaving.
+func closeWell(t testing.TB, groups ...*squall.Group) {
+	t.Helper()
+	if err := closeWithin(time.Minute, groups...); err != nil {
+		t.Error(err)
+	}
+}
+
+func closeWithin(d time.Duration, groups ...*squall.Group) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	errs := make([]error, len(groups))
 	var closing sync.WaitGroup
@@ -81,6 +91,7 @@ func closeAll(groups ...*squall.Group) error {
 var fabrics = []squall.Fabric{squall.FabricSHM, squall.FabricTCP, squall.FabricAuto}
 
 func TestAllMembersDeliverTheSameSequence(t *testing.T) {
+	t.Parallel()
 	for _, fabric := range fabrics {
 		for _, nodes := range []int{1, 2, 3, 5} {
 			t.Run(fmt.Sprintf("fabric=%v/nodes=%d", fabric, nodes), func(t *testing.T) {

@@ -227,6 +227,7 @@ func (e *insider) crowd(v *views.View, as, to order.Rank) {
 // TestAHostileMemberTakesNothingFromTheOthers has a member of a group call the others in each
 // other's names, while they send, and while the membership changes under it.
 func TestAHostileMemberTakesNothingFromTheOthers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fabric squall.Fabric
 		secure bool
@@ -234,7 +235,10 @@ func TestAHostileMemberTakesNothingFromTheOthers(t *testing.T) {
 		if testing.Short() && name == "tcp" {
 			continue // all of it is in tls
 		}
-		t.Run(name, func(t *testing.T) { hostileMember(t, c.fabric, c.secure) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hostileMember(t, c.fabric, c.secure)
+		})
 	}
 }
 
@@ -284,13 +288,18 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 			others = append(others, r)
 		}
 	}
-	for _, to := range others {
-		for _, as := range others {
-			if as != to {
-				evil.pose(v, as, to)
+	t.Run("poses", func(t *testing.T) { // most of their time they wait until they are hung up on
+		for _, to := range others {
+			for _, as := range others {
+				if as != to {
+					t.Run(fmt.Sprintf("as %d to %d", as, to), func(t *testing.T) {
+						t.Parallel()
+						(&insider{t, evil.g, evil.tls, evil.shm}).pose(v, as, to)
+					})
+				}
 			}
 		}
-	}
+	})
 	if secure {
 		for i, g := range groups {
 			if r, _ := v.RankOf(g.ID()); int(r) == n-1 { // it calls all others

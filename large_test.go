@@ -179,12 +179,14 @@ func TestALargeMessageThatCannotBeSentIsRefused(t *testing.T) {
 
 // G3, G4: every member sends large messages and small ones, one of them dies at any moment of that.
 func TestSurvivorsDeliverTheSameLargeMessages(t *testing.T) {
+	t.Parallel()
 	for _, fabric := range fabrics {
 		for failed := range 3 { // by rank
 			if testing.Short() && failed == 2 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/rank=%d", fabric, failed), func(t *testing.T) {
+				t.Parallel()
 				groups, js := bulky(t, 3, func(_ int, c *squall.Config) { c.Fabric = fabric })
 				v := awaitView(t, 3, groups...)
 				gone := groups[v.Members[failed].ID-1]

@@ -81,6 +81,7 @@ func count(t testing.TB, l *squall.Log, text string) (n int) {
 // numbers grow beyond those of the first one. Node 1 has the last copy of the first group's log,
 // and asks node 2.
 func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 2, nil)
 	persistSome(t, groups, "precious", 25)
@@ -126,6 +127,7 @@ func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 // A process that alone is no quorum of its group, and finds another group in the place of the
 // others, says so, and keeps what it has.
 func TestAProcessThatFindsAnotherGroupOnlyNamesBoth(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 3, nil)
 	persistSome(t, groups, "precious", 5)

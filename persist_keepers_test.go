@@ -21,6 +21,7 @@ import (
 // The log is at nodes 4 and 5; both fail at once, and the group works on without them. Node 4 comes
 // back first without its log: it waits for node 5, which has all of it.
 func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"unreadable", "missing", "empty directory"} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
@@ -85,6 +86,7 @@ func TestWhoComesBackWithoutItsLogIsNotTheKeeper(t *testing.T) {
 // The log is at node 4. Node 5 comes into the shard, and while it catches up node 4 fails. No disk
 // is damaged. When both are back, nothing may be lost.
 func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		p := make([]squall.ShardPlaces, 2)

@@ -94,6 +94,7 @@ func held(t *testing.T, dir string, id int, join string) (g *squall.Group, letGo
 
 // A member whose log is not whole yet says where the log ends only when it knows.
 func TestWhoComesInBehindAMemberThatCatchesUpLacksNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := openDurableMember(t, dir, 1, "", nil)
 	persistSome(t, []*squall.Group{first}, "one", 10)

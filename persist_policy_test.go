@@ -14,6 +14,7 @@ import (
 
 // Every member takes snapshots as its policy says, drops what they stand for, and starts again from the last one.
 func TestSnapshotsAreTakenByPolicy(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	change := func(sg *squall.SubgroupConfig) { sg.Log.Snapshots = squall.SnapshotPolicy{Records: 100} }
 	taken := make(chan squall.NodeID, 64)
@@ -41,9 +42,7 @@ func TestSnapshotsAreTakenByPolicy(t *testing.T) {
 		}
 	}
 	want := all[0].all()
-	if err := closeAll(groups...); err != nil {
-		t.Fatal(err)
-	}
+	closeWell(t, groups...)
 	all[0], all[1] = &story{t: t}, &story{t: t}
 	groups = cluster(t, 2, config)
 	for i, j := range all {
@@ -56,6 +55,7 @@ func TestSnapshotsAreTakenByPolicy(t *testing.T) {
 
 // A snapshot that cannot be taken is reported, and ends nothing.
 func TestASnapshotByPolicyThatFailsIsReported(t *testing.T) {
+	t.Parallel()
 	own := errors.New("the state cannot be written")
 	failed := make(chan error, 64)
 	dir, j := t.TempDir(), &story{t: t}
@@ -80,6 +80,7 @@ func TestASnapshotByPolicyThatFailsIsReported(t *testing.T) {
 
 // A group that closes does not wait for the state that is being written.
 func TestClosingEndsASnapshotByPolicy(t *testing.T) {
+	t.Parallel()
 	writing, written := make(chan struct{}, 64), make(chan error, 64)
 	dir, j := t.TempDir(), &story{t: t}
 	groups := cluster(t, 1, func(i int, c *squall.Config) {

@@ -34,6 +34,7 @@ func readAll(g *squall.Group, config *tls.Config) (n int, err error) {
 // A stranger reads nothing; a process of the group that comes back catches up from the others; and
 // with TLS a certificate admits.
 func TestLogsAreReadByTheGroupAndByThoseThatItAdmits(t *testing.T) {
+	t.Parallel()
 	a := testutil.NewAuthority(t)
 	for name, c := range map[string]struct {
 		secure, open bool
@@ -63,9 +64,7 @@ func TestLogsAreReadByTheGroupAndByThoseThatItAdmits(t *testing.T) {
 				t.Errorf("a stranger: %d records, %v", n, err)
 			}
 
-			if err := closeAll(groups[2]); err != nil {
-				t.Fatal(err)
-			}
+			closeWell(t, groups[2])
 			persistSome(t, groups[:2], "meanwhile", 5)
 			back := squall.Config{
 				Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, InitialMembers: 3, Logger: quiet,

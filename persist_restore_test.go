@@ -115,6 +115,7 @@ func takeSnapshot(t *testing.T, g *squall.Group) squall.Version {
 // A process that starts again restores the snapshot and gets each message behind it once, marked,
 // before anything new, however the process before it ended.
 func TestAStateIsRestoredFromASnapshotAndReplayedMessages(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*squall.SubgroupConfig){
 		"bolt": nil,
 		"wal":  func(sg *squall.SubgroupConfig) { sg.Log.Engine = squall.EngineWAL },
@@ -162,6 +163,7 @@ func TestAStateIsRestoredFromASnapshotAndReplayedMessages(t *testing.T) {
 // A member that joins, one that comes back, and one whose disk was replaced have the state of the
 // others, with and without a snapshot there, while the others send and take snapshots.
 func TestStatesAreEqualInABusyGroup(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	all, groups := stories(t, dir, 3, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -190,9 +192,7 @@ func TestStatesAreEqualInABusyGroup(t *testing.T) {
 	}
 	snapshotOf := func(g *squall.Group) squall.Version { return mustLog(t, g).Info().Snapshot }
 	for _, empty := range []bool{false, true, false, true} {
-		if err := closeAll(groups[2]); err != nil {
-			t.Fatal(err)
-		}
+		closeWell(t, groups[2])
 		if empty {
 			if err := os.RemoveAll(filepath.Join(dir, "node-3")); err != nil {
 				t.Fatal(err)

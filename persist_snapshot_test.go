@@ -77,6 +77,7 @@ func (b *book) snapshotOf(t *testing.T, g *squall.Group, last squall.Version) {
 // An application that takes a snapshot and recovers from it has every message once, however the
 // process ended and whatever came behind the snapshot.
 func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
 		for _, more := range []int{0, 7} {
 			t.Run(fmt.Sprintf("%v/%d", engine, more), func(t *testing.T) {
@@ -114,6 +115,7 @@ func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 // while gets the records behind its own snapshot. Both have the same state as the other members,
 // and all members have the same state after a restart.
 func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	books := []*book{{}, {}, {}}
 	config := func(i int, c *squall.Config) { books[i].config(dir, squall.EngineBolt)(i, c) }
@@ -125,9 +127,7 @@ func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 	}
 	want := books[0].all()
 	for _, empty := range []bool{true, false} {
-		if err := closeAll(groups[2]); err != nil {
-			t.Fatal(err)
-		}
+		closeWell(t, groups[2])
 		if empty {
 			if err := os.RemoveAll(filepath.Join(dir, "node-3")); err != nil {
 				t.Fatal(err)

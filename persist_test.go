@@ -113,6 +113,7 @@ func persistSome(t testing.TB, groups []*squall.Group, tag string, k int) (last 
 }
 
 func TestWhatIsPersistedIsInEveryLogInTheOrderOfDelivery(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
 		t.Run(engine.String(), func(t *testing.T) {
 			groups, keepers := durableCluster(t, t.TempDir(), 3, func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = engine })
@@ -178,9 +179,7 @@ func TestAMemberThatComesBackCatchesUp(t *testing.T) {
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 3, nil)
 	persistSome(t, groups, "all", 20)
-	if err := closeAll(groups[2]); err != nil {
-		t.Fatal(err)
-	}
+	closeWell(t, groups[2])
 	persistSome(t, groups[:2], "two", 20)
 	caught := make(chan squall.LogCaughtUp, 8)
 	j := &keeper{}
@@ -462,6 +461,7 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 // What is damaged in front of the end is found by its reader: here, by the application that
 // recovers.
 func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.EngineWAL }
 	groups, _ := durableCluster(t, dir, 3, wal)
@@ -469,9 +469,7 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 		persistSome(t, groups, fmt.Sprint("round ", k), 20)
 	}
 	addrs := []string{groups[0].Addr(), groups[1].Addr(), groups[2].Addr()}
-	if err := closeAll(groups[2]); err != nil { // the others go on
-		t.Fatal(err)
-	}
+	closeWell(t, groups[2]) // the others go on
 	files, err := filepath.Glob(filepath.Join(dir, "node-3", "logs", "*", "*.wal"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -519,15 +517,14 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 
 // A member whose application recovers without its log finds damage when the log is read.
 func TestDamageThatAReaderFindsIsToldAndRepairedAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 3, nil)
 	for k := range 5 {
 		persistSome(t, groups, fmt.Sprint("round ", k), 20)
 	}
 	addrs := []string{groups[0].Addr(), groups[1].Addr()}
-	if err := closeAll(groups[2]); err != nil { // the others go on
-		t.Fatal(err)
-	}
+	closeWell(t, groups[2])         // the others go on
 	for flipped := 0; ; flipped++ { // the tree may have copies that are not in use any more
 		if !flip(t, filepath.Join(dir, "node-3", "logs", "log.0", "log.db"), "round 2") {
 			if flipped == 0 {
@@ -603,6 +600,7 @@ func flip(t testing.TB, path, text string) bool {
 }
 
 func TestAMemberThatRecoversForLongIsNotTakenForFailed(t *testing.T) {
+	t.Parallel()
 	const failAfter = 400 * time.Millisecond
 	dir := t.TempDir()
 	quick := func(_ int, c *squall.Config) { c.FailAfter, c.Heartbeat = failAfter, failAfter/4 }

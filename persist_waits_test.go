@@ -18,6 +18,7 @@ func afterPersist(_ int, c *squall.Config) {
 // Messages that wait for disks when a view ends wait for the disks of the members of the next view.
 // Messages of the next view wait behind them.
 func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
+	t.Parallel()
 	groups, keepers := durableCluster(t, t.TempDir(), 3, afterPersist)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

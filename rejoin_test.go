@@ -11,6 +11,7 @@ import (
 // A member that is alone a quorum of the last view comes back at another address, before the other
 // one does. That one knows only the address that is no more.
 func TestAMemberThatKnowsOnlyAnOldAddressIsToldOfTheGroup(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		// known are the addresses in the Join of node 1 as it comes back, and of node 2.
@@ -25,9 +26,7 @@ func TestAMemberThatKnowsOnlyAnOldAddressIsToldOfTheGroup(t *testing.T) {
 			persistSome(t, groups, "message", 5)
 			old, addr := groups[0].Addr(), groups[1].Addr()
 			history := groups[0].View().Group
-			if err := closeAll(groups[1]); err != nil { // node 1 goes on alone
-				t.Fatal(err)
-			}
+			closeWell(t, groups[1]) // node 1 goes on alone
 			awaitView(t, 1, groups[0])
 			closeAll(groups[0])
 

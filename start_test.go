@@ -72,6 +72,7 @@ func openAll(t *testing.T, configs ...squall.Config) []*squall.Group {
 }
 
 func TestASecondProcessWithTheIDOfALiveMemberIsRefusedWithoutWaitingForFailAfter(t *testing.T) {
+	t.Parallel()
 	list := []string{testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	var first, second, third heard
 	groups := openAll(t, listed(t, 1, list, &first), listed(t, 2, list, &second))
@@ -94,6 +95,7 @@ func TestASecondProcessWithTheIDOfALiveMemberIsRefusedWithoutWaitingForFailAfter
 }
 
 func TestAMemberThatReachesNoOtherMemberBootstrapsNoGroup(t *testing.T) {
+	t.Parallel()
 	list := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	var alone heard
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -209,9 +211,7 @@ func TestAStartThatFindsNothingWrongLogsNoFault(t *testing.T) {
 	}
 	groups := openAll(t, configs...)
 	awaitView(t, 3, groups...)
-	if err := closeAll(groups...); err != nil {
-		t.Error(err)
-	}
+	closeWell(t, groups...)
 	for line := range strings.Lines(logged.String()) {
 		if strings.Contains(line, "failed") || strings.Contains(line, "rejected") || strings.Contains(line, "OpenLogs") || strings.Contains(line, "told to ask again") {
 			t.Error(line)

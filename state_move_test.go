@@ -48,6 +48,7 @@ func sendNumbers(t *testing.T, n int, groups ...*squall.Group) {
 
 // Node 3 is fresh in shard 0 and still reads its state when it is placed in shard 1, which begins.
 func TestAMemberThatMovesBeforeItHasTheStateDeliversWhatItsNextShardDoes(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 	shards := func(sg *squall.SubgroupConfig) {

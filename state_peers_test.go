@@ -15,6 +15,7 @@ import (
 // Nodes 3 and 4 come into the shard of node 1 in one view. Node 1 gives its state to one of them,
 // and ends before the other one has the state. The other one gets it from the first.
 func TestAFreshMemberGivesTheStateToAnotherOne(t *testing.T) {
+	t.Parallel()
 	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		var places squall.ShardPlaces
 		for _, m := range in.Members {
@@ -55,9 +56,7 @@ func TestAFreshMemberGivesTheStateToAnotherOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := closeAll(groups[4]); err != nil {
-		t.Fatal(err)
-	}
+	closeWell(t, groups[4])
 	awaitView(t, 4, groups[:4]...)
 	three, four := must(groups[2].Subgroup("map")).Restored(), must(groups[3].Subgroup("map")).Restored()
 	var other <-chan struct{}

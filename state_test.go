@@ -230,6 +230,7 @@ func awaitRestored(t *testing.T, g *squall.Group) {
 }
 
 func TestAMemberThatJoinsUnderLoadGetsTheState(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*squall.SubgroupConfig){
 		"on the loop": nil,
 		"async":       func(sg *squall.SubgroupConfig) { sg.AsyncQueueBytes = 64 << 10 },
@@ -266,6 +267,7 @@ func untilItFails(w io.Writer) error {
 
 // A source that is gone half-way is replaced by another one.
 func TestTheSourceOfAStateMayDie(t *testing.T) {
+	t.Parallel()
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	slow := make(chan squall.NodeID, 1)
 	var first atomic.Bool
@@ -440,6 +442,7 @@ func TestARestoreThatFailsHaltsItsProcess(t *testing.T) {
 
 // None of the members that had the state is left.
 func TestALostStateHaltsWhoWaitsForIt(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	only := func(sg *squall.SubgroupConfig) {
 		sg.Members = []squall.NodeID{1, 4}
@@ -517,6 +520,7 @@ func TestAMemberThatChangesItsShardGetsTheOthersState(t *testing.T) {
 // A member that waits for a state which the group gives up waits no more; and if the subgroup
 // begins anew, it takes part.
 func TestASubgroupThatBeginsAnewNeedsNoState(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica(), newReplica()}
 	pair := func(stuck bool) func(*squall.SubgroupConfig) {

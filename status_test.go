@@ -135,9 +135,7 @@ func TestAStatusOfABlockedLoopIsAnError(t *testing.T) {
 		t.Errorf("while it is blocked: %v", err)
 	}
 	close(release)
-	if err := closeAll(groups...); err != nil {
-		t.Fatal(err)
-	}
+	closeWell(t, groups...)
 	if _, err := groups[0].Status(t.Context()); !errors.Is(err, squall.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}

@@ -130,6 +130,7 @@ func TestALogOfAShardThatWasLeftIsPartial(t *testing.T) {
 // A log does not count as the end of the shard while its member still gets records from other
 // members.
 func TestALogIsPartialUntilItIsWhole(t *testing.T) {
+	t.Parallel()
 	dir, release := t.TempDir(), make(chan struct{})
 	first := opened(t, logged(dir, 1, SubgroupConfig{}))
 	recorded(t, first, 3)

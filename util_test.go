@@ -15,9 +15,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testutil.Overlap(3)
+	goleak.VerifyTestMain(m)
+}
 
 // eventually waits until something holds, and fails the test if it does not within 20 seconds.
 func eventually(t testing.TB, what string, holds func() bool) {

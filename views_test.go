@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testutil"
 )
 
 // without is a list without one element.
@@ -84,9 +83,7 @@ func TestSurvivorsOfAFailureDeliverTheSameAndLoseNothing(t *testing.T) {
 				lines := last[0].read()
 				load.check(lines)
 				same(t, len(lines), last...)
-				if err := closeAll(staying...); err != nil {
-					t.Error(err)
-				}
+				closeWell(t, staying...)
 			})
 		}
 	}
@@ -168,9 +165,7 @@ func TestAMemberJoinsUnderLoadThroughAnyOther(t *testing.T) {
 			if got, want := came.read(), js[0].since(first.ID); !slices.Equal(got, want) {
 				t.Errorf("from its first view on the joiner delivered\n%q\nand the others\n%q", got, want)
 			}
-			if err := closeAll(append(groups, fourth)...); err != nil {
-				t.Error(err)
-			}
+			closeWell(t, append(groups, fourth)...)
 		})
 	}
 }
@@ -230,15 +225,7 @@ func TestThreeMembersCloseQuickly(t *testing.T) {
 			c.Events, c.FailAfter = noFailure(t, i), time.Hour
 			c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}
 		})
-		var closing sync.WaitGroup
-		for _, g := range groups {
-			closing.Go(func() {
-				if err := g.Close(testutil.Within(t)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		closing.Wait()
+		closeWell(t, groups...)
 	}
 }
 
@@ -582,6 +569,7 @@ func TestAMemberThatStandsStillInAnUpcallIsEvictedAndToldWhich(t *testing.T) {
 }
 
 func TestAsyncUpcallsMayTakeAsLongAsTheyLike(t *testing.T) {
+	t.Parallel()
 	groups, open := blocked(t, 4096)
 	s := must(groups[0].Subgroup("slow"))
 	turns := time.NewTicker(10 * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 // that every step looks at the sockets after it looked for calls; a halted member has no heartbeat
 // that would end a sleep without a bell.
 func TestEveryCallOfAHaltedMemberIsAnswered(t *testing.T) {
+	t.Parallel()
 	groups := cluster(t, 4, func(i int, c *squall.Config) {
 		c.Fabric, c.Heartbeat, c.FailAfter, c.MaxSpin = squall.FabricTCP, 4*time.Second, 60*time.Second, -1
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}}

@@ -23,6 +23,7 @@ var (
 
 func TestMain(m *testing.M) {
 	proc.Become(proc.Command("member", runMember))
+	testutil.Overlap(4)
 	os.Exit(m.Run())
 }
 

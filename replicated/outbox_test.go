@@ -385,6 +385,7 @@ func TestWhatNoMessageCarriesIsDroppedInItsTurn(t *testing.T) {
 // TestWhatAHandlerSendsIsExecutedOnceWhateverIsKilled kills members with SIGKILL, each time the one that hands over what handlers
 // send, while clients call them. The book has every line that was sent, once.
 func TestWhatAHandlerSendsIsExecutedOnceWhateverIsKilled(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, false, true)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

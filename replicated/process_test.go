@@ -24,6 +24,7 @@ var kills = flag.Int("kills", 4, "members that are killed in a run of each kind"
 func TestMain(m *testing.M) {
 	proc.Become(proc.Command("member", runMember))
 	proc.Become(proc.Command("greedy", runGreedy))
+	testutil.Overlap(4)
 	os.Exit(m.Run())
 }
 
@@ -164,6 +165,7 @@ func (f *fleet) clients() (addrs []string) {
 // TestEachCommandIsExecutedOnceWhateverIsKilled has clients deposit while members are killed with SIGKILL and replaced. The
 // balance of an account tells how often its client's commands were executed.
 func TestEachCommandIsExecutedOnceWhateverIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, tcp := range []bool{false, true} {
 		name := "shm"
 		if tcp {

@@ -163,9 +163,15 @@ func (l *line) set(cut bool) {
 // reads ask no member; not all of these members end.
 func TestHistoriesAreLinearizableInEveryRound(t *testing.T) {
 	for _, transport := range []string{"shm", "tcp", "tls"} {
-		t.Run(transport, func(t *testing.T) { playRounds(t, transport, true) })
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			playRounds(t, transport, true)
+		})
 	}
-	t.Run("memory", func(t *testing.T) { playRounds(t, "shm", false) })
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		playRounds(t, "shm", false)
+	})
 }
 
 // what happens in a round.

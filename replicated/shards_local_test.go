@@ -105,7 +105,7 @@ func TestShardsSurviveTheEndOfAllMembers(t *testing.T) {
 	const members, keys = 2 * testShards, 6
 	var dirs, addrs []string
 	for range members {
-		dirs, addrs = append(dirs, t.TempDir()), append(addrs, testutil.FreeAddress(t))
+		dirs, addrs = append(dirs, testutil.MemoryDir(t)), append(addrs, testutil.FreeAddress(t))
 	}
 	object := func(int) *replicated.Object[*shelf] { return shelves(squall.SubgroupConfig{Mode: squall.Persistent}) }
 	configure := func(i int, c *squall.Config) { c.Dir, c.Listen, c.Join = dirs[i], addrs[i], addrs }

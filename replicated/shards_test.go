@@ -99,6 +99,7 @@ func dialShelves(t *testing.T, addresses ...string) *replicated.RemoteObject {
 
 // Members and clients reach every key, wherever its shard is.
 func TestAKeyIsServedByItsShard(t *testing.T) {
+	t.Parallel()
 	all := open(t, 2*testShards, func(int) *replicated.Object[*shelf] { return shelves(squall.SubgroupConfig{}) }, nil)
 	addresses := serveShelves(t, all)
 	targets := []replicated.Target{dialShelves(t, addresses[0])}
@@ -178,6 +179,7 @@ func TestAKeyIsServedByItsShard(t *testing.T) {
 
 // What a handler sends to other shards of its object is executed there once, in the order of each sender.
 func TestWhatAHandlerSendsToAnotherShardIsExecutedOnce(t *testing.T) {
+	t.Parallel()
 	all := open(t, testShards, func(int) *replicated.Object[*shelf] { return shelves(squall.SubgroupConfig{}) }, nil)
 	serveShelves(t, all)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

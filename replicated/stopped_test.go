@@ -48,6 +48,7 @@ type deposited struct{ total, at int64 }
 // TestAMemberThatIsStoppedConfirmsNothingOld stops a member that runs queries, with SIGSTOP, while the others remove it
 // and execute commands. When it goes on, it answers no query with what it had.
 func TestAMemberThatIsStoppedConfirmsNothingOld(t *testing.T) {
+	t.Parallel()
 	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, tcp, false, func(s *memberSpec) { s.FailAfter, s.Reads = 500*time.Millisecond, s.ID != 1 })
@@ -128,6 +129,7 @@ func TestAMemberThatIsStoppedConfirmsNothingOld(t *testing.T) {
 // A client leaves a member that is stopped, with SIGSTOP: a command, a query and a watch that wait for it go on with another member, which is the only way in which
 // they end here. The command is executed once, and the session goes on.
 func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
+	t.Parallel()
 	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, tcp, false, func(s *memberSpec) { s.FailAfter = 500 * time.Millisecond })

@@ -124,6 +124,7 @@ func (d *traced) put(t *testing.T, way int, args string) (call uint64, ended fun
 
 // TestCommandsOfAMessageAreAppliedAlikeBothWays delivers random messages to a copy that applies commands together and to one that does not.
 func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
+	t.Parallel()
 	behind := 0
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

@@ -16,12 +16,14 @@ var comeAndGo = flag.Int("services", 10000, "services that come and go over one 
 
 // Services come and go at both sides of one connection, many more than it has channels: each sends, calls and is called, and none of it stays behind.
 func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
+	t.Parallel()
 	services := *comeAndGo
 	if testing.Short() {
 		services = min(services, 1000)
 	}
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
 			ctx := testutil.Within(t)
 			cfg := Config{Transport: SHM}
 			if transport == "tcp" {

@@ -17,6 +17,7 @@ import (
 // TestMain makes the test binary the process of a service when it is started again as one.
 func TestMain(m *testing.M) {
 	testutil.BecomeProgramOf(runChild)
+	testutil.Overlap(3)
 	goleak.VerifyTestMain(m)
 }
 
@@ -84,6 +85,7 @@ func must(t testing.TB, err error) {
 }
 
 func TestMessagesAreReceivedInTheOrderOfTheirSender(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		a, b := register(t, open(Config{}), "a"), register(t, open(Config{}), "b")
@@ -150,6 +152,7 @@ func echo(ctx context.Context, s *Service) error {
 }
 
 func TestCallsAreAnsweredConcurrently(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")

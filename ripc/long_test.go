@@ -228,6 +228,7 @@ func openLong(e *Endpoint) (messages int, taken int64) {
 
 // A caller that gives up has its return buffer to itself, whatever comes of the reply, and the pair goes on.
 func TestAReturnBufferIsLeftAloneWhenTheCallerGaveUp(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		here, there := open(Config{}), open(Config{})

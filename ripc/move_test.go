@@ -43,6 +43,7 @@ func (c *tally) serve(s *Service) error {
 // call, and executes each request once. Its senders learn the exact number of messages that it did
 // not receive.
 func TestAServiceMovesUnderLoadWithoutLosingARequest(t *testing.T) {
+	t.Parallel()
 	moves := 100
 	if testing.Short() {
 		moves = 20

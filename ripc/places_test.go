@@ -137,6 +137,7 @@ func TestSendersTurnToTheNewPlaceAtOnce(t *testing.T) {
 
 // A place that hangs after the service left it is given up after a while, with the number of messages that it may not have received.
 func TestAPlaceThatHangsIsLeft(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		b := newBook()

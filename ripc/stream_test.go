@@ -30,6 +30,7 @@ func streamPair(t testing.TB, open func(Config) *Endpoint) (here, there *Stream,
 }
 
 func TestAStreamIsAConnection(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "client")
 		l := Listen(server)
@@ -323,6 +324,7 @@ func TestStreamsEndWithTheirService(t *testing.T) {
 
 // Many streams at once carry what was written to them, also where Close crosses data and waiting.
 func TestManyStreamsBetweenTwoServices(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "client")
 		l := Listen(server)

@@ -22,6 +22,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // asSquall makes this test binary the command, in the processes of a test and in the members that
@@ -32,6 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asSquall) != "" {
 		main()
 	}
+	testutil.Overlap(4)
 	os.Exit(m.Run())
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/catchup"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -26,6 +27,7 @@ func fork(all []persist.Record, n int) []persist.Record {
 }
 
 func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
+	t.Parallel()
 	all := history(100)
 	thinned := append(append([]persist.Record(nil), all[:40]...), all[60:]...)
 	for name, c := range map[string]struct {
@@ -76,6 +78,7 @@ func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
 }
 
 func TestALogBehindItsSourcesFirstRecordGetsTheSnapshot(t *testing.T) {
+	t.Parallel()
 	all := history(100)
 	for name, own := range map[string][]persist.Record{"empty": nil, "old": all[:20], "another one": fork(all, 10)[:30]} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +101,7 @@ func TestALogBehindItsSourcesFirstRecordGetsTheSnapshot(t *testing.T) {
 }
 
 func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
+	t.Parallel()
 	all := history(100)
 	source := put(t, newLog(t, persist.EngineBolt), all...)
 	snapshot(t, source, all[59].Version, "state")
@@ -125,6 +129,7 @@ func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 }
 
 func TestALogWithASnapshotOfItsOwnGoesOnBehindIt(t *testing.T) {
+	t.Parallel()
 	all := history(100)
 	source := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	for name, own := range map[string][]persist.Record{"alone": all[:20], "with records": all[:30], "with others": fork(all, 25)[:30]} {
@@ -141,6 +146,7 @@ func TestALogWithASnapshotOfItsOwnGoesOnBehindIt(t *testing.T) {
 
 // A source of which a snapshot has taken all records waits for the next one as any other does.
 func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	all := history(30)
 	for name, own := range map[string][]persist.Record{"empty": nil, "as far": all[:10], "behind": all[:4]} {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +181,7 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 }
 
 func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
 	all := history(30)
 	source := put(t, newLog(t, persist.EngineBolt), all[:10]...)
 	l := newLog(t, persist.EngineBolt)
@@ -196,6 +203,7 @@ func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
 // A position in front of which nothing was delivered last, only nulls, is reached when the source's
 // group says so.
 func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
+	t.Parallel()
 	all := make([]persist.Record, 40)
 	for n := range all {
 		all[n] = record(n, make([]byte, 100_000)) // several frames
@@ -218,6 +226,7 @@ func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
 }
 
 func TestTheErrorSaysWhatIsWrongWithASource(t *testing.T) {
+	t.Parallel()
 	gone := newHost(t, newLog(t, persist.EngineBolt))
 	gone.cut = func(c net.Conn) net.Conn { return &fragile{c, 0} }
 	if _, err := bring(t, newLog(t, persist.EngineBolt), order.Version{}, nil, gone); !errors.Is(err, errBroken) {
@@ -230,6 +239,7 @@ func TestTheErrorSaysWhatIsWrongWithASource(t *testing.T) {
 }
 
 func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.T) {
+	t.Parallel()
 	all := history(40)
 	has := fork(all, 30) // and an end that no other process kept
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
@@ -258,6 +268,7 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 }
 
 func TestABusySourceSaysSo(t *testing.T) {
+	t.Parallel()
 	all := history(10)
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
 	for range maxReaders {
@@ -276,6 +287,7 @@ func TestABusySourceSaysSo(t *testing.T) {
 }
 
 func TestACatchUpEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, newLog(t, persist.EngineBolt))
 	ctx, cancel := context.WithCancel(t.Context())
 	dialled := 0
@@ -307,7 +319,8 @@ func (h *host) asked() context.Context {
 }
 
 func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
-	s, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "test", Node: 1})
+	t.Parallel()
+	s, err := persist.Open(persist.StoreConfig{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,6 +337,7 @@ func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
 // Two logs with a common beginning and tails of their own, records of all sizes, snapshots here and
 // there, connections that break anywhere: in the end, the one is the other.
 func TestLW3RandomLogsBecomeEqualWhateverBreaks(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(30) {
 		if testing.Short() && seed == 6 {
 			break

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
+	t.Parallel()
 	all := history(95)
 	l := put(t, newLog(t, persist.EngineBolt), all...)
 	c, ctx := newHost(t, l).client(), t.Context()
@@ -54,6 +55,7 @@ func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
 }
 
 func TestWhatIsNotThereHasANamedError(t *testing.T) {
+	t.Parallel()
 	l := put(t, newLog(t, persist.EngineBolt), history(30)...)
 	snapshot(t, l, order.Version{View: 1, Seq: 18}, "the first view")
 	h, ctx := newHost(t, l), t.Context()
@@ -82,6 +84,7 @@ func TestWhatIsNotThereHasANamedError(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestRecordsOfEverySizeArriveWhole(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))
 	var all []persist.Record
 	for n, size := range []int{0, 1, frameBytes - 100, frameBytes - 60, frameBytes - 1, frameBytes, frameBytes + 1, 5 << 20, 0, 100, 100, frameBytes / 2, frameBytes / 2} {
@@ -110,6 +113,7 @@ func TestRecordsOfEverySizeArriveWhole(t *testing.T) {
 }
 
 func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
+	t.Parallel()
 	all := history(60)
 	l := put(t, newLog(t, persist.EngineBolt), all[:5]...)
 	c := newHost(t, l).client()
@@ -132,6 +136,7 @@ func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
 }
 
 func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	l := put(t, newLog(t, persist.EngineBolt), history(2)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -151,6 +156,7 @@ func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
 }
 
 func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
+	t.Parallel()
 	all := history(500)
 	l := put(t, newLog(t, persist.EngineBolt), all...)
 	for seed := range uint64(10) {
@@ -164,6 +170,7 @@ func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
 }
 
 func TestAFollowerWaitsForAMemberThatIsGoneAndMissesNothing(t *testing.T) {
+	t.Parallel()
 	all := history(40)
 	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
 	h := newHost(t, l)
@@ -209,6 +216,7 @@ func large() (all []persist.Record) {
 const earlyBytes = 3 * frameBytes
 
 func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
+	t.Parallel()
 	l := put(t, newLog(t, persist.EngineBolt), large()...)
 	asked, next := 0, 0
 	h := newHost(t, l, func(c *ServerConfig) {
@@ -243,6 +251,7 @@ func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
 }
 
 func TestWhoeverDoesNotFollowEndsSoonWithoutTheMember(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), large()...))
 	for name, read := range map[string]func(c *Client) iter.Seq2[persist.Record, error]{
 		"a range": func(c *Client) iter.Seq2[persist.Record, error] {
@@ -292,6 +301,7 @@ func retried(t *testing.T, c *Client, all []persist.Record) func(func(persist.Re
 }
 
 func TestASnapshotArrivesWithWhatItStandsFor(t *testing.T) {
+	t.Parallel()
 	all := history(30)
 	l := put(t, newLog(t, persist.EngineBolt), all...)
 	content := strings.Repeat("state ", 300_000)

@@ -65,6 +65,7 @@ func with(r persist.Record, change func(*persist.Record)) persist.Record {
 }
 
 func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
+	t.Parallel()
 	all := history(20)
 	for i := range all {
 		all[i].Number = uint64(i)
@@ -115,6 +116,7 @@ func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
 }
 
 func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
+	t.Parallel()
 	all := history(20)
 	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
 	honest := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
@@ -136,6 +138,7 @@ func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 }
 
 func TestLW2AnAnnouncedLengthTakesNoMemory(t *testing.T) {
+	t.Parallel()
 	c := liar(t, func(w *wire.Conn) {
 		e := newEncoder(w)
 		r := record(3, nil)
@@ -162,6 +165,7 @@ func TestLW2AnAnnouncedLengthTakesNoMemory(t *testing.T) {
 
 // A member that gets nonsense hangs up and says whose it was.
 func TestAHostileReaderIsTurnedAway(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		send   func(w *wire.Conn)
 		reason port.Reason
@@ -203,6 +207,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 }
 
 func TestASilentReaderIsGivenUp(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Times.Dial, c.Times.Silence = quick.Pulse, quick.Pulse })
 	conn, err := h.dial(t.Context())
 	if err != nil {
@@ -218,6 +223,7 @@ func TestASilentReaderIsGivenUp(t *testing.T) {
 }
 
 func TestAnUnknownRequestIsAnswered(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, newLog(t, persist.EngineBolt))
 	s, err := h.client().dial(t.Context())
 	if err != nil {
@@ -233,6 +239,7 @@ func TestAnUnknownRequestIsAnswered(t *testing.T) {
 }
 
 func TestAnotherFormatIsNamedOnBothSides(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, newLog(t, persist.EngineBolt))
 	conn, err := h.dial(t.Context())
 	if err != nil {
@@ -262,6 +269,7 @@ func TestAnotherFormatIsNamedOnBothSides(t *testing.T) {
 
 // LW4: readers that take nothing hold a place each, and others are told to come again.
 func TestLW4SlowReadersAreBounded(t *testing.T) {
+	t.Parallel()
 	var all []persist.Record
 	for n := range 20 {
 		all = append(all, record(n, make([]byte, 100_000)))

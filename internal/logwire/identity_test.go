@@ -21,6 +21,7 @@ func identified(group, secret string) func(*ServerConfig) {
 
 // LW5
 func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
+	t.Parallel()
 	all := history(20)
 	first := func(c *CatchUpConfig) { c.Group, c.Secret = "first", views.NewSecret("of the first") }
 	for name, source := range map[string]func(*ServerConfig){
@@ -53,6 +54,7 @@ func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
 // LW6: nothing is told to a process that has not proved that it is of the group, whatever it says;
 // and it learns what to do about it.
 func TestLW6AStrangerIsToldNothing(t *testing.T) {
+	t.Parallel()
 	secret := views.NewSecret("of the first")
 	for name, prove := range map[string]func(c challenge, h *hello){
 		"no proof": func(challenge, *hello) {},
@@ -94,6 +96,7 @@ func TestLW6AStrangerIsToldNothing(t *testing.T) {
 // LW6: the proof that a member of the group gave in one conversation admits no process to another
 // one.
 func TestLW6AProofThatWasRecordedIsOfNoUse(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(3)...), identified("first", "of the first"))
 	var recorded hello // what was said in a conversation that another process overheard
 	said := func(says hello) (w welcome) {
@@ -124,6 +127,7 @@ func TestLW6AProofThatWasRecordedIsOfNoUse(t *testing.T) {
 }
 
 func TestAMemberThatProvesItselfReads(t *testing.T) {
+	t.Parallel()
 	all := history(3)
 	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...), identified("first", "of the first"))
 	c := h.client()

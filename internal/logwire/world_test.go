@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/catchup"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -27,7 +28,7 @@ var prices = persist.LogID{Name: "prices", Shard: 1}
 // newLog makes a log in a directory of its own.
 func newLog(t testing.TB, engine persist.Engine) *persist.Log {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "test", Node: 1})
+	s, err := persist.Open(persist.StoreConfig{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func randomWorld(t *testing.T, seed uint64) *world {
 
 func seeds(t *testing.T, count int, f func(seed uint64)) {
 	t.Helper()
-	if count = testutil.Seeds(count/5, count); testing.Short() {
+	if testing.Short() {
 		count = min(count, 50)
 	}
 	for seed := range uint64(count) {
@@ -45,14 +45,14 @@ func seeds(t *testing.T, count int, f func(seed uint64)) {
 }
 
 func TestR1EveryMemberGetsAllMessagesInOrder(t *testing.T) {
-	seeds(t, 400, func(seed uint64) {
+	seeds(t, testutil.Seeds(80, 400), func(seed uint64) {
 		w := randomWorld(t, seed)
 		w.finish()
 	})
 }
 
 func TestACloseThatComesEarlyWaitsForAll(t *testing.T) {
-	seeds(t, 500, func(seed uint64) {
+	seeds(t, testutil.Seeds(100, 500), func(seed uint64) {
 		w := randomWorld(t, seed)
 		for range w.rnd.IntN(300) {
 			w.step()
@@ -66,7 +66,7 @@ func TestACloseThatComesEarlyWaitsForAll(t *testing.T) {
 }
 
 func TestBlocksLeaveWhenTheyAreFilled(t *testing.T) {
-	seeds(t, 300, func(seed uint64) {
+	seeds(t, testutil.Seeds(60, 300), func(seed uint64) {
 		w := newWorld(t, seed, Config{BlockBytes: 4}, 2+int(seed%5))
 		w.fillSlowly(50)
 	})
@@ -89,7 +89,7 @@ func (w *world) fillSlowly(size int) {
 }
 
 func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {
-	seeds(t, 600, func(seed uint64) {
+	seeds(t, testutil.Seeds(120, 600), func(seed uint64) {
 		w := randomWorld(t, seed)
 		at := 1 + w.rnd.IntN(40)
 		w.onBlock = func(count int) {
@@ -102,7 +102,7 @@ func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {
 }
 
 func TestABurstOfAbortsIsNoViolation(t *testing.T) {
-	seeds(t, 50, func(seed uint64) {
+	seeds(t, testutil.Seeds(10, 50), func(seed uint64) {
 		w := newWorld(t, seed, Config{BlockBytes: 1, Algorithm: schedule.Chain}, 5)
 		for range 400 {
 			number := w.start(20, 20)
@@ -117,7 +117,7 @@ func TestABurstOfAbortsIsNoViolation(t *testing.T) {
 
 // A member dies at any block: all survivors learn the same reason.
 func TestR4AllWhoLiveLearnOneReason(t *testing.T) {
-	seeds(t, 600, func(seed uint64) {
+	seeds(t, testutil.Seeds(120, 600), func(seed uint64) {
 		w := randomWorld(t, seed)
 		victim := w.rnd.IntN(len(w.nodes))
 		at := 1 + w.rnd.IntN(60)
@@ -137,7 +137,7 @@ func TestR4AllWhoLiveLearnOneReason(t *testing.T) {
 
 // The same with several that die: the reasons may differ, but every survivor learns one.
 func TestNobodyIsLeftWithoutAReason(t *testing.T) {
-	seeds(t, 500, func(seed uint64) {
+	seeds(t, testutil.Seeds(100, 500), func(seed uint64) {
 		w := randomWorld(t, seed)
 		first := 1 + w.rnd.IntN(30)
 		w.onBlock = func(count int) {
@@ -161,7 +161,7 @@ func TestNobodyIsLeftWithoutAReason(t *testing.T) {
 // A death around the end: any member may succeed, but a root that succeeds has all members on its
 // side.
 func TestARootThatSucceedsKnowsThatAllDid(t *testing.T) {
-	seeds(t, 600, func(seed uint64) {
+	seeds(t, testutil.Seeds(120, 600), func(seed uint64) {
 		w := randomWorld(t, seed)
 		w.run()
 		w.closeAll()
@@ -184,7 +184,7 @@ func TestARootThatSucceedsKnowsThatAllDid(t *testing.T) {
 }
 
 func TestADiscardIsTheReasonEverywhere(t *testing.T) {
-	seeds(t, 500, func(seed uint64) {
+	seeds(t, testutil.Seeds(100, 500), func(seed uint64) {
 		w := randomWorld(t, seed)
 		x := w.nodes[w.rnd.IntN(len(w.nodes))]
 		at := 1 + w.rnd.IntN(20)
@@ -204,7 +204,7 @@ func TestADiscardIsTheReasonEverywhere(t *testing.T) {
 }
 
 func TestABlockWithAWrongChecksumIsTheReasonEverywhere(t *testing.T) {
-	seeds(t, 500, func(seed uint64) {
+	seeds(t, testutil.Seeds(100, 500), func(seed uint64) {
 		w := randomWorld(t, seed)
 		at, count := 1+w.rnd.IntN(20), 0
 		w.spoil = func(p *packet) []byte {
@@ -233,7 +233,7 @@ func TestR3ABlockThatIsNotTheNextOneIsTheReasonEverywhere(t *testing.T) {
 		"longer":          func(w *world, h *Header) { h.Length++ },
 	} {
 		t.Run(name, func(t *testing.T) {
-			seeds(t, 100, func(seed uint64) {
+			seeds(t, testutil.Seeds(20, 100), func(seed uint64) {
 				w := newWorld(t, seed, Config{BlockBytes: 2, Algorithm: algorithms[seed%5]}, 2+int(seed%6))
 				w.start(101, 101)
 				w.start(101, 101)
@@ -259,7 +259,7 @@ func TestR3ABlockThatIsNotTheNextOneIsTheReasonEverywhere(t *testing.T) {
 }
 
 func TestAMemberWithoutRoomIsTheReasonEverywhere(t *testing.T) {
-	seeds(t, 300, func(seed uint64) {
+	seeds(t, testutil.Seeds(60, 300), func(seed uint64) {
 		w := randomWorld(t, seed)
 		x := w.nodes[1+w.rnd.IntN(len(w.nodes)-1)]
 		at := w.rnd.Uint64N(uint64(len(w.sent)))

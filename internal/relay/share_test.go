@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -97,7 +98,7 @@ func (x *node) free(c *Call) {
 }
 
 func TestR6MemoryIsFreeWhenNobodyLooksAtItAnyMore(t *testing.T) {
-	seeds(t, 300, func(seed uint64) {
+	seeds(t, testutil.Seeds(60, 300), func(seed uint64) {
 		w := randomWorld(t, seed)
 		w.share(3)
 		w.nodes[len(w.nodes)-1].relay.cfg.InPlace = true
@@ -123,7 +124,7 @@ func TestR6MemoryIsFreeWhenNobodyLooksAtItAnyMore(t *testing.T) {
 }
 
 func TestOfferedMessagesComeAsTheyAreFilled(t *testing.T) {
-	seeds(t, 200, func(seed uint64) {
+	seeds(t, testutil.Seeds(40, 200), func(seed uint64) {
 		w := newWorld(t, seed, Config{BlockBytes: 4}, 2+int(seed%5))
 		w.share(2 + int(seed%2))
 		w.fillSlowly(50)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // A process can join a space however many instances a topic has: a list in a state is as long as its bytes say. The order is not held up when all of them end: what that
@@ -15,7 +16,7 @@ import (
 func TestATopicHasAMillionInstances(t *testing.T) {
 	st := state{
 		Endpoints: []endpointState{{Info: EndpointInfo{ID: id(1, 1), Topic: "t"}}},
-		Topics:    []topicState{{Info: TopicInfo{Name: "t", Type: "T", Keyed: true}, Instances: make([]instanceState, 1<<20+1)}},
+		Topics:    []topicState{{Info: TopicInfo{Name: "t", Type: "T", Keyed: true}, Instances: make([]instanceState, testutil.Seeds(1<<18, 1<<20+1))}},
 	}
 	all := st.Topics[0].Instances
 	keys := make([]byte, 4*len(all))

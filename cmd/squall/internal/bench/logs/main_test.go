@@ -7,10 +7,12 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // TestMain makes the test binary a member process when it is started again as one.
 func TestMain(m *testing.M) {
 	proc.Become(bench.NewMemberCommand(Workload))
+	testutil.Overlap(4)
 	goleak.VerifyTestMain(m)
 }
