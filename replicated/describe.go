@@ -81,6 +81,7 @@ func (c *Client) Objects(ctx context.Context) (all []ObjectInfo, err error) {
 // guide describes the objects of a server to clients.
 type guide struct {
 	service *ripc.Service
+	answers *answers
 	desks   []*desk
 }
 
@@ -96,7 +97,7 @@ func (g *guide) receive(ctx context.Context) {
 		if err != nil {
 			answer = appendError(answer[:0], err)
 		}
-		reply(&m, answer)
+		g.answers.reply(nil, &m, answer)
 	}
 }
 

@@ -362,7 +362,7 @@ func (d *desk) answerPast(ctx context.Context, m ripc.Message, r relay.Request) 
 	if err != nil {
 		answer = appendError(nil, err)
 	}
-	reply(&m, answer)
+	d.answers.reply(nil, &m, answer)
 }
 
 // past implements Target.

@@ -431,7 +431,7 @@ func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, 
 	case err != nil:
 		answer = appendError(answer[:0], err)
 	}
-	reply(&m, answer)
+	d.answers.reply(nil, &m, answer)
 }
 
 // On the wire the reply of a member is its number, 8 bytes, how it answered, 1 byte, and the length of the reply, 4 bytes, and the

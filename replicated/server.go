@@ -1,7 +1,7 @@
 package replicated
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -23,6 +23,7 @@ type Server struct {
 	withdraw func() error
 	cancel   context.CancelFunc
 	objects  []*object
+	answers  answers
 	others   []*Client // call the shards that this member is not in, by cluster
 	done     sync.WaitGroup
 	close    sync.Once
@@ -38,11 +39,18 @@ type ServerConfig struct {
 	// reason why not, which the client gets in an *AccessError. Nil: each client may do everything. It is called on several
 	// goroutines, and does not wait. All members should decide alike.
 	Authorize func(Access) error
+	// MaxAnswerBytes bounds the answers to one client that are larger than a message of Endpoint, and that the client has not taken; each counts for 64 KiB at
+	// least. Further requests of that client wait until half of them are taken. Clients are counted as for Endpoint.MaxPeersPerClient. 0 is
+	// DefaultMaxAnswerBytes.
+	MaxAnswerBytes int
 }
 
 // Serve serves objects of an open group to clients, until the server is closed or the group halts. A process serves an
 // object once.
 func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Server, error) {
+	if server.MaxAnswerBytes < 0 {
+		return nil, fmt.Errorf("replicated: serving: MaxAnswerBytes is %d: it must not be less than 0", server.MaxAnswerBytes)
+	}
 	cfg := server.Endpoint
 	cfg.Resolver = ripc.Static{}
 	e, err := ripc.Open(ctx, cfg)
@@ -51,7 +59,8 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	}
 	serving, cancel := context.WithCancel(context.Background())
 	s := &Server{endpoint: e, cancel: cancel}
-	var g guide
+	s.answers.most, s.answers.done, s.answers.parties = cmp.Or(server.MaxAnswerBytes, DefaultMaxAnswerBytes), &s.done, map[string]*party{}
+	g := guide{answers: &s.answers}
 	for _, x := range objects {
 		o := x.core()
 		if err = o.ready(); err != nil {
@@ -64,7 +73,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		}
 		for shard := range desks {
 			var svc *ripc.Service
-			d := &desk{object: o, shard: shard, group: o.group.View().Group}
+			d := &desk{object: o, shard: shard, group: o.group.View().Group, serving: serving, answers: &s.answers}
 			if svc, err = e.Register(ctx, d.id()); err != nil {
 				break
 			}
@@ -75,7 +84,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 			if shard == 0 {
 				g.desks = append(g.desks, d)
 			}
-			s.done.Go(func() { d.receive(serving) })
+			s.done.Go(d.receive)
 			s.done.Go(func() { d.read(serving) })
 			s.done.Go(func() { // a member that halted is no use to clients
 				select {
@@ -113,6 +122,7 @@ func (s *Server) Addr() string { return s.endpoint.Addr() }
 func (s *Server) Close() error {
 	s.close.Do(func() {
 		s.endShards()
+		s.answers.close()
 		s.cancel()
 		if s.withdraw != nil {
 			s.err = s.withdraw()
@@ -132,6 +142,8 @@ type desk struct {
 	most    int // bytes of events in one answer
 
 	authorize func(Access) error
+	answers   *answers        // of the server
+	serving   context.Context // until the server is closed
 	done      *sync.WaitGroup // of the server
 
 	queries struct {
@@ -141,19 +153,24 @@ type desk struct {
 	}
 }
 
-// receive takes requests until ctx or the service ends.
-func (d *desk) receive(ctx context.Context) {
+// receive takes requests until the server or the service ends.
+func (d *desk) receive() {
 	var m ripc.Message // one for all requests: it is on the heap
 	for {
 		var err error
-		if m, err = d.service.Receive(ctx); err != nil {
+		if m, err = d.service.Receive(d.serving); err != nil {
 			return
 		}
-		if err := d.take(ctx, &m); err != nil {
-			_ = m.Reply(appendError(nil, err))
-		}
-		m.Release() // does nothing where m was handed on
+		d.accept(&m)
 	}
+}
+
+// accept serves a request, now or when it is its turn.
+func (d *desk) accept(m *ripc.Message) {
+	if err := d.take(d.serving, m); err != nil {
+		_ = m.Reply(appendError(nil, err))
+	}
+	m.Release() // does nothing where m was handed on
 }
 
 // take serves a request, or hands it on; then it leaves m empty.
@@ -170,6 +187,9 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	}
 	if err := d.here(); err != nil {
 		return err
+	}
+	if isAnswered(r.Ask) && d.answers.wait(d, m) {
+		return nil
 	}
 	if r.Ask == askForward && !d.vouched(&r, d.object.group.View().Secret.Vouches) {
 		return errMalformed
@@ -262,8 +282,9 @@ func (d *desk) has(s *stay) bool {
 
 // relayed is a request whose record is in the order.
 type relayed struct {
-	m      ripc.Message
-	answer []byte
+	m       ripc.Message
+	answers *answers
+	answer  []byte
 }
 
 // account returns the party for whose sessions limits are counted together.
@@ -291,7 +312,7 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 	}
 	request.Owner = machine.Owner{Account: account(m), Identity: m.Identity()}
 	r := relays.Get().(*relayed)
-	r.m = *m
+	r.m, r.answers = *m, d.answers
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	*buf = request.AppendRecord((*buf)[:0], h) // first: a move of this member may end the call at once, and with it the bytes of the request
@@ -313,7 +334,7 @@ func (r *relayed) signal() { r.reply(nil) }
 
 // reply answers the request, together with others if that is not nil.
 func (r *relayed) reply(together hooks.Replies) {
-	replyWith(together, &r.m, r.answer)
+	r.answers.reply(together, &r.m, r.answer)
 	r.m = ripc.Message{}
 	relays.Put(r)
 }
@@ -411,6 +432,9 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				answer, err = d.latest(answer[:0], s)
 			}
 		case askQuery:
+			if d.answers.wait(d, &m) {
+				continue
+			}
 			if r.Past() {
 				d.done.Go(func() { d.answerPast(ctx, m, r) })
 				continue
@@ -440,40 +464,9 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 		if err != nil {
 			answer = appendError(answer[:0], err)
 		}
-		reply(&m, answer)
+		d.answers.reply(nil, &m, answer)
 	}
 	return watchers
-}
-
-// longReply bounds how long an answer that is no short message may take.
-const longReply = 30 * time.Second
-
-// reply answers a request and gives it back. It does not wait: an answer that is no short message goes on its own.
-func reply(m *ripc.Message, answer []byte) { replyWith(nil, m, answer) }
-
-// replyWith is like reply. The caller's process may learn of the answer only with the others of together.
-func replyWith(together hooks.Replies, m *ripc.Message, answer []byte) {
-	if len(answer) > m.MaxReply() {
-		long, answer := *m, bytes.Clone(answer)
-		*m = ripc.Message{}
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), longReply)
-			defer cancel()
-			_ = long.ReplyLong(ctx, ripc.Bytes(answer)) // the client learns why it failed
-			long.Release()
-		}()
-		return
-	}
-	var err error
-	if together == nil {
-		err = m.Reply(answer)
-	} else {
-		err = together.Reply(m, answer)
-	}
-	if err != nil {
-		_ = m.Reply(append(append([]byte{byte(saidElse)}, make([]byte, answerHead-1)...), err.Error()...))
-	}
-	m.Release()
 }
 
 // latest answers where the events end. The confirmation, if there was one, counts for a stay.

@@ -160,7 +160,7 @@ func (d *desk) locate(m *ripc.Message) error {
 	if err != nil {
 		return err
 	}
-	reply(m, (&relay.Answer{Said: saidDone, Text: data}).AppendTo(nil))
+	d.answers.reply(nil, m, (&relay.Answer{Said: saidDone, Text: data}).AppendTo(nil))
 	*m = ripc.Message{}
 	return nil
 }

@@ -227,7 +227,7 @@ func (d *desk) watch(all []watching) []watching {
 			left = append(left, w)
 			continue
 		}
-		reply(&w.m, answer)
+		d.answers.reply(nil, &w.m, answer)
 	}
 	clear(all[len(left):])
 	return left
