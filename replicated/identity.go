@@ -29,6 +29,9 @@ func (c *Client) call(ctx context.Context, o *RemoteObject, service *ripc.Servic
 		c.mu.Unlock()
 	}
 	m, err := service.Call(ctx, to, parts...)
+	if request := parts[0]; errors.Is(err, ripc.ErrTooLarge) && len(request) > to.MaxMessage() && to.MaxMessage() > 0 {
+		m, err = service.CallLong(ctx, to, nil, ripc.Bytes(request))
+	}
 	if err != nil && o.id == "" && errors.Is(err, ripc.ErrNoService) {
 		if other := c.identify(ctx, o, service); errors.Is(other, ErrOtherGroup) {
 			err = other

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/ripc"
 )
@@ -60,6 +61,64 @@ func TestAnswersOfAnySizeReachClients(t *testing.T) {
 			}
 			if len(sizes) != 3 || sizes[0] != 10 || sizes[1] != size || sizes[2] != 20 {
 				t.Errorf("events of %v bytes", sizes)
+			}
+		})
+	}
+}
+
+var stash = replicated.NewCommand[[]byte, int]("stash")
+
+// What a client sends may be larger than a message between two endpoints: the arguments of a command, also when its member fails, and those of a query. What is
+// too large for the object is refused.
+func TestArgumentsOfAnySizeReachMembers(t *testing.T) {
+	t.Parallel()
+	const size, most = 3 << 19, 2 << 20
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := open(t, 3, func(int) *replicated.Object[*sharer] {
+				return replicated.New(squall.SubgroupConfig{Name: "sharer", MaxMessageBytes: most}, func() *sharer { return &sharer{} },
+					replicated.Handle(stash, func(s *sharer, _ *replicated.Context, b []byte) (int, error) {
+						s.Bytes = append(s.Bytes, b...)
+						return len(s.Bytes), nil
+					}),
+					replicated.Handle(kept, func(s *sharer, _ *replicated.Context, b []byte) ([]byte, error) {
+						return bytes.TrimPrefix(s.Bytes, b), nil
+					}))
+			}, nil)
+			_, servers := serve(t, all, transport)
+			var addresses []string
+			for _, s := range servers {
+				addresses = append(addresses, s.Addr())
+			}
+			c := dial(t, replicated.ClientConfig{Addresses: addresses, Seed: 1, Endpoint: ripc.Config{Transport: transport}})
+			o := c.Object("sharer")
+			var want []byte
+			add := func(n int) {
+				t.Helper()
+				part := bytes.Repeat([]byte{byte(n)}, n)
+				want = append(want, part...)
+				if got, err := stash.Call(testutil.Within(t), o, part); err != nil || got != len(want) {
+					t.Fatalf("%d bytes, %v; want %d", got, err, len(want))
+				}
+			}
+			add(size)
+			add(3)
+			if err := servers[0].Close(); err != nil {
+				t.Fatal(err)
+			}
+			add(size + 1)
+			if _, err := stash.Call(testutil.Within(t), o, make([]byte, most)); err == nil || !strings.Contains(err.Error(), squall.ErrTooLarge.Error()) {
+				t.Errorf("arguments that the object does not take: %v", err)
+			}
+			for r, err := range stash.Replies(testutil.Within(t), o, want[:size], 0) {
+				if err != nil || r.Err != nil || r.Value != len(want)+size {
+					t.Errorf("%d bytes, %v, %v", r.Value, r.Err, err)
+				}
+			}
+			want = append(want, want[:size]...)
+			if got, err := kept.Call(testutil.Within(t), o, want[:size]); err != nil || !bytes.Equal(got, want[size:]) {
+				t.Errorf("%d bytes, %v; want %d", len(got), err, len(want)-size)
 			}
 		})
 	}

@@ -33,7 +33,8 @@ type Server struct {
 // ServerConfig says how a member serves clients.
 type ServerConfig struct {
 	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret and limits. Its Resolver is not used. With
-	// TLS clients on this host come by TCP, too, so that all show their certificates.
+	// TLS clients on this host come by TCP, too, so that all show their certificates. MaxBytes and MaxPeerBytes of Long bound the requests to each object that
+	// are larger than a message of Endpoint; of 256 MiB one client may have half.
 	Endpoint ripc.Config
 	// Authorize decides whether a client may do something, before anything is ordered for it: it returns nil, or the
 	// reason why not, which the client gets in an *AccessError. Nil: each client may do everything. It is called on several
@@ -45,6 +46,9 @@ type ServerConfig struct {
 	MaxAnswerBytes int
 }
 
+// maxRequests bounds the requests to an object that are no short messages and were not answered, if Endpoint.Long does not: 256 MiB.
+const maxRequests = 256 << 20
+
 // Serve serves objects of an open group to clients, until the server is closed or the group halts. A process serves an
 // object once.
 func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Server, error) {
@@ -53,6 +57,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	}
 	cfg := server.Endpoint
 	cfg.Resolver = ripc.Static{}
+	cfg.Long = ripc.Long{MaxBytes: cmp.Or(cfg.Long.MaxBytes, maxRequests), MaxPeerBytes: cfg.Long.MaxPeerBytes} // never in place
 	e, err := ripc.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -173,9 +178,17 @@ func (d *desk) accept(m *ripc.Message) {
 	m.Release() // does nothing where m was handed on
 }
 
+// requestOf returns the bytes of a request, which may be no short message.
+func requestOf(m *ripc.Message) []byte {
+	if m.BodySize() > 0 {
+		return m.Body()
+	}
+	return m.Data
+}
+
 // take serves a request, or hands it on; then it leaves m empty.
 func (d *desk) take(ctx context.Context, m *ripc.Message) error {
-	r, err := relay.Parse(m.Data)
+	r, err := relay.Parse(requestOf(m))
 	if err != nil || !m.IsRequest() || r.Ask == askDescribe || r.Ask == relay.Enable || r.Ask == askGroup { // the guide answers these
 		return errMalformed
 	}
@@ -297,7 +310,6 @@ var relays = sync.Pool{New: func() any { return new(relayed) }}
 
 // relay sends the record of a request. The client is answered when the record was applied.
 func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Request) (err error) {
-	o := d.object
 	h := machine.Header{Shard: d.shard}
 	if request.Ask == askCommand || request.Ask == askReplies || request.Ask == askForward {
 		if h.Operation, err = d.operation(request.Name); err != nil {
@@ -311,6 +323,23 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 		return nil
 	}
 	request.Owner = machine.Owner{Account: account(m), Identity: m.Identity()}
+	if m.BodySize() > 0 { // its record waits for its place, and the requests of other clients do not wait for that
+		large, of, header := *m, *request, h
+		*m = ripc.Message{}
+		d.done.Go(func() {
+			if err := d.order(ctx, &large, &of, header); err != nil {
+				_ = large.Reply(appendError(nil, err))
+			}
+			large.Release() // does nothing if it is in the order
+		})
+		return nil
+	}
+	return d.order(ctx, m, request, h)
+}
+
+// order sends the record of a request, and then leaves m empty.
+func (d *desk) order(ctx context.Context, m *ripc.Message, request *relay.Request, h machine.Header) error {
+	o := d.object
 	r := relays.Get().(*relayed)
 	r.m, r.answers = *m, d.answers
 	buf := buffers.Get().(*[]byte)
@@ -419,7 +448,7 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 	var answer []byte
 	for _, m := range batch {
 		var err error
-		r, _ := relay.Parse(m.Data) // it was parsed when it came
+		r, _ := relay.Parse(requestOf(&m)) // it was parsed when it came
 		switch r.Ask {
 		case askWatch:
 			var w watching
