@@ -146,6 +146,41 @@ func TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited(t *testing.T) {
 	}
 }
 
+// twoForEach has commands refused, and ends one after the other of those that were not.
+func twoForEach() error {
+	s := NewSession(1, machine.Token{1})
+	s.Begin(start)
+	s.Opened(7)
+	var all []Command
+	for range 8 {
+		c, _ := s.Begin(start)
+		all = append(all, c)
+	}
+	for _, c := range all[2:] {
+		s.Refused(c)
+	}
+	for i := range 2 {
+		s.End(all[i])
+		for k := range all[2:] {
+			c := all[2+k]
+			switch step := s.Again(&c); {
+			case k < 2*i: // it goes on already
+			case k < 2*i+2 && (step != Go || c.Acked != uint64(i+1)):
+				return fmt.Errorf("RC7: after %d have ended, number %d: step %d, %d acknowledged", i+1, c.Number, step, c.Acked)
+			case k >= 2*i+2 && step != Wait:
+				return fmt.Errorf("RC7: after %d have ended, number %d goes on: step %d", i+1, c.Number, step)
+			}
+		}
+	}
+	return nil
+}
+
+func TestRC7TwoRefusedCommandsGoOnForEachThatEnds(t *testing.T) {
+	if err := twoForEach(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestASessionThatBecomesIdleAcknowledgesItsReplies touches a session twice after a command.
 func TestASessionThatBecomesIdleAcknowledgesItsReplies(t *testing.T) {
 	s := NewSession(3, machine.Token{1})
