@@ -119,6 +119,9 @@ func (o *Outbox) checkLarge(size int) error {
 		return err
 	}
 	if limit := o.larges.limits.MaxMessage; size > limit || size < 0 {
+		if limit == 0 {
+			return fmt.Errorf("%w: %d bytes, the ring takes %d, and MaxMessageBytes is not set", ErrTooLarge, size, o.sender.MaxMessage()-o.timeBytes)
+		}
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, limit)
 	}
 	return nil
