@@ -14,7 +14,9 @@ import (
 func TestEveryBarIsAboutCasesOfItsSetThatCanBeMeasured(t *testing.T) {
 	for _, others := range []bench.Peers{{}, {Path: "peers"}} {
 		t.Run("peers="+others.Path, func(t *testing.T) { checkBarSets(t, barSets(DefaultSpec(), others)) })
-		t.Run("foreign, peers="+others.Path, func(t *testing.T) { checkBarSets(t, []set{foreignBars(DefaultSpec(), others)}) })
+		t.Run("foreign, peers="+others.Path, func(t *testing.T) {
+			checkBarSets(t, []set{foreignBars(DefaultSpec(), others), foreignLatencyBars(DefaultSpec())})
+		})
 	}
 }
 

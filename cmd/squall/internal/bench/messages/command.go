@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,7 @@ members must have delivered the same sequence, or the run fails.`,
   squall bench --idle --duration 10s                   # what a group costs that has nothing to do
   squall bench --bars --peers ./peers                  # the table of docs/benchmarks.md
   squall bench --foreign 2 --peers ./peers             # next to two processes that compute all the time
+  squall bench --foreign 1 --latency                   # one message at a time, next to one of them
   squall bench --spindle --out figures                 # the paper's figures on this machine`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,7 +101,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises on one machine, and print a table in Markdown")
 	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
 
-	f.IntVar(&o.foreign, "foreign", 0, "measure three members next to so many processes that keep a core busy each: up to 64")
+	f.IntVar(&o.foreign, "foreign", 0, "measure next to so many processes that keep a core busy each, up to 64: three members, or with --latency two")
 
 	f.DurationVar(&s.Warmup, "warmup", s.Warmup, "time before the measurement")
 	f.DurationVar(&s.Duration, "duration", s.Duration, "time of the measurement")
@@ -167,6 +169,9 @@ func (o *options) contradictions(f *pflag.FlagSet) error {
 	modes := []string{"latency", "idle", "bars", "foreign", "spindle"}
 	what := strings.Join(bench.Given(f, modes...), ", ")
 	ownGroups := o.bars || f.Changed("foreign")
+	if o.latency { // the two go together
+		modes = slices.DeleteFunc(modes, func(mode string) bool { return mode == "foreign" })
+	}
 	return errors.Join(
 		bench.OneAtATime(f, modes...),
 		bench.Refuse(f, !o.spindle, "only with --spindle", "out", "quick"),
@@ -260,6 +265,8 @@ func (o *options) sets() []set {
 	switch {
 	case o.bars:
 		return barSets(o.spec, bench.Peers{Path: o.peers})
+	case o.foreign > 0 && o.latency:
+		return []set{foreignLatencyBars(o.spec)}
 	case o.foreign > 0:
 		return []set{foreignBars(o.spec, bench.Peers{Path: o.peers})}
 	case o.latency:

@@ -61,6 +61,28 @@ func compute(ctx context.Context) {
 	}
 }
 
+// foreignLatencyBars are about one message at a time, of two members, while foreign processes take
+// their part of the cores.
+func foreignLatencyBars(base Spec) (s set) {
+	d := DefaultSpec()
+	d.Nodes, d.SizeBytes, d.Warmup, d.Duration = 2, 100, base.Warmup, base.Duration
+	raw := caseOf("raw round trip, tcp", roundTripOf(d, "tcp", false))
+	s.Add(raw)
+	for _, asked := range []struct {
+		fabric   string
+		p50, p99 float64
+	}{{"shm", 0.7, 1.5}, {"tcp", 1.3, 2}} {
+		for _, load := range []Load{FromUpcall, FromThread} {
+			c := caseOf(fmt.Sprintf("%s, sent by the %s", asked.fabric, load), d.with(func(s *Spec) { s.Fabric, s.Load = asked.fabric, load }))
+			s.Add(c)
+			s.Judge(
+				bar{What: c.Name + ", p50", Unit: "µs", Figure: c.Name, Limits: []string{raw.Name}, Of: p50Of, Asked: bench.Asked{AtMost: asked.p50}},
+				bar{What: c.Name + ", p99", Unit: "µs", Figure: c.Name, Limits: []string{raw.Name}, Of: p99Of, Asked: bench.Asked{AtMost: asked.p99}})
+		}
+	}
+	return s
+}
+
 // foreignBars are about three members that all send, while foreign processes take their part of the
 // cores.
 func foreignBars(base Spec, others bench.Peers) set {

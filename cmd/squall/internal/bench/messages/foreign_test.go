@@ -3,6 +3,7 @@ package messages
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,8 +40,10 @@ func TestAForeignProcessComputesUntilItsContextEnds(t *testing.T) {
 }
 
 func TestForeignLoadHasItsBounds(t *testing.T) {
-	for args, good := range map[string]bool{"--foreign=1": true, "--foreign=64": true, "--foreign=0": false, "--foreign=65": false} {
-		if _, err := parse(args); good != (err == nil) {
+	for args, good := range map[string]bool{
+		"--foreign=1": true, "--foreign=64": true, "--foreign=0": false, "--foreign=65": false, "--foreign=1 --latency": true, "--foreign=1 --idle": false, "--foreign=1 --latency --nodes=2": false,
+	} {
+		if _, err := parse(strings.Fields(args)...); good != (err == nil) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}

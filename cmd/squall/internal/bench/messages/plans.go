@@ -124,7 +124,7 @@ func latencySet(s Spec, limits bool) (p set) {
 		own := caseOf("sent by the "+string(load), s.with(func(s *Spec) { s.Load = load }))
 		p.Add(own)
 		beside(&p, bar{What: own.Name + ", p50", Unit: "µs", Figure: own.Name, Of: p50Of}, trips)
-		p.Judge(bar{What: own.Name + ", p99", Unit: "µs", Figure: own.Name, Of: p99Of})
+		beside(&p, bar{What: own.Name + ", p99", Unit: "µs", Figure: own.Name, Of: p99Of}, trips)
 	}
 	return p
 }
