@@ -19,6 +19,7 @@ type outbound struct {
 	reader   *dds.Reader[dds.Encoded]
 	writers  map[dds.ID]*outWriter // by the writer in the space
 	rest     map[string]*outWriter // for samples of writers that are closed, by their way
+	history  *protocol.History     // of all writers; nil: none was opened
 	position uint64
 	changes  uint64
 	retiring bool // a writer is gone, and its readers do not have everything
@@ -167,6 +168,10 @@ func (o *outbound) newWriter(set *dds.QoS, way string) *outWriter {
 		return &outWriter{}
 	}
 	w := o.g.machine.OpenWriter(o.g.now(), e, o.t.Type.payloads.Keyed())
+	if o.history == nil {
+		o.history = protocol.NewHistory(&e.QoS.Service)
+	}
+	w.Share(o.history)
 	return &outWriter{w: w, instances: map[string]bool{}}
 }
 
@@ -194,7 +199,7 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 	}
 	o.retiring = false
 	for id, w := range o.writers {
-		if w.gone.IsZero() || o.t.QoS.Durability > qos.TransientLocal {
+		if w.gone.IsZero() || w.w != nil && o.t.QoS.Durability > qos.TransientLocal && w.w.Lasts() {
 			continue
 		}
 		if w.w != nil && !w.w.Acknowledged() && time.Since(w.gone) <= linger {

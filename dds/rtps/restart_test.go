@@ -22,6 +22,7 @@ type guest struct {
 	machine *protocol.Participant
 	conn    *net.UDPConn
 	begun   time.Time
+	got     []protocol.Sample // of all readers
 	done    chan struct{}
 	running sync.WaitGroup
 }
@@ -31,14 +32,17 @@ func (g *guest) now() int64 { return int64(time.Since(g.begun)) + 1 }
 func (g *guest) Send(to wire.Locator, message []byte) {
 	_, _ = g.conn.WriteToUDPAddrPort(message, to) // a reliable writer sends lost messages again
 }
-func (g *guest) Sample(*protocol.Reader, *protocol.RemoteWriter, protocol.Sample) bool { return true }
-func (g *guest) WriterMatched(*protocol.Reader, *protocol.RemoteWriter)                {}
-func (g *guest) WriterGone(*protocol.Reader, *protocol.RemoteWriter)                   {}
-func (g *guest) ReaderMatched(*protocol.Writer, wire.Endpoint)                         {}
-func (g *guest) ReaderGone(*protocol.Writer, wire.Endpoint)                            {}
-func (g *guest) ReaderSilent(*protocol.Writer, wire.Endpoint)                          {}
-func (g *guest) Incompatible(_, _ wire.Endpoint, _ string, _ []qos.Policy)             {}
-func (g *guest) Room(*protocol.Writer)                                                 {}
+func (g *guest) Sample(_ *protocol.Reader, _ *protocol.RemoteWriter, s protocol.Sample) bool {
+	g.got = append(g.got, s)
+	return true
+}
+func (g *guest) WriterMatched(*protocol.Reader, *protocol.RemoteWriter)    {}
+func (g *guest) WriterGone(*protocol.Reader, *protocol.RemoteWriter)       {}
+func (g *guest) ReaderMatched(*protocol.Writer, wire.Endpoint)             {}
+func (g *guest) ReaderGone(*protocol.Writer, wire.Endpoint)                {}
+func (g *guest) ReaderSilent(*protocol.Writer, wire.Endpoint)              {}
+func (g *guest) Incompatible(_, _ wire.Endpoint, _ string, _ []qos.Policy) {}
+func (g *guest) Room(*protocol.Writer)                                     {}
 
 // newGuest returns a participant that announces itself to gateways.
 func newGuest(t *testing.T, prefix wire.Prefix, domain int, to ...*rtps.Gateway) *guest {

@@ -421,6 +421,7 @@ func (p *Participant) CloseWriter(now int64, w *Writer) {
 	for len(w.proxies) > 0 {
 		w.unmatch(w.proxies[0])
 	}
+	w.history.without(w)
 }
 
 // CloseReader ends a reader.

@@ -29,9 +29,11 @@ type Writer struct {
 	last    int64 // that was written
 	changes []change
 	gone    int
-	total   int64 // bytes of all samples so far
-	kept    map[string][]int64
-	ended   []string // keys of endpoints that have ended, of discovery
+	total   int64            // bytes of all samples so far
+	history *History         // of a writer that is not of discovery
+	lasting int              // changes of it that the history has
+	kept    map[string]int64 // of discovery: the last word on each endpoint, by its key
+	ended   []string         // keys of endpoints that have ended, of discovery
 	count   uint32
 	full    bool            // the host was told that there is no room
 	silent  []*remoteReader // that do not match any more because they did not answer
@@ -54,6 +56,7 @@ type remoteReader struct {
 	reliable bool
 	begun    bool  // it knows where it begins
 	start    int64 // the first sample that it gets
+	live     int64 // of the samples before this one it gets those that are part of the history
 	acked    int64 // it has all below
 	sent     int64 // … and was sent all below
 	count    int64 // of its last answer, -1: none
@@ -69,8 +72,14 @@ type remoteReader struct {
 const unacknowledged = 4096
 
 func (p *Participant) newWriter(e wire.Endpoint) *Writer {
-	return &Writer{p: p, Endpoint: e, first: 1, kept: map[string][]int64{}}
+	return &Writer{p: p, Endpoint: e, first: 1, history: NewHistory(&e.QoS.Service), kept: map[string]int64{}}
 }
+
+// Lasts reports whether a history has samples of the writer.
+func (w *Writer) Lasts() bool { return w.lasting > 0 }
+
+// Share has a writer that has written nothing put its samples into a history of several writers.
+func (w *Writer) Share(h *History) { w.history = h }
 
 func (w *Writer) next() int64 { return w.last + 1 }
 
@@ -107,10 +116,7 @@ func (w *Writer) Write(c Change) {
 	w.total += int64(len(c.Payload))
 	n := change{Change: c, size: int64(len(c.Payload)), end: w.total, durable: w.Endpoint.QoS.Durability > qos.Volatile}
 	if w.builtin() { // the last word on an endpoint counts
-		for _, seq := range w.kept[c.Key] {
-			w.drop(w.at(seq))
-		}
-		delete(w.kept, c.Key)
+		w.drop(w.at(w.kept[c.Key]))
 		w.tidy()
 		if c.Status != 0 {
 			w.end(c.Key)
@@ -119,8 +125,11 @@ func (w *Writer) Write(c Change) {
 	w.last++
 	n.seq = w.last
 	w.changes = append(w.changes, n)
-	if n.durable {
-		w.remember(c.Key, n.seq)
+	switch {
+	case w.builtin():
+		w.kept[c.Key] = n.seq
+	case n.durable:
+		w.history.add(w, &w.changes[len(w.changes)-1])
 	}
 	if len(w.proxies) == 0 {
 		w.release()
@@ -137,34 +146,23 @@ func (w *Writer) end(key string) {
 	if w.ended = append(w.ended, key); len(w.ended) <= ends {
 		return
 	}
-	for _, seq := range w.kept[w.ended[0]] {
-		if c := w.at(seq); c != nil {
-			c.durable = false
-		}
+	if c := w.at(w.kept[w.ended[0]]); c != nil {
+		c.durable = false
 	}
 	delete(w.kept, w.ended[0])
 	w.ended = w.ended[1:]
 }
 
-// remember keeps the history of an instance within the depth of the writer; of discovery, the last sample.
-func (w *Writer) remember(key string, seq int64) {
-	h := w.Endpoint.QoS.Service.History
-	limit := w.Endpoint.QoS.Service.Limits.Samples
-	depth := max(h.Depth, 1)
-	if h.All {
-		if depth = limit; depth == 0 {
-			return
-		}
-		key = ""
+// expire takes a sample out of the history: a reader that matches later does not get it.
+func (w *Writer) expire(seq int64) {
+	c := w.at(seq)
+	if c == nil {
+		return
 	}
-	seqs := append(w.kept[key], seq)
-	for len(seqs) > depth {
-		if at := w.at(seqs[0]); at != nil {
-			at.durable = false
-		}
-		seqs = seqs[1:]
+	if c.durable = false; seq < w.needed() {
+		w.drop(c)
+		w.tidy()
 	}
-	w.kept[key] = seqs
 }
 
 // find returns where a sample is, or the first one behind it.
@@ -208,14 +206,20 @@ func (w *Writer) tidy() {
 	}
 }
 
-// release forgets samples that no reliable reader lacks (RT3) and that are no part of a history.
-func (w *Writer) release() {
+// needed is the first sample that a reader lacks.
+func (w *Writer) needed() int64 {
 	low := w.acked()
 	for _, r := range w.proxies {
 		if !r.reliable {
 			low = min(low, r.sent)
 		}
 	}
+	return low
+}
+
+// release forgets samples that no reliable reader lacks (RT3) and that are no part of a history.
+func (w *Writer) release() {
+	low := w.needed()
 	for i := range w.changes {
 		c := &w.changes[i]
 		if c.seq >= low {
@@ -242,7 +246,7 @@ func (w *Writer) proxy(g wire.GUID) *remoteReader {
 
 func (w *Writer) match(o *peer, e wire.Endpoint) {
 	r := &remoteReader{of: o, out: w.p.outboxOf(o, &e), Endpoint: e, reliable: w.Endpoint.QoS.Reliability.Kind == qos.Reliable && e.QoS.Reliability.Kind == qos.Reliable, count: -1, frags: -1}
-	r.start = w.next()
+	r.start, r.live = w.next(), w.next()
 	if w.Endpoint.QoS.Durability > qos.Volatile && e.QoS.Durability > qos.Volatile {
 		r.start = w.first
 	}
@@ -289,7 +293,7 @@ func (w *Writer) pump() {
 			if r.sent = max(r.sent, w.first); r.sent >= w.next() { // the heartbeat tells
 				break
 			}
-			if c := w.at(r.sent); c != nil && !c.gone {
+			if c := w.at(r.sent); c != nil && r.wants(c) {
 				w.transmit(r, r.sent, c)
 				r.sent++
 			} else {
@@ -307,10 +311,13 @@ func (w *Writer) pump() {
 	}
 }
 
+// wants reports whether a reader gets a sample.
+func (r *remoteReader) wants(c *change) bool { return !c.gone && (c.durable || c.seq >= r.live) }
+
 // gap tells a reader, if it is reliable, about samples that it will not get, from one on, and returns the first one behind them.
 func (w *Writer) gap(r *remoteReader, seq int64) int64 {
 	i, to := w.find(seq), w.next()
-	for i < len(w.changes) && w.changes[i].gone {
+	for i < len(w.changes) && !r.wants(&w.changes[i]) {
 		i++
 	}
 	if i < len(w.changes) {
@@ -453,7 +460,7 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 	for seq := max(base, 1); seq < base+int64(a.Missing.N) && seq < r.sent && room > 0; {
 		if c := w.at(seq); !a.Missing.Has(seq) {
 			seq++
-		} else if c != nil && !c.gone {
+		} else if c != nil && r.wants(c) {
 			w.transmit(r, seq, c)
 			room -= len(c.Payload)
 			seq++
