@@ -19,7 +19,8 @@ type Codec[T any] interface {
 	Decode(src []byte, v *T) error
 }
 
-// CBOR encodes samples as CBOR: fields by their names, so that versions of a program may differ in them.
+// CBOR encodes samples as CBOR: fields by their names, so that versions of a program may differ in them. A reader refuses a sample with an array of more than 131,072 elements, a
+// map of more than 131,072 pairs, or more than 32 levels of nesting.
 func CBOR[T any]() Codec[T] { return cborCodec[T]{} }
 
 type cborCodec[T any] struct{}
@@ -32,7 +33,21 @@ func (cborCodec[T]) Append(dst []byte, v *T) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func (cborCodec[T]) Decode(src []byte, v *T) error { return cbor.Unmarshal(src, v) }
+func (cborCodec[T]) Decode(src []byte, v *T) error { return cborDecoding.Unmarshal(src, v) }
+
+// Limits of a sample in CBOR, which any process of the space may have sent. A sample beyond them is refused by readers.
+const (
+	maxCBORNesting  = 32
+	maxCBORElements = 1 << 17 // of an array; pairs of a map
+)
+
+var cborDecoding = func() cbor.DecMode {
+	m, err := cbor.DecOptions{MaxNestedLevels: maxCBORNesting, MaxArrayElements: maxCBORElements, MaxMapPairs: maxCBORElements}.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}()
 
 // XCDR encodes samples as DDS programs do, in a format of package cdr.
 func XCDR[T any](f cdr.Format) (Codec[T], error) {

@@ -69,14 +69,17 @@ type Cache struct {
 	detached    bool
 	gated       bool  // see Gate
 	postponed   []Fed // what came while gated
-	awaited     bool
-	timed       bool            // a sample may expire
-	recent      *view           // of the last sample; nil: unknown
-	passing     Held            // for the listener
-	present     map[string]bool // of a client's reader: instances that have writers, as far as they are told
-	chosen      []*held
-	spare       *held // removed ones, by their next
-	calls       uint64
+
+	postponedBytes int // of these, about
+
+	awaited bool
+	timed   bool            // a sample may expire
+	recent  *view           // of the last sample; nil: unknown
+	passing Held            // for the listener
+	present map[string]bool // of a client's reader: instances that have writers, as far as they are told
+	chosen  []*held
+	spare   *held // removed ones, by their next
+	calls   uint64
 }
 
 // Await has Ready called with the next sample, once.

@@ -19,13 +19,29 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 	}
 	s.follows = true
 	s.position, s.now = max(s.position, f.Position), max(s.now, now)
-	if e.cache.gated {
+	if c := e.cache; c.gated {
+		if n := len(c.postponed); c.postponedBytes > maxPostponedBytes && c.postponed[n-1].Position != f.Position { // a set stays whole
+			e.release(s)
+		}
 		later := *f
 		later.Data = slices.Clone(f.Data)
-		e.cache.postponed = append(e.cache.postponed, later)
+		c.postponed = append(c.postponed, later)
+		c.postponedBytes += lateBytes + len(f.Key) + len(f.Data)
 		return
 	}
 	e.feed(s, f)
+}
+
+// maxPostponedBytes bounds what comes while a reader is stopped, but for the end of a coherent set: beyond it the reader shows what came, before the other readers.
+const maxPostponedBytes = 16 << 20
+
+// release feeds what came while the reader was stopped.
+func (e *endpoint) release(s *Space) {
+	c := e.cache
+	for i := range c.postponed {
+		e.feed(s, &c.postponed[i])
+	}
+	c.postponed, c.postponedBytes = nil, 0
 }
 
 // interrupted is what Interrupt postpones.
@@ -73,10 +89,7 @@ func (s *Space) Gate(shut bool) {
 			continue
 		}
 		c.gated = shut
-		for i := range c.postponed {
-			e.feed(s, &c.postponed[i])
-		}
-		c.postponed = nil
+		e.release(s)
 	}
 }
 

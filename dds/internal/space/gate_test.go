@@ -1,6 +1,7 @@
 package space
 
 import (
+	"bytes"
 	"math"
 	"testing"
 
@@ -47,4 +48,39 @@ func TestAReaderThatIsStoppedShowsWhatItHad(t *testing.T) {
 	}
 	sample("a", "5")
 	w.takes(o.cache, Query{}, "a=5")
+}
+
+// What comes while a reader is stopped is bounded: beyond the bound the reader shows it, each set as a whole.
+func TestWhatComesForAReaderThatIsStoppedIsBounded(t *testing.T) {
+	coherent := qos.Set{History: qos.KeepAll(), Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}}
+	w := newWorld(t, 1)
+	w.members[0].KeepTail(1 << 20)
+	w.topic("t", qos.Set{})
+	o := newOutside(w, 0, qos.Set{}, coherent)
+	o.s.Gate(true)
+	const size, each = 1 << 20, 4
+	position := o.s.position
+	set := func() { // of samples with one position
+		position++
+		for range each {
+			o.s.Feed(w.now, o.id, &Fed{Key: "a", Data: bytes.Repeat([]byte{1}, size), Position: position, Expires: math.MaxInt64, Writer: id(1, 1)})
+		}
+	}
+	for range maxPostponedBytes / size / each {
+		set()
+	}
+	if n := len(o.cache.Select(Query{Take: true})); n != 0 {
+		t.Fatalf("the reader is stopped, and shows %d samples", n)
+	}
+	set()
+	if n := len(o.cache.Select(Query{Take: true})); n != maxPostponedBytes/size {
+		t.Fatalf("at the bound the reader shows %d samples of %d", n, maxPostponedBytes/size)
+	}
+	if n := len(o.cache.postponed); n != each || o.cache.postponedBytes < each*size || o.cache.postponedBytes > maxPostponedBytes {
+		t.Fatalf("%d samples with %d bytes are postponed", n, o.cache.postponedBytes)
+	}
+	o.s.Gate(false)
+	if n := len(o.cache.Select(Query{Take: true})); n != each || o.cache.postponedBytes != 0 {
+		t.Fatalf("the reader goes on, and shows %d samples", n)
+	}
 }
