@@ -177,14 +177,25 @@ func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 	})
 }
 
-// A process that takes connections and says nothing holds up no service that is closed, as it would hold up one that goes on until the time
-// of a handshake is over.
+// A process that takes connections and says nothing does not block the end of a service that calls it: the call ends, and the handshake goes on. On a busy machine the handshake may
+// be over first; then it is tried again.
 func TestACallEndsWithItsServiceWhileItConnects(t *testing.T) {
+	for range 5 {
+		if endsWhileItConnects(t) {
+			return
+		}
+	}
+	t.Error("no call ended before the handshake")
+}
+
+// endsWhileItConnects reports whether the call of a service that is closed ends before the handshake.
+func endsWhileItConnects(t *testing.T) (before bool) {
 	ctx := testutil.Within(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer hung.Close()
-	e := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", Resolver: Static{"server": {Addr: hung.Addr().String()}}})
+	place := Place{Addr: hung.Addr().String()}
+	e := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", Resolver: Static{"server": place}})
 	client := register(t, e, "")
 	called := make(chan error, 1)
 	go func() {
@@ -194,14 +205,13 @@ func TestACallEndsWithItsServiceWhileItConnects(t *testing.T) {
 	conn, err := hung.Accept()
 	must(t, err)
 	defer conn.Close()
-	began := time.Now()
 	must(t, client.Close())
 	if err := <-called; !errors.Is(err, ErrClosed) {
 		t.Errorf("the call ended with: %v", err)
 	}
-	if took := time.Since(began); took > handshakeTime/2 {
-		t.Errorf("it took %v", took)
-	}
+	e.lock()
+	defer e.unlock()
+	return e.dialing[place] != nil
 }
 
 // Closing a service ends its own calls, although its peer does nothing: those whose request was received, or was not, or has no space. Calls of

@@ -212,18 +212,17 @@ func TestACallWaitsForAServiceThatMoves(t *testing.T) {
 	})
 }
 
-// Many callers of a service that is gone wait together, and not one after the other.
+// Many callers of a service that is gone wait together, and not one after the other: that would take longer than the test has.
 func TestCallersOfAServiceThatIsGoneWaitTogether(t *testing.T) {
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})
 	server := register(t, there, "server")
-	const moveTime = 300 * time.Millisecond
+	const moveTime = time.Second
 	client := register(t, open(t, Config{Transport: SHM, MoveTime: moveTime}), "")
 	must(t, client.To("server").Connect(ctx))
 	must(t, server.Close())
-	began := time.Now()
 	var calling sync.WaitGroup
-	for k := range 50 {
+	for k := range 100 {
 		calling.Go(func() {
 			if _, err := client.Call(ctx, client.To("server"), fmt.Append(nil, k)); !errors.Is(err, ErrNoService) {
 				t.Error(err)
@@ -231,7 +230,4 @@ func TestCallersOfAServiceThatIsGoneWaitTogether(t *testing.T) {
 		})
 	}
 	calling.Wait()
-	if took := time.Since(began); took > 20*moveTime {
-		t.Errorf("%v", took)
-	}
 }
