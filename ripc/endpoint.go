@@ -194,7 +194,7 @@ func (e *Endpoint) enter(id ID) (*Service, error) {
 	case len(e.services) >= MaxServices:
 		return nil, fmt.Errorf("ripc: %w: %d services", ErrLimit, MaxServices)
 	}
-	s := &Service{e: e, id: id, number: number, remotes: map[ID]*Remote{}}
+	s := &Service{e: e, id: id, number: number, remotes: map[ID][]*Remote{}}
 	s.open, s.shut = context.WithCancelCause(context.Background())
 	if e.cfg.Long.MaxBytes > 0 || e.cfg.Long.Allocate != nil {
 		s.long.follow(e.cfg.Long)

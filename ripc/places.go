@@ -96,13 +96,11 @@ func (e *Endpoint) moved(id ID, at []Place) {
 	e.lock()
 	defer e.unlock()
 	for _, s := range e.numbers {
-		r := s.remotes[id]
-		if r == nil || r.peer != nil {
-			continue
-		}
-		r.turnAway(at)
-		if r.board != nil {
-			r.board.turnAway(at)
+		for _, r := range s.remotes[id] {
+			r.turnAway(at)
+			if r.board != nil {
+				r.board.turnAway(at)
+			}
 		}
 	}
 }

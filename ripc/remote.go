@@ -32,6 +32,8 @@ type Remote struct {
 	number uint32
 
 	// Under the endpoint's mu.
+	named   bool       // by Service.To
+	listed  bool       // the service knows it
 	mute    bool       // the service that is known by what it sent has no channel to this one any more: it was closed
 	opening *waiter    // that waits for the answer to an Open
 	gone    *GoneError // for the next call that sends
@@ -238,6 +240,9 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 		return err
 	}
 	r.route.Store(&route{peer: p, channel: channel, max: p.tx.MaxMessage(), at: at})
+	if r.named && !r.listed {
+		r.service.list(r)
+	}
 	if at != (Place{}) && r.pinned == (Place{}) {
 		if before, ok := e.seen[r.id]; ok && before != at {
 			e.emit(ServiceMoved{r.id, before, at})

@@ -3,6 +3,7 @@ package ripc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
@@ -18,21 +19,23 @@ type Service struct {
 	shut   context.CancelCauseFunc
 
 	// Under the endpoint's mu.
-	queue    queue
-	waiting  []*waiter // for a message
-	servers  int       // goroutines in Serve
-	busy     int       // the number of them that handle messages
-	remotes  map[ID]*Remote
-	withdraw func() error
-	notify   func(from ID, key uint64, data []byte)
-	boards   []board // with notices
-	notifier *waiter // of the goroutine that calls notify
-	long     intake
-	streams  *streams
-	copies   bool        // what is received is copied before the application gets it
-	closed   bool        // nothing is received any more
-	ended    bool        // nor are there streams
-	ending   atomic.Bool // as closed, for the goroutines that handle messages
+	queue     queue
+	waiting   []*waiter        // for a message
+	servers   int              // goroutines in Serve
+	busy      int              // the number of them that handle messages
+	remotes   map[ID][]*Remote // that are listed; To returns the first one
+	listed    int              // their number
+	connected int              // after so many listed ones it is looked again which of them are not connected
+	withdraw  func() error
+	notify    func(from ID, key uint64, data []byte)
+	boards    []board // with notices
+	notifier  *waiter // of the goroutine that calls notify
+	long      intake
+	streams   *streams
+	copies    bool        // what is received is copied before the application gets it
+	closed    bool        // nothing is received any more
+	ended     bool        // nor are there streams
+	ending    atomic.Bool // as closed, for the goroutines that handle messages
 }
 
 // ID is the service's id.
@@ -260,13 +263,50 @@ func (s *Service) leave() {
 func (s *Service) To(id ID) *Remote {
 	s.e.lock()
 	defer s.e.unlock()
-	if r := s.remotes[id]; r != nil {
-		return r
+	if all := s.remotes[id]; len(all) > 0 {
+		return all[0]
 	}
 	r := newRemote(s, id)
-	s.remotes[id] = r
+	r.named = true
+	s.list(r)
 	return r
 }
+
+// maxRemotes is how many addresses a service knows that are not connected. Then it forgets them. One that the application still has is known again when it is connected.
+const maxRemotes = 4096
+
+// list has the service know an address, so that it learns when the service there moves. The caller holds the mu, here and below.
+func (s *Service) list(r *Remote) {
+	if most := max(maxRemotes, s.connected); s.listed >= most {
+		if s.unlist(func(r *Remote) bool { return r.idle() && r.gone == nil }); s.listed >= most {
+			s.unlist((*Remote).idle)
+		}
+		s.connected = 2 * s.listed
+	}
+	r.listed = true
+	s.remotes[r.id] = append(s.remotes[r.id], r)
+	s.listed++
+}
+
+// unlist forgets addresses.
+func (s *Service) unlist(which func(*Remote) bool) {
+	for id, all := range s.remotes {
+		left := slices.DeleteFunc(all, func(r *Remote) bool {
+			out := which(r)
+			if out {
+				r.listed = false
+				s.listed--
+			}
+			return out
+		})
+		if s.remotes[id] = left; len(left) == 0 {
+			delete(s.remotes, id)
+		}
+	}
+}
+
+// idle reports whether an address is not connected, and no goroutine connects it.
+func (r *Remote) idle() bool { return r.route.Load() == nil && r.left == nil && len(r.turn) == 0 }
 
 // Send sends a message, of parts that become one, and waits for room if there is none. The parts may be used again at once.
 func (s *Service) Send(ctx context.Context, to *Remote, parts ...[]byte) error {

@@ -54,7 +54,11 @@ type Transport struct {
 type side struct {
 	remote *ripc.Remote
 	alive  *lifeline
+	used   atomic.Int32 // by requests; grows under the transport's mu
 }
+
+// maxSides is how many services a transport remembers that no request uses.
+const maxSides = 1024
 
 func (t *Transport) begin() {
 	t.streams = &http.Transport{DialContext: t.dial, MaxIdleConnsPerHost: 64, DisableCompression: true, ExpectContinueTimeout: time.Second}
@@ -95,11 +99,25 @@ func (t *Transport) to(host string) *side {
 	defer t.mu.Unlock()
 	s := t.sides[host]
 	if s == nil {
+		if len(t.sides) >= maxSides {
+			t.forget()
+		}
 		s = &side{remote: t.Service.To(ripc.ID(host))}
 		s.alive = newLifeline(t, host)
 		t.sides[host] = s
 	}
+	s.used.Add(1)
 	return s
+}
+
+// forget forgets the services that no request uses. The caller holds the mu.
+func (t *Transport) forget() {
+	for host, s := range t.sides {
+		if s.used.Load() == 0 {
+			delete(t.sides, host)
+			s.alive.end()
+		}
+	}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -113,6 +131,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.overStream(r)
 	}
 	s := t.to(r.URL.Host)
+	defer s.used.Add(-1)
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err

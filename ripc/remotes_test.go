@@ -1,0 +1,47 @@
+package ripc
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+)
+
+// A service forgets addresses that are not connected when there are too many. A connected one stays, and one that the application still has is known again once it is
+// connected, so that it learns when the service there moves.
+func TestAServiceForgetsAddressesThatAreNotConnected(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		there := open(Config{})
+		register(t, there, "server")
+		register(t, there, "other")
+		client := register(t, open(Config{}), "")
+		connected, held := client.To("server"), client.To("other")
+		must(t, connected.Connect(ctx))
+		known := func() (n int, other bool) {
+			client.e.lock()
+			defer client.e.unlock()
+			for _, all := range client.remotes {
+				n += len(all)
+			}
+			if n != client.listed {
+				t.Errorf("%d addresses are known, and %d are counted", n, client.listed)
+			}
+			return n, slices.Contains(client.remotes["other"], held)
+		}
+		for k := range 3 * maxRemotes {
+			client.To(ID(fmt.Sprint("nowhere ", k)))
+		}
+		if n, other := known(); n > maxRemotes || other {
+			t.Fatalf("%d addresses are known, and that of the other service: %v", n, other)
+		}
+		if client.To("server") != connected {
+			t.Error("a connected address was forgotten")
+		}
+		must(t, client.Send(ctx, held))
+		if _, other := known(); !other {
+			t.Error("an address that is connected is not known")
+		}
+	})
+}
