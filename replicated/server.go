@@ -49,8 +49,8 @@ type ServerConfig struct {
 // maxRequests bounds the requests to an object that are no short messages and were not answered, if Endpoint.Long does not: 256 MiB.
 const maxRequests = 256 << 20
 
-// Serve serves objects of an open group to clients, until the server is closed or the group halts. A process serves an
-// object once.
+// Serve serves objects of an open group to clients, until the server is closed or the group halts. A process may serve an object at several endpoints, with a
+// Server for each, which bound what clients may have each for itself. Objects in shards have one Server in a process; a second one is an error.
 func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Server, error) {
 	if server.MaxAnswerBytes < 0 {
 		return nil, fmt.Errorf("replicated: serving: MaxAnswerBytes is %d: it must not be less than 0", server.MaxAnswerBytes)
