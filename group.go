@@ -194,7 +194,7 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	cfg := member.Config{
 		Self: g.cfg.ID, View: outcome.View, Open: g.table, Retire: g.retire, Next: g.next, Receiver: g.receiver,
 		Transfers: g.transfers, Limits: g.limits, Room: g.room,
-		Tuning: g.cfg.tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Slice: &g.slices.Slice, Time: g.slices.begin, Wake: g.parker.Wake,
+		Tuning: g.cfg.tuning, Heartbeat: g.cfg.Heartbeat, FailAfter: g.cfg.FailAfter, Slice: &g.slices.Slice, Time: g.slices.begin, Late: g.slices.late, Wake: g.parker.Wake,
 		OnEvent: g.changing, Installed: g.installed, Halted: g.halt,
 		Wall: func() order.Time { return order.TimeOf(time.Now()) },
 	}

@@ -59,6 +59,16 @@ func (s *timeSlices) end() {
 	}
 }
 
+// late returns how late the slice at present was ended. A timer is late if the process did not run,
+// and not because of a callback. Loop.
+func (s *timeSlices) late() time.Duration {
+	at := int64(time.Since(s.began))
+	if s.Over() {
+		at = s.ended.Load()
+	}
+	return time.Duration(max(0, at-s.until.Load()))
+}
+
 // overran is called after a callback that ended after its slice. Loop.
 func (s *timeSlices) overran(subgroup string) {
 	now := time.Since(s.began)

@@ -72,3 +72,29 @@ func TestASliceEndsWhenItsTimeHasPassed(t *testing.T) {
 		}
 	}
 }
+
+// A slice that its timer ends late shows that the process did not run, also before the timer has run.
+func TestATimerThatIsLateShowsThatTheProcessDidNotRun(t *testing.T) {
+	s := newSlices(&Config{FailAfter: 10 * time.Second})
+	if late := s.late(); late != 0 {
+		t.Errorf("before the first slice: %v", late)
+	}
+	s.begin(time.Hour)
+	s.Slice.Begin()
+	if late := s.late(); late != 0 {
+		t.Errorf("in a slice: %v", late)
+	}
+	s.until.Store(int64(time.Since(s.began) - 5*time.Second)) // it should have ended 5 s ago
+	if late := s.late(); late < 5*time.Second {
+		t.Errorf("before the timer has run: %v", late)
+	}
+	s.end()
+	late := s.late()
+	if late < 5*time.Second || !s.Over() {
+		t.Errorf("after the timer has run: %v", late)
+	}
+	if again := s.late(); again != late { // a callback that goes on makes no timer late
+		t.Errorf("later: %v, and %v before", again, late)
+	}
+	s.timer.Stop()
+}

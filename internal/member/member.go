@@ -64,6 +64,9 @@ type Config struct {
 	// Time is called again before. nil: nothing bounds it.
 	Slice *Slice
 	Time  func(slice time.Duration)
+	// Late returns how much later than at the end of the slice the timer of Time ran, or by how much
+	// it is late if it has not run. Nil: not known.
+	Late func() time.Duration
 	// Wake ends the sleep of the loop that steps the member. Any goroutine.
 	Wake func()
 	// OnEvent is told what moves the view change.
@@ -526,7 +529,7 @@ func (m *Member) Retract() {
 // stall is a time in which this member did nothing.
 type stall struct {
 	took, ended time.Duration
-	in          []string // the subgroups whose upcalls ran then
+	in          []string // the subgroups whose callbacks ran then; empty: the process did not run
 }
 
 // watch notes when a step took long: the reason of an eviction should say so.
@@ -538,6 +541,9 @@ func (m *Member) watch() {
 	m.last = m.now
 	if took >= m.cfg.FailAfter/2 {
 		m.stalled = stall{took: took, ended: m.now}
+		if m.cfg.Late != nil && m.cfg.Late() >= took/5*4 {
+			m.ran = m.ran[:0] // the timers of this process did not run either, so no callback is the cause
+		}
 		for _, p := range m.ran {
 			if !slices.Contains(m.stalled.in, p.sg.Name) {
 				m.stalled.in = append(m.stalled.in, p.sg.Name)
@@ -558,11 +564,14 @@ func (m *Member) explain(err error) error {
 	if errors.Is(err, views.ErrPartitioned) && s.took >= m.cfg.FailAfter {
 		err = fmt.Errorf("%w: the connections to the others ended", views.ErrEvicted)
 	}
-	where := "outside of its callbacks: the process was stopped, or got no processor"
-	if len(s.in) > 0 {
-		where = fmt.Sprintf("in the callback of subgroup %q; with AsyncQueueBytes, callbacks block their own subgroup only", s.in)
+	took, bound := s.took.Round(time.Millisecond), m.cfg.FailAfter
+	switch {
+	case len(s.in) > 0:
+		return fmt.Errorf("%w; a callback of subgroup %q blocked this member for %v, and FailAfter is %v: with AsyncQueueBytes, callbacks block their own subgroup only", err, s.in, took, bound)
+	case s.took < bound:
+		return fmt.Errorf("%w; this process did not run for %v, and FailAfter is %v: it was stopped, or had no processor", err, took, bound)
 	}
-	return fmt.Errorf("%w; this member did nothing for %v, %s", err, s.took.Round(time.Millisecond), where)
+	return fmt.Errorf("%w; this process did not run for %v, longer than FailAfter (%v), so the others removed it: it was stopped, or had no processor", err, took, bound)
 }
 
 // calls are what other goroutines want done on the loop.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -50,8 +51,42 @@ func TestASilentPeerFailsAfterFailAfterAndNotBefore(t *testing.T) {
 	}
 	w.paused[2] = false
 	w.pass(tick)
-	if err := w.members[2].Err(); !errors.Is(err, views.ErrEvicted) || !strings.Contains(err.Error(), "the process was stopped") {
+	if err := w.members[2].Err(); !errors.Is(err, views.ErrEvicted) || !strings.Contains(err.Error(), "this process did not run for") {
 		t.Errorf("the silent member wakes, and halts with %v", err)
+	}
+}
+
+// A member that stood still in a step with callbacks names them only if the process ran meanwhile, which its timers show.
+func TestAMemberThatWasStoppedSaysThatTheProcessDidNotRun(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		w := newWorld(t, 3, 16)
+		w.apps[2].each = func(multicast.Message) { w.paused[2] = true }
+		if err := w.send(0); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			if w.pass(tick); w.paused[2] {
+				break
+			}
+		}
+		w.pass(3 * failAfter)
+		if w.paused[2] = false; stopped {
+			w.late = 3*failAfter - heartbeat
+		}
+		w.apps[2].each = nil
+		w.pass(4 * tick)
+		err := w.members[2].Err()
+		if !errors.Is(err, views.ErrEvicted) {
+			t.Fatalf("stopped %v: %v", stopped, err)
+		}
+		for _, text := range []string{"this process did not run for 3", "longer than FailAfter (1s), so the others removed it"} {
+			if strings.Contains(err.Error(), text) != stopped {
+				t.Errorf("stopped %v: %v", stopped, err)
+			}
+		}
+		if strings.Contains(err.Error(), `a callback of subgroup ["a"] blocked this member for 3`) == stopped {
+			t.Errorf("stopped %v: %v", stopped, err)
+		}
 	}
 }
 

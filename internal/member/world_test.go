@@ -60,6 +60,7 @@ type world struct {
 	paused  []bool
 	onEvent func(i int, e views.Event) // optional
 	onWake  func()                     // optional
+	late    time.Duration              // of the timers that end slices
 
 	logs   []*testLog // of persistent worlds
 	clocks []order.Time
@@ -159,6 +160,7 @@ func (w *world) enter(v *views.View) {
 		Limits:    func(string) member.Limits { return member.Limits{MaxMessage: largest, LargeMemory: largeMemory} },
 		Installed: func(v *views.View) { w.views[i] = append(w.views[i], v) },
 		Halted:    func(error) {},
+		Late:      func() time.Duration { return w.late },
 		OnEvent: func(e views.Event) {
 			if w.onEvent != nil {
 				w.onEvent(i, e)
