@@ -136,6 +136,7 @@ func unverified(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.MinVersion, c.ClientAuth, c.InsecureSkipVerify = tls.VersionTLS13, tls.RequestClientCert, true
 	c.VerifyPeerCertificate, c.VerifyConnection, c.NextProtos = nil, nil, nil
+	c.ClientCAs = nil // a client shows no certificate of an authority that is not among them
 	c.SessionTicketsDisabled = true
 	return c
 }

@@ -46,6 +46,12 @@ func TestTheOwnCertificateIsTheOneThatIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := CertificateKey(leaf)
+	authority, err := x509.ParseCertificate(foreign.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorities := x509.NewCertPool()
+	authorities.AddCert(authority)
 	get := func(c tls.Certificate) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c, nil }
 	}
@@ -57,6 +63,7 @@ func TestTheOwnCertificateIsTheOneThatIsShown(t *testing.T) {
 		"by a choice": {Certificates: []tls.Certificate{first}, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return &tls.Config{Certificates: []tls.Certificate{renewed}}, nil
 		}},
+		"of another authority": {Certificates: []tls.Certificate{first}, ClientCAs: authorities},
 		"by verifiers that do": {Certificates: []tls.Certificate{first}, VerifyConnection: func(tls.ConnectionState) error { return errors.New("no") }},
 	} {
 		if got, err := OwnCertificate(c, "node"); err != nil || got != want {

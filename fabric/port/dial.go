@@ -71,10 +71,14 @@ func introduce(raw net.Conn, addr string, kind Kind, tlsConfig *tls.Config) (net
 		}
 		conn = secure
 	}
-	if err := writePreamble(conn, kind); err != nil {
-		return nil, err
+	err := writePreamble(conn, kind)
+	if err == nil {
+		err = readAnswer(conn, kind)
 	}
-	return conn, readAnswer(conn, kind)
+	if err != nil {
+		return nil, refusedCertificate(err)
+	}
+	return conn, nil
 }
 
 func readAnswer(conn net.Conn, kind Kind) error {

@@ -299,7 +299,7 @@ func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	if p.tls != nil {
 		secure := tls.Server(raw, p.tls)
 		if err := finishTLS(secure); err != nil {
-			return nil, nil, tlsHere(raw, err)
+			return nil, nil, noCertificate(tlsHere(raw, err))
 		}
 		conn = secure
 	}

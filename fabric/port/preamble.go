@@ -87,6 +87,9 @@ var (
 	ErrWrongPort = errors.New("wrong port")
 	// ErrTLSDiffers says that one end uses TLS and the other one does not.
 	ErrTLSDiffers = errors.New("only one of the two ends uses TLS: set TLS at both, or at neither")
+	// ErrNoCertificateShown says that a process dialed one that uses TLS and showed no certificate,
+	// or one of an authority that the other end does not name.
+	ErrNoCertificateShown = errors.New("the process that dialed has no certificate of an authority that the other end trusts: set its TLS Certificates to one that an authority in the other end's ClientCAs signed")
 )
 
 // preamble opens a connection in both directions.

@@ -2,6 +2,7 @@ package port
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -90,6 +91,26 @@ func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 		c.ServerName, _, _ = strings.Cut(host, "%") // certificates know no IPv6 zones
 	}
 	return c, nil
+}
+
+// noCertificate names the error of an acceptor to which the dialer showed no certificate that verifies.
+func noCertificate(err error) error {
+	if errors.As(err, new(x509.UnknownAuthorityError)) || strings.Contains(err.Error(), "client didn't provide a certificate") { // crypto/tls has no name for it
+		return &tlsError{ErrNoCertificateShown}
+	}
+	return err
+}
+
+// refusedCertificate is noCertificate at the dialer, whose handshake has ended when the acceptor's
+// alert arrives.
+func refusedCertificate(err error) error {
+	var alert *net.OpError
+	if errors.As(err, &alert) && alert.Op == "remote error" {
+		if text := alert.Err.Error(); strings.Contains(text, "certificate required") || strings.Contains(text, "unknown certificate authority") {
+			return ErrNoCertificateShown
+		}
+	}
+	return err
 }
 
 // finishTLS runs the handshake within the connection's deadline. ALPN is checked here because

@@ -525,7 +525,7 @@ func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 // Final reports whether an address that failed in this way fails whenever it is asked, until the
 // configuration of a process changes.
 func Final(err error) bool {
-	return errors.Is(err, ErrSecret) || errors.Is(err, port.ErrWrongPort) || errors.Is(err, port.ErrTLSDiffers) || errors.As(err, new(*tls.CertificateVerificationError))
+	return errors.Is(err, ErrSecret) || errors.Is(err, port.ErrWrongPort) || errors.Is(err, port.ErrTLSDiffers) || errors.Is(err, port.ErrNoCertificateShown) || errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // Tick lets time pass.
