@@ -61,7 +61,7 @@ type Relay struct {
 
 // RelayService is the id of the service of a relay whose endpoint has a Resolver.
 func RelayService(cluster, space string, member squall.NodeID) ripc.ID {
-	return ripc.ID(fmt.Sprintf("%s\x00%d", relays(cluster, space), member))
+	return relays(cluster, space) + ripc.ID(fmt.Sprintf("\x00%d", member))
 }
 
 // relays is the id of the service at relays that are found by their addresses.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
@@ -12,6 +13,10 @@ import (
 
 // ID names a service, wherever it is.
 type ID string
+
+// String returns the id as people read it: with a slash for each zero byte, by which packages separate
+// the parts of an id. It is not the id.
+func (id ID) String() string { return strings.ReplaceAll(string(id), "\x00", "/") }
 
 // Number is the id of a service that is known by a number.
 func Number(n uint64) ID { return ID("#" + strconv.FormatUint(n, 10)) }

@@ -28,7 +28,7 @@ type oneHost struct{ domain string }
 
 // socket is the name of a service's socket.
 func (o oneHost) socket(id ID) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "squall service\x00%d\x00%s\x00%s", os.Getuid(), o.domain, id))
+	sum := sha256.Sum256(fmt.Appendf(nil, "squall service\x00%d\x00%s\x00%s", os.Getuid(), o.domain, string(id)))
 	return servicePrefix + hex.EncodeToString(sum[:16])
 }
 
