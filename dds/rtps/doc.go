@@ -20,7 +20,7 @@
 // Several gateways may be members of a space on one side. Each of them receives; the first one in the order of the space carries, and another one goes
 // on when it has ended. A sample that both carry takes effect once. These hold:
 //
-//	RG1  a DDS writer is told that a sample has arrived only when it is in the order, or on the disks of a persistent topic
+//	RG1  a sample is acknowledged to its DDS writer only when it is in the order, or on the disks of a persistent topic
 //	RG2  a sample of a reliable DDS writer is in the order once, also when the gateway that carries it ends and another one goes on
 //	RG3  a sample does not go out on a side, and does not come into a space, on which or in which it was before
 //

@@ -23,16 +23,16 @@
 //	RO7  a watcher gets every event behind its cursor, in the order of the commands and once, or learns that some are
 //	     not kept any more
 //	RO8  what a handler sends to an object is executed there once, in the order in which its object sent it
-//	RO9  what a handler sent is kept until a record says that it was handed over
+//	RO9  what a handler sent is kept until a record confirms that its destination has executed or dropped it
 //	RO10  a shard executes no record that its sender sent as a member of another shard
 //	RO11  a number is executed if all numbers before it are acknowledged, however many replies are kept
 //
 // Life of what a handler sends: sent (it is in the outbox of its object, part of the state) → relayed (a member that
-// executed the handler hands it over; several may, one after the other) → executed by its destination, which skips
-// what it has executed and refuses what comes before its predecessor (RO8) → dropped from the outbox, when the relay says so in the order of the sending object.
+// executed the handler sends it to the destination; several may, one after the other) → executed by its destination, which skips
+// what it has executed and refuses what comes before its predecessor (RO8) → dropped from the outbox, when the relay confirms it in the order of the sending object.
 //
 // Life of a shard: begun (no record has said which one it is, so that it executes nothing) → named (by the leader of a view, whose
-// members are in it) → handed to members that enter it, with the sessions of its clients.
+// members are in it) → transferred to members that enter it, with the sessions of its clients.
 //
 // Shared words: a record is one ordered message of the object's subgroup, or one of several in such a message. What commands emit and send is
 // counted over all commands of a message, so that a cursor is one event, or one thing that was sent. A relay is the member that sent a
