@@ -18,17 +18,29 @@ func (o *object) inHandler() error {
 	if err := o.inCommand(); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(o.together, func(other *object) bool { return other.queries.Load() > 0 }) && looking() {
-		return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, ErrInHandler)
+	if o.depth() > 0 {
+		return o.inQuery()
 	}
 	return nil
+}
+
+func (o *object) inQuery() error {
+	return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, ErrInHandler)
+}
+
+// depth returns how many queries of the group the caller is in: 2 if it is the handler of a query that another query's handler called.
+func (o *object) depth() int {
+	if !slices.ContainsFunc(o.together, func(other *object) bool { return other.queries.Load() > 0 }) {
+		return 0
+	}
+	return looks()
 }
 
 // inCommand returns ErrInHandler if the caller is the handler of a command.
 func (o *object) inCommand() error {
 	for _, other := range o.together {
 		rebuilds := other.history.loop.Load()
-		if other.running.Load() && other.loop.Load() == goroutine.ID() || rebuilds != 0 && rebuilds == goroutine.ID() {
+		if other.nested.writing() && other.loop.Load() == goroutine.ID() || rebuilds != 0 && rebuilds == goroutine.ID() {
 			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
 		}
 	}
@@ -48,18 +60,18 @@ func (o *object) read(b *bound, r reading) (typed bool, err error) {
 //go:noinline
 func look(f func()) { f() }
 
-// looking reports whether look called the caller.
-func looking() bool {
+// looks returns how many calls of look the caller is in.
+func looks() (n int) {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		for _, pc := range pcs[:n] {
+		called := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:called] {
 			if f := runtime.FuncForPC(pc - 1); f != nil && strings.HasSuffix(f.Name(), lookName) {
-				return true
+				n++
 			}
 		}
-		if n < len(pcs) {
-			return false
+		if called < len(pcs) {
+			return n
 		}
 	}
 }

@@ -426,10 +426,11 @@ func (o *object) queryIn(ctx context.Context, s *stay, name string, c consistenc
 	if b == nil || !b.query {
 		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, ErrUnknownOperation, name)
 	}
-	if err := o.readable(ctx, s, c); err != nil {
+	inside, err := o.readable(ctx, s, c)
+	if err != nil {
 		return err
 	}
-	defer o.mu.RUnlock()
+	defer o.unlockRead(inside)
 	typed, err := o.read(b, r)
 	if typed {
 		return err
@@ -445,47 +446,65 @@ func (o *object) reading() Context {
 	}
 }
 
-// readable waits until a query may read the copy of a stay, and takes the lock for it.
-func (o *object) readable(ctx context.Context, s *stay, c consistency) error {
+// readable waits until a query may read the copy of a stay, and takes the lock for it (lockToRead).
+func (o *object) readable(ctx context.Context, s *stay, c consistency) (inside bool, err error) {
 	if err := o.ready(); err != nil {
-		return err
+		return false, err
 	}
 	if err := o.named(ctx, s); err != nil {
-		return err
+		return false, err
 	}
 	if c == linearizable {
 		if err := o.inCommand(); err != nil {
-			return err
+			return false, err
 		}
 		if err := o.confirmed(ctx); err != nil {
 			if s != nil && o.stay.Load() != s {
-				return o.elsewhere()
+				return false, o.elsewhere()
 			}
-			return err
+			return false, err
 		}
 	}
-	if err := o.lockToRead(); err != nil {
-		return err
+	if inside, err = o.lockToRead(); err != nil {
+		return false, err
 	}
-	err := o.failed
+	err = o.failed
 	if err == nil && !o.has(s) {
 		err = o.elsewhere()
 	}
 	if err != nil {
-		o.mu.RUnlock()
+		o.unlockRead(inside)
 	}
-	return err
+	return inside, err
 }
 
-// lockToRead takes the lock for reading, unless the caller is a handler that would wait for it.
-func (o *object) lockToRead() error {
-	if !o.mu.TryRLock() {
-		if err := o.inHandler(); err != nil {
-			return err
-		}
-		o.mu.RLock()
+// lockToRead takes a lock for reading, which unlockRead gives back. The handler of a command does not wait for it, and the handler of a query only if no
+// query called that query. Inside is true if the lock is nested, which the handler of a query waits for.
+func (o *object) lockToRead() (inside bool, err error) {
+	if o.mu.TryRLock() {
+		return false, nil
 	}
-	return nil
+	if err := o.inCommand(); err != nil {
+		return false, err
+	}
+	switch depth := o.depth(); {
+	case depth == 0:
+		o.mu.RLock()
+		return false, nil
+	case depth == 1:
+		o.nested.rlock()
+	case !o.nested.tryRLock():
+		return false, o.inQuery()
+	}
+	return true, nil
+}
+
+func (o *object) unlockRead(inside bool) {
+	if inside {
+		o.nested.runlock()
+		return
+	}
+	o.mu.RUnlock()
 }
 
 // confirmed is confirm for a caller that may be in a query.
@@ -510,10 +529,11 @@ func (o *object) confirm(ctx context.Context) error {
 // Sync waits until this member has executed every command that was answered anywhere before the call. For an object in
 // shards these are the commands of this member's shard.
 func (o *object) Sync(ctx context.Context) error {
-	if err := o.readable(ctx, o.stay.Load(), linearizable); err != nil {
+	inside, err := o.readable(ctx, o.stay.Load(), linearizable)
+	if err != nil {
 		return err
 	}
-	o.mu.RUnlock()
+	o.unlockRead(inside)
 	return nil
 }
 

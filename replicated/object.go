@@ -81,7 +81,7 @@ type object struct {
 	atOnce  hooks.Replies // to the clients among them
 	place   place         // of the batch before: the goroutine that delivers changes with it at most
 	loop    atomic.Uint64 // the goroutine that delivers
-	running atomic.Bool   // a handler runs
+	nested  nested        // locked after mu, to change what queries read
 
 	together   []*object              // the objects of the group, this one too
 	opened     atomic.Bool            // Open was called with it
@@ -259,13 +259,11 @@ func (o *object) deliver(batch []squall.Message) {
 		o.loop.Store(goroutine.ID())
 	}
 	self := squall.NodeID(o.self.Load())
-	o.mu.Lock()
-	o.running.Store(true)
+	o.lock()
 	o.takeCalls(batch, self)
 	at := progress{taken: o.taken}
 	for !o.applyAll(batch, self, &at) {
 	}
-	o.running.Store(false)
 	o.letGo()
 	if o.news {
 		o.tellWatchers()
@@ -274,7 +272,7 @@ func (o *object) deliver(batch []squall.Message) {
 		o.sent = false
 		o.outbox.stir()
 	}
-	o.mu.Unlock()
+	o.unlock()
 	for i, p := range o.taken {
 		switch r, ok := p.(*relayed); {
 		case ok:
@@ -285,6 +283,17 @@ func (o *object) deliver(batch []squall.Message) {
 		o.taken[i] = nil
 	}
 	o.atOnce.Flush()
+}
+
+// lock locks the object to change what queries read.
+func (o *object) lock() {
+	o.mu.Lock()
+	o.nested.lock()
+}
+
+func (o *object) unlock() {
+	o.nested.unlock()
+	o.mu.Unlock()
 }
 
 // progress is how far the records of a batch are applied.
@@ -634,8 +643,8 @@ func (o *object) restored(r io.Reader) error {
 	if n != 0 && err != nil {
 		return err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.reset()
 	if n == 0 {
 		if !errors.Is(err, io.EOF) {

@@ -153,11 +153,12 @@ func (s oneShard) now() (Target, error) {
 		return o, nil
 	}
 	if stay := o.stay.Load(); stay != nil && stay.shard == s.n+1 {
-		if err := o.lockToRead(); err != nil {
+		inside, err := o.lockToRead()
+		if err != nil {
 			return nil, err
 		}
 		of := o.machine.Shard()
-		o.mu.RUnlock()
+		o.unlockRead(inside)
 		if of == 0 || of == stay.shard {
 			return ownShard{o, stay}, nil
 		}
@@ -320,11 +321,12 @@ func (o *object) hasShard(shard int) bool {
 // named waits until the copy of this process belongs to a stay, if the stay has no name yet.
 func (o *object) named(ctx context.Context, s *stay) error {
 	for s != nil {
-		if err := o.lockToRead(); err != nil {
+		inside, err := o.lockToRead()
+		if err != nil {
 			return err
 		}
 		of, changed := o.machine.Shard(), o.enabled
-		o.mu.RUnlock()
+		o.unlockRead(inside)
 		switch {
 		case o.stay.Load() != s || of != 0 && of != s.shard:
 			return o.elsewhere()
@@ -377,9 +379,9 @@ func (o *object) leave(from *stay) {
 	from.close()
 	o.turnAway()
 	go func() {
-		o.mu.Lock() // a handler may hold it
+		o.lock() // a handler may hold it
 		o.tellWatchers()
-		o.mu.Unlock()
+		o.unlock()
 		o.settle(from)
 	}()
 }

@@ -130,12 +130,13 @@ func (o *object) events(ctx context.Context, after Cursor, prefix string) ([]Eve
 
 func (o *object) eventsIn(ctx context.Context, s *stay, after Cursor, prefix string) ([]Event, Cursor, error) {
 	for {
-		if err := o.readable(ctx, s, local); err != nil {
+		inside, err := o.readable(ctx, s, local)
+		if err != nil {
 			return nil, after, err
 		}
 		events, next, err := o.matching(after, prefix, maxWatched)
 		emitted := o.emitted
-		o.mu.RUnlock()
+		o.unlockRead(inside)
 		if err != nil || len(events) > 0 {
 			return events, next, err
 		}
@@ -160,10 +161,11 @@ func (o *object) latest(ctx context.Context) (Cursor, error) {
 }
 
 func (o *object) latestIn(ctx context.Context, s *stay) (Cursor, error) {
-	if err := o.readable(ctx, s, linearizable); err != nil {
+	inside, err := o.readable(ctx, s, linearizable)
+	if err != nil {
 		return Cursor{}, err
 	}
-	defer o.mu.RUnlock()
+	defer o.unlockRead(inside)
 	return cursorOf(o.machine.LastEvent()), nil
 }
 
