@@ -74,14 +74,15 @@ type object struct {
 	failed    error         // the copy is not to be used any more
 	enabled   chan struct{} // closed when operations are enabled, and made anew
 
-	calls   calls
-	sending sending
-	taken   []pending     // the calls of the batch, or nil, by the records that this process sent
-	outcome outcome       // of one of them
-	atOnce  hooks.Replies // to the clients among them
-	place   place         // of the batch before: the goroutine that delivers changes with it at most
-	loop    atomic.Uint64 // the goroutine that delivers
-	nested  nested        // locked after mu, to change what queries read
+	calls    calls
+	sending  sending
+	taken    []pending     // the calls of the batch, or nil, by the records that this process sent
+	outcome  outcome       // of one of them
+	atOnce   hooks.Replies // to the clients among them
+	place    place         // of the batch before: the goroutine that delivers changes with it at most
+	loop     atomic.Uint64 // the goroutine that delivers
+	delivers atomic.Uint64 // the view whose records it delivers
+	nested   nested        // locked after mu, to change what queries read
 
 	together   []*object              // the objects of the group, this one too
 	opened     atomic.Bool            // Open was called with it
@@ -256,6 +257,7 @@ func (o *object) declaration() (squall.SubgroupConfig, error) {
 func (o *object) deliver(batch []squall.Message) {
 	if at := (place{batch[0].View, batch[0].Replayed()}); at != o.place || o.loop.Load() == 0 {
 		o.place = at
+		o.delivers.Store(uint64(at.view))
 		o.loop.Store(goroutine.ID())
 	}
 	self := squall.NodeID(o.self.Load())

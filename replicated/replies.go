@@ -103,6 +103,13 @@ func (g *gathering) complete(out *outcome) {
 
 func (g *gathering) signal() { close(g.done) }
 
+// view returns the view in which the command has its position, or 0.
+func (g *gathering) view() squall.ViewID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.of
+}
+
 func (g *gathering) repeatable() bool { return g.client }
 
 // answerOf returns how a member answers a command that ended so, if it was executed.
@@ -154,8 +161,9 @@ type layout struct {
 	members []machine.Peer
 }
 
-// maxLayouts is how many views are remembered: deliveries are behind the newest by less.
-const maxLayouts = 16
+// maxLayouts bounds the views that are remembered. A view is needed until this process has delivered all of its records, and until the replies to commands
+// with a position in it are there.
+const maxLayouts = 1024
 
 // viewed notes a view.
 func (o *object) viewed(v *squall.View) {
@@ -184,7 +192,7 @@ func (o *object) viewed(v *squall.View) {
 		a.layouts[0].members = members
 	} else if len(a.layouts) == 0 || a.layouts[0].view < v.ID {
 		a.layouts = slices.Insert(a.layouts, 0, layout{v.ID, members})
-		a.layouts = a.layouts[:min(len(a.layouts), maxLayouts)]
+		a.forget(squall.ViewID(o.delivers.Load()))
 	}
 	for _, g := range a.gathered {
 		g.look()
@@ -192,21 +200,38 @@ func (o *object) viewed(v *squall.View) {
 	a.mu.Unlock()
 }
 
+// forget drops the views that are not needed any more: those before the view whose records this process delivers now, and before the views of commands whose
+// replies are awaited. The lock is held.
+func (a *answering) forget(delivers squall.ViewID) {
+	oldest := delivers
+	for _, g := range a.gathered {
+		if of := g.view(); of != 0 {
+			oldest = min(oldest, of)
+		}
+	}
+	n := min(len(a.layouts), maxLayouts)
+	for n > 1 && a.layouts[n-1].view < oldest {
+		n--
+	}
+	clear(a.layouts[n:])
+	a.layouts = a.layouts[:n]
+}
+
 // layout returns the members of a view, and of these the members that have stayed in the shard since. A member that has left it and
-// come back is none of these: what it had to send to this shard meanwhile went to another one.
-func (a *answering) layout(view squall.ViewID) (then, since []machine.Peer) {
+// come back is none of these: what it had to send to this shard meanwhile went to another one. It fails if more than maxLayouts views have followed.
+func (a *answering) layout(view squall.ViewID) (then, since []machine.Peer, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.IndexFunc(a.layouts, func(l layout) bool { return l.view == view })
 	if i < 0 {
-		return nil, nil
+		return nil, nil, fmt.Errorf("replicated: the command was executed in view %d, and more than %d views have followed: which members had to answer is not known any more", view, maxLayouts)
 	}
 	then = a.layouts[i].members
 	since = slices.Clone(then)
 	for _, later := range a.layouts[:i] {
 		since = slices.DeleteFunc(since, func(p machine.Peer) bool { return !slices.Contains(later.members, p) })
 	}
-	return then, since
+	return then, since, nil
 }
 
 // answer has the reply of a command sent to the member that gathers. The lock is held.
@@ -327,7 +352,10 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	if _, executed := answerOf(g.out.status); !executed {
 		return refusal(name, g.out.status, g.out.reply)
 	}
-	awaited, there := a.layout(g.of)
+	awaited, there, err := a.layout(g.of)
+	if err != nil {
+		return err
+	}
 	awaited = slices.Clone(awaited)
 	for count := 0; ; {
 		for _, r := range g.take() {
@@ -345,7 +373,10 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 			return nil
 		}
 		// What members sent before they left comes before a record that is sent now.
-		if _, there = a.layout(g.of); slices.ContainsFunc(awaited, func(p machine.Peer) bool { return !slices.Contains(there, p) }) {
+		if _, there, err = a.layout(g.of); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(awaited, func(p machine.Peer) bool { return !slices.Contains(there, p) }) {
 			if err := o.passOrder(ctx); err != nil {
 				return err
 			}
