@@ -601,7 +601,7 @@ func flip(t testing.TB, path, text string) bool {
 
 func TestAMemberThatRecoversForLongIsNotTakenForFailed(t *testing.T) {
 	t.Parallel()
-	const failAfter = 400 * time.Millisecond
+	const failAfter = time.Second
 	dir := t.TempDir()
 	quick := func(_ int, c *squall.Config) { c.FailAfter, c.Heartbeat = failAfter, failAfter/4 }
 	groups, _ := durableCluster(t, dir, 3, quick)
