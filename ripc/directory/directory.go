@@ -210,7 +210,7 @@ func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint
 	defer context.AfterFunc(ctx, func() { s.Close() })()
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer d.watch.wait()
+	defer d.quiet()
 	defer cancel(nil)
 	running.Go(func() { d.pub.renew(ctx) })
 	running.Go(func() { d.keepTime(ctx) })

@@ -160,9 +160,6 @@ func newWatch() watch {
 	}
 }
 
-// wait waits until all running notifications have ended.
-func (w *watch) wait() { w.telling.Wait() }
-
 // add has a client notified of the changes of a name, unless its account watches too many. Without notices a client learns of a change when it sends to a
 // place where the service is not.
 func (w *watch) add(name string, client *ripc.Remote, account string) {
@@ -228,6 +225,9 @@ func (w *watch) drop(which func(*ripc.Remote) bool) {
 // changed tells all that asked for a name. The caller holds the mu.
 func (d *Directory) changed(e *registry.Entry) {
 	d.watch.local.call(ripc.ID(e.Name), places(e.Places()))
+	if d.service == nil { // quiet may be waiting
+		return
+	}
 	for client := range d.watch.clients[e.Name] {
 		waiting, telling := d.watch.waiting[client]
 		if !telling {
@@ -237,6 +237,14 @@ func (d *Directory) changed(e *registry.Entry) {
 		}
 		waiting[e.Name] = note{e.Name, versionOf(e), e.Number}
 	}
+}
+
+// quiet ends the notifications of clients, and waits for those that run.
+func (d *Directory) quiet() {
+	d.mu.Lock()
+	d.service = nil
+	d.mu.Unlock()
+	d.watch.telling.Wait()
 }
 
 // tell tells a client what it was not told yet. One that does not take it is forgotten: it finds out when it sends to a place where the

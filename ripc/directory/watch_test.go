@@ -14,7 +14,7 @@ import (
 // notified as before.
 func TestTheNamesThatAnAccountWatchesAreBounded(t *testing.T) {
 	w := newWatch()
-	w.pruned = time.Now()
+	w.pruned = time.Now().Add(time.Hour) // nothing is pruned: these clients have no service
 	first, second, other := new(ripc.Remote), new(ripc.Remote), new(ripc.Remote)
 	for i := range maxWatched {
 		w.add(fmt.Sprint(i), first, "hostile")
