@@ -429,13 +429,20 @@ func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
 	var b [relay.HeaderBytes]byte
 	(&relay.Header{Channel: channel, Length: 1000}).Put(&b)
 	s.blocks.Write(append(b[:], make([]byte, 500)...))
-	l := w.nodes[0].links[0]
-	for l.moving.Load() == 0 {
+	x.Group.mu.Lock()
+	into := x.Group.buffers[0]
+	x.Group.mu.Unlock()
+	for l := w.nodes[0].links[0]; l.moving.Load() == 0; {
 		runtime.Gosched() // the header has not arrived
 	}
 	x.Discard()
 	receive(t, x.Done(), "end")
-	if l.moving.Load() != 0 {
+	mine := bytes.Repeat([]byte("m"), 1000) // the memory is the application's again
+	copy(into, mine)
+	_, _ = s.blocks.Write(bytes.Repeat([]byte("p"), 500)) // the link has ended, unless what moved was a control frame
+	_ = s.blocks.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = io.Copy(io.Discard, s.blocks)
+	if !bytes.Equal(into, mine) {
 		t.Fatal("R5: done while a block was being read")
 	}
 }
