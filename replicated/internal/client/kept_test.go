@@ -23,7 +23,6 @@ type kept struct {
 	begun    int
 	requests int
 	told     int // acknowledgements
-	mostKept int
 }
 
 // answer is an answer to a command, or else to an acknowledgement.
