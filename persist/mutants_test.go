@@ -9,7 +9,6 @@ import (
 )
 
 func TestADirectoryThatIsNotSyncedIsFound(t *testing.T) {
-	t.Parallel()
 	mutant.Set(mutant.NoDirSync)
 	defer mutant.Set("")
 	if err := keeps(t); err == nil {
@@ -18,7 +17,6 @@ func TestADirectoryThatIsNotSyncedIsFound(t *testing.T) {
 }
 
 func TestRecordsThatGoBeforeTheirSnapshotIsThereAreFound(t *testing.T) {
-	t.Parallel()
 	mutant.Set(mutant.DropBeforeSnap)
 	defer mutant.Set("")
 	if err := dropsNothing(t); err == nil {
@@ -27,7 +25,6 @@ func TestRecordsThatGoBeforeTheirSnapshotIsThereAreFound(t *testing.T) {
 }
 
 func TestRetentionOfWhatIsNotOnEveryDiskIsFound(t *testing.T) {
-	t.Parallel()
 	mutant.Set(mutant.DropUnshared)
 	defer mutant.Set("")
 	if keepsWhatIsNotShared(t) {
