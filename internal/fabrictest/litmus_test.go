@@ -211,7 +211,8 @@ func pingPong(t *testing.T, table *fabric.Table, p *fabric.Parker, start func(ro
 		t.Errorf("a wake-up was lost: word %d here, %d there, of %d rounds",
 			atomic.LoadUint64(fabric.Word(table.Row(0), fabric.LineBytes)), atomic.LoadUint64(fabric.Word(table.Row(1), fabric.LineBytes)), rounds)
 	}
-	if sleeps := r.Stats.Sleeps.Load(); sleeps < rounds/10 {
+	// Where both loops have a core, the answer mostly comes before the last look.
+	if sleeps := r.Stats.Sleeps.Load(); sleeps < rounds/100 {
 		t.Errorf("%d sleeps in %d rounds: parking was hardly tried", sleeps, rounds)
 	}
 	stop()
