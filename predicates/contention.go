@@ -2,50 +2,123 @@ package predicates
 
 import "time"
 
-// contention learns what it costs a loop to yield its core, and says when to sleep instead.
+// Contention decides whether a thread that waits spins or sleeps, from what the kernel says of the
+// thread: how long it ran, and how long it could run and waited for a core.
 //
-// Between loops of one group a yield is cheap: the core comes back as soon as the others have done
-// their steps. A process that never yields nor sleeps keeps the core for a whole time slice, and a
-// scheduler that shares by deadlines (EEVDF) counts that slice as used up by the loop that gave it
-// away: a loop that yields beside such a process runs for microseconds in each few milliseconds,
-// far below its share. A loop that sleeps keeps its claim, and is run soon after it is woken, ahead
-// of processes that used more.
+// To spin costs nothing where a core is free. Where another thread needs the core, a loop that spins,
+// or yields, uses up its claim to it: a scheduler that shares by deadlines (EEVDF) has it wait then
+// until the other one used as much, which takes whole time slices. A loop that sleeps keeps its claim,
+// and runs within microseconds after it is woken.
 //
-// So the time that passes in yields is held against the rest of the time in which the loop is
-// awake. Where loops compete only with each other, each has its fair share of the cores; one that
-// gets less than half of that shares them with another process.
-type contention struct {
-	fair   float64       // the share of a core that is left to each loop when all are busy: 1, or less where there are more loops than cores
-	away   time.Duration // in yields, in this window
-	here   time.Duration // awake otherwise
-	asleep time.Duration // when the contention that was found last ends
+// Two loops that wake each other may share a core while another one is free, and the kernel spreads
+// them if they go on spinning. So where a core was idle, it is no contention that a thread waited.
+//
+// Loops of one group that are more than the cores wait for each other. That is no contention as long as
+// each gets half of its share of the cores.
+type Contention struct {
+	least  float64 // the part of the time in which the thread could run that it has to get
+	from   usage   // at the beginning of the window
+	looked time.Duration
+	idle   time.Duration // of all cores, at asked
+	asked  time.Duration // when the kernel was asked for it; 0: it was not
+	until  time.Duration // when the verdict is examined again; 0: there is none
+	yields time.Duration // until then the thread shares its core, and another core is free
+	late   int           // windows in turn in which it was delayed
+	kernel source
+}
+
+// source is the kernel, or a test in its place.
+type source interface {
+	usage() usage
+	idle() time.Duration // for how long the cores were idle, together; less than 0: unknown
+	close()
+}
+
+// usage is what the kernel says of a thread.
+type usage struct {
+	thread  int           // 0: nothing is known
+	ran     time.Duration // on a core
+	delayed time.Duration // when it could run, and another thread had the core
 }
 
 const (
-	contentionWindow = 20 * time.Millisecond  // awake or in yields, before a verdict
-	contentionTime   = 500 * time.Millisecond // how long a verdict holds: the next window costs a twentieth of it
+	contentionWindow = 5 * time.Millisecond   // between two looks at the thread
+	idleWindow       = 50 * time.Millisecond  // between two looks at the cores: the kernel counts in steps of 10 ms
+	contentionTime   = 100 * time.Millisecond // after which a verdict is examined
+	leastDelay       = 500 * time.Microsecond // in a window: less is not worth a sleep
+	leastWindows     = 3                      // in turn: threads of the system that run for once are no contention
+	leastAlone       = 7.0 / 8                // of a core where loops are no more than cores
+	mostIdle         = 1.0 / 4                // of a core, where no core is free
 )
 
-// setLoops says how many loops compete for how many cores.
-func (c *contention) setLoops(loops, cores int) {
-	c.fair = min(1, float64(cores)/float64(max(loops, 1)))
+// SetLoops says how many loops compete for how many cores.
+func (c *Contention) SetLoops(loops, cores int) {
+	c.least = leastAlone
+	if loops > cores {
+		c.least = float64(cores) / float64(loops) / 2
+	}
 }
 
-// awake notes time that the loop spent in steps.
-func (c *contention) awake(d time.Duration) { c.here += d }
-
-// yielded notes a yield that ended now, and gives the verdict when a window is full.
-func (c *contention) yielded(took, now time.Duration) {
-	c.away += took
-	total := c.away + c.here
-	if total < contentionWindow {
-		return
+// Found reports whether other threads need the core at present. now is the time on a clock that never
+// goes back. Mostly it compares two times; once in a window it asks the kernel.
+func (c *Contention) Found(now time.Duration) bool {
+	if now < c.until {
+		return true
 	}
-	if float64(c.here) < c.fair/2*float64(total) {
-		c.asleep = now + contentionTime
+	if c.kernel == nil {
+		c.kernel = &kernel{}
 	}
-	c.away, c.here = 0, 0
+	if c.until > 0 {
+		if c.noCoreIsFree(now) {
+			c.until = now + contentionTime
+			return true
+		}
+		c.until, c.from = 0, usage{} // the next window begins with a look of its own
+	}
+	if now-c.looked < contentionWindow {
+		return false
+	}
+	if c.late++; !c.delayed(now) {
+		c.late = 0
+	}
+	if c.late >= leastWindows {
+		c.yields = now + contentionTime
+		if c.noCoreIsFree(now) {
+			c.until = now + contentionTime
+		}
+	}
+	return c.until > 0
 }
 
-// found reports whether yields cost too much at present.
-func (c *contention) found(now time.Duration) bool { return now < c.asleep }
+// Shares reports whether the thread shared its core lately. Where contention is not found, it is best to
+// yield: the other thread may be the one that is waited for.
+func (c *Contention) Shares(now time.Duration) bool { return now < c.yields }
+
+// delayed reports whether others had the thread's core for more than their share, in the window that
+// ends now.
+func (c *Contention) delayed(now time.Duration) bool {
+	from, u := c.from, c.kernel.usage()
+	c.from, c.looked = u, now
+	if u.thread == 0 || u.thread != from.thread {
+		return false
+	}
+	ran, delayed := u.ran-from.ran, u.delayed-from.delayed
+	return delayed >= leastDelay && float64(ran) < c.least*float64(ran+delayed)
+}
+
+// noCoreIsFree reports whether the cores were busy since the last look at them, if that is some time ago.
+func (c *Contention) noCoreIsFree(now time.Duration) bool {
+	if c.asked > 0 && now-c.asked < idleWindow {
+		return false
+	}
+	before, asked := c.idle, c.asked
+	c.idle, c.asked = c.kernel.idle(), now
+	return asked > 0 && c.idle >= 0 && float64(c.idle-before) < mostIdle*float64(now-asked)
+}
+
+// Close releases what it asks the kernel with.
+func (c *Contention) Close() {
+	if c.kernel != nil {
+		c.kernel.close()
+	}
+}

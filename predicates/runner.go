@@ -36,10 +36,8 @@ type Config struct {
 const DefaultMaxSpin = 50 * time.Microsecond
 
 const (
-	interrupted = 500 * time.Microsecond // a step that seems to take this long was not alone on its core
-	penalty     = 100 * time.Millisecond // without spinning, after that
-	busyGosched = 64                     // cycles with work between two offers to other goroutines
-	spinGosched = 8                      // idle cycles between two offers, while spinning
+	busyGosched = 64 // cycles with work between two offers to other goroutines
+	spinGosched = 8  // idle cycles between two offers, while spinning
 )
 
 // Stats counts what a runner did. W: the runner. R: any goroutine.
@@ -51,17 +49,15 @@ type Stats struct {
 type Runner struct {
 	Stats Stats
 
-	cfg          Config
-	start        time.Time
-	now          time.Duration
-	woke         time.Duration // when the last yield or sleep ended
-	spin         time.Duration // how long waiting without sleep pays at present
-	crowdedUntil time.Duration // until then another process needs the core
-	crowded      bool          // more loops than cores compete: yielding pays more than spinning
-	contention   contention    // others than the loops compete, and do not yield: sleeping pays more than yielding
-	busy         int
-	stopped      atomic.Bool
-	done         chan struct{}
+	cfg        Config
+	start      time.Time
+	now        time.Duration
+	spin       time.Duration // how long waiting without sleep pays at present
+	crowded    bool          // more loops than cores compete: yielding pays more than spinning
+	contention Contention    // other threads need the core: sleeping pays more than spinning or yielding
+	busy       int
+	stopped    atomic.Bool
+	done       chan struct{}
 }
 
 // NewRunner makes a runner; Run or Start starts it.
@@ -79,7 +75,7 @@ func NewRunner(cfg Config) *Runner {
 func (r *Runner) SetLoops(n int) {
 	cores := runtime.NumCPU()
 	r.crowded = n > cores
-	r.contention.setLoops(n, cores)
+	r.contention.SetLoops(n, cores)
 }
 
 // Start runs the cycle on a new goroutine.
@@ -102,6 +98,7 @@ func (r *Runner) clock() time.Duration {
 
 func (r *Runner) run() {
 	defer close(r.done)
+	defer r.contention.Close()
 	worked := true
 	for !r.stopped.Load() {
 		if r.step() {
@@ -127,14 +124,14 @@ func (r *Runner) step() bool {
 
 // wait spins as long as it pays and reports whether there was work.
 func (r *Runner) wait() bool {
-	if r.contention.found(r.now) || r.crowded && r.cfg.Shared != nil && r.cfg.Shared() {
-		runtime.Gosched() // a goroutine that this process can run now may bring work
-		return r.step() || r.stopped.Load()
+	if r.contention.Found(r.now) || r.crowded && r.cfg.Shared != nil && r.cfg.Shared() {
+		runtime.Gosched() // a goroutine that this process can run now may bring work: the last look finds it
+		return r.stopped.Load()
 	}
-	if r.crowded || r.now < r.crowdedUntil {
+	if r.crowded || r.contention.Shares(r.now) {
 		return r.waitYielding()
 	}
-	start, last := r.now, r.now
+	start := r.now
 	for k := 0; r.now-start < r.spin; k++ {
 		if k%spinGosched == 0 {
 			runtime.Gosched()
@@ -142,11 +139,6 @@ func (r *Runner) wait() bool {
 		if r.step() || r.stopped.Load() {
 			return true
 		}
-		if r.now-last > interrupted {
-			r.crowdedUntil = r.now + penalty
-			return false
-		}
-		last = r.now
 	}
 	r.spin -= r.spin / 8
 	return false
@@ -162,14 +154,12 @@ func (r *Runner) waitYielding() bool {
 		if r.step() || r.stopped.Load() {
 			return true
 		}
-		before := r.clock() // the step that found nothing is not a part of the yield
-		r.contention.awake(before - r.woke)
 		r.cfg.Parker.Yield()
-		worked := r.step()
-		r.woke = r.now
-		r.contention.yielded(r.now-before, r.now)
-		if worked || r.stopped.Load() {
+		if r.step() || r.stopped.Load() {
 			return true
+		}
+		if r.contention.Found(r.now) {
+			return false
 		}
 	}
 	return false
@@ -191,9 +181,7 @@ func (r *Runner) park() (worked bool) {
 	r.Stats.Sleeps.Add(1)
 	p.Sleep(r.cfg.Deadline(before))
 	p.Retract()
-	r.contention.awake(before - r.woke)
-	r.woke = r.clock()
-	if slept := r.woke - before; slept < r.cfg.MaxSpin {
+	if slept := r.clock() - before; slept < r.cfg.MaxSpin {
 		r.spin = min(r.cfg.MaxSpin, r.spin+r.cfg.MaxSpin/4)
 	}
 	return false

@@ -127,12 +127,14 @@ type slowYields struct {
 
 func (p *slowYields) Yield() {
 	p.yields++
-	time.Sleep(4 * time.Millisecond)
+	time.Sleep(slowYield)
 }
 func (p *slowYields) Sleep(time.Duration) {
 	p.sleeps++
 	time.Sleep(time.Millisecond)
 }
+
+const slowYield = 4 * time.Millisecond
 
 // runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns how
 // many it made until it ended.
@@ -148,6 +150,14 @@ func runSteps(rounds, loops int, p predicates.Parker, shared func() bool) (n int
 		Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p, Shared: shared,
 	})
 	r.SetLoops(loops)
+	began := time.Now()
+	r.SetUsage(func() (ran, delayed time.Duration) { // another thread has the core during yields
+		slept := time.Duration(0)
+		if slow, ok := p.(*slowYields); ok {
+			delayed, slept = time.Duration(slow.yields)*slowYield, time.Duration(slow.sleeps)*time.Millisecond
+		}
+		return time.Since(began) - delayed - slept, delayed
+	})
 	r.Start()
 	<-done
 	r.Stop(func() {})
@@ -215,6 +225,8 @@ func TestYieldsThatCostNothingAreNotGivenUp(t *testing.T) {
 			Deadline: func(time.Duration) time.Duration { return time.Second }, Parker: p,
 		})
 		r.SetLoops(runtime.NumCPU() + 1)
+		began := time.Now()
+		r.SetUsage(func() (ran, delayed time.Duration) { return time.Since(began), 0 })
 		r.Start()
 		<-done
 		r.Stop(func() {})

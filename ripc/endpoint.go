@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,8 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		e.refused.Add(1)
 		reject(err)
 	}
+	e.began = time.Now()
+	e.contention.SetLoops(1, runtime.NumCPU())
 	e.patience, e.care = max(cfg.MaxSpin, 0), make(chan struct{}, 1)
 	e.glanceLooks = glanceLooks
 	if cfg.MaxSpin < 0 {
@@ -351,6 +354,7 @@ func (e *Endpoint) quit() error {
 		busy := e.keeper != nil || e.dozers > 0
 		e.unlock()
 		if !busy {
+			e.contention.Close()
 			return e.parker.Close()
 		}
 		e.parker.Wake()

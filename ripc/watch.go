@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
@@ -143,28 +144,24 @@ type watch struct {
 	glanceLooks int  // of one glance
 	rested      bool // the keeper slept since the last look at the sockets
 	patience    time.Duration
-	crowded     time.Time // until then another process needs the core
-	penalty     time.Duration
+	contention  predicates.Contention
+	began       time.Time
 	core        uint64 // where this process was seen last
 
 	wanting atomic.Int32
 }
 
 const (
-	interrupted  = 500 * time.Microsecond // a goroutine that looks this late was not alone on its core
-	minPenalty   = time.Millisecond       // without spinning, after that
-	maxPenalty   = 100 * time.Millisecond // the same, if it happens again and again
-	burst        = 64                     // looks between two readings of the clock
-	yieldEvery   = 8                      // bursts between two offers of the core, to goroutines and processes
-	lookInterval = 64                     // steps between two looks at the sockets, if they are few
-	fewHot       = 8                      // so many are looked at without asking whether that pays
-	glanceLooks  = 1024                   // looks of a glance: somewhat longer than a round trip takes
-	glanceFrames = 32                     // taken in one look of a glance: as many as the caches hold besides the messages
-	glanceLimit  = 32                     // of so many, one is a whole step
-	contested    = time.Second            // after an interruption the core is taken for contested
-	coolAfter    = 4096                   // steps in which nothing came, where hot peers are many
-	careInterval = 5 * time.Millisecond   // the longest time without a watch
-	careSleeps   = 4                      // intervals with one nap of another keeper, before the caretaker sleeps
+	burst        = 64                   // looks between two readings of the clock
+	yieldEvery   = 8                    // bursts between two offers of the core, to goroutines and processes
+	lookInterval = 64                   // steps between two looks at the sockets, if they are few
+	fewHot       = 8                    // so many are looked at without asking whether that pays
+	glanceLooks  = 1024                 // looks of a glance: somewhat longer than a round trip takes
+	glanceFrames = 32                   // taken in one look of a glance: as many as the caches hold besides the messages
+	glanceLimit  = 32                   // of so many, one is a whole step
+	coolAfter    = 4096                 // steps in which nothing came, where hot peers are many
+	careInterval = 5 * time.Millisecond // the longest time without a watch
+	careSleeps   = 4                    // intervals with one nap of another keeper, before the caretaker sleeps
 )
 
 // lock takes the mu, and lets a keeper that spins with it know.
@@ -319,8 +316,8 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 	}
 	e.keeper, e.away = w, false
 	e.turns++
-	var began, last time.Time // of the time without work
-	offered := false          // the core, to other goroutines, since there was work
+	var began time.Time // of the time without work
+	offered := false    // the core, to other goroutines, since there was work
 	for rounds := 0; e.keeper == w; rounds++ {
 		e.heatStirred()
 		worked := e.step()
@@ -335,14 +332,10 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 		now := time.Now()
 		if began.IsZero() {
 			began = now
-		} else if now.Sub(last) > interrupted {
-			e.interrupt(now)
 		}
-		last = now
-		if w.goal != goalNone && now.Sub(began) < e.patience && now.After(e.crowded) && !e.parker.Shared() {
-			if e.spin(rounds, now) {
-				continue
-			}
+		if w.goal != goalNone && now.Sub(began) < e.patience && !e.contention.Found(now.Sub(e.began)) && !e.parker.Shared() {
+			e.spin(rounds)
+			continue
 		}
 		if !offered { // goroutines that can run must not wait for the end of the nap, which keeps the core for a while
 			offered = true
@@ -358,16 +351,6 @@ func (e *Endpoint) keep(ctx context.Context, w *waiter) {
 	if e.keeper == w {
 		e.keeper = nil
 	}
-}
-
-// interrupt notes that another process took the core. Without spinning there is less to take: for a while that gets longer if it
-// happens again soon.
-func (e *Endpoint) interrupt(now time.Time) {
-	if now.Sub(e.crowded) > 10*e.penalty {
-		e.penalty = 0
-	}
-	e.penalty = min(max(2*e.penalty, minPenalty), maxPenalty)
-	e.crowded = now.Add(e.penalty)
 }
 
 // letRun lets goroutines run that were woken: what they send may be waited for.
@@ -397,9 +380,8 @@ func (e *Endpoint) letOthers() {
 	runtime.Gosched()
 }
 
-// spin looks at the hot peers for a while, and lets others have the mu and the core now and then. It reports false where to spin keeps the
-// peer from its core, and to yield would give the core to another program: there is one that takes it.
-func (e *Endpoint) spin(rounds int, now time.Time) bool {
+// spin looks at the hot peers for a while, and lets others have the mu and the core now and then.
+func (e *Endpoint) spin(rounds int) {
 	for range burst {
 		if e.peek() || e.wanting.Load() > 0 {
 			break
@@ -407,19 +389,14 @@ func (e *Endpoint) spin(rounds int, now time.Time) bool {
 	}
 	wanted := e.wanting.Load() > 0
 	if !wanted && rounds%yieldEvery != yieldEvery-1 {
-		return true
+		return
 	}
-	shares := !wanted && e.sharesCore()
-	if shares && now.Sub(e.crowded) < contested {
-		return false
-	}
-	if shares {
+	if !wanted && e.sharesCore() {
 		e.unlock()
 		e.parker.Yield()
 		e.lock()
 	}
 	e.yield()
-	return true
 }
 
 // sharesCore reports whether a hot peer said that it runs on the core of this goroutine, and tells the peers which one that is. A
