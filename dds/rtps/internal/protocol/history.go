@@ -21,6 +21,7 @@ type History struct {
 type instance struct {
 	all     []*remembered
 	samples int
+	changed bool // without has dropped some of all
 }
 
 // remembered is a change in a history.
@@ -77,41 +78,52 @@ func (h *History) oldest() *remembered {
 // shorten drops the first sample of an instance, and the ends that are first then.
 func (h *History) shorten(in *instance) {
 	h.drop(in, in.all[0])
-	in.all = in.all[1:]
 	h.settle(in)
 }
 
-// settle drops the ends at the beginning of an instance, and an instance that is empty.
+// settle removes what was dropped at the beginning of an instance, drops the ends that are first then, and removes an instance that is empty.
 func (h *History) settle(in *instance) {
-	for len(in.all) > 0 && in.all[0].end {
-		h.drop(in, in.all[0])
-		in.all = in.all[1:]
+	for len(in.all) > 0 && (in.all[0].gone || in.all[0].end) {
+		first := in.all[0]
+		if !first.gone {
+			h.drop(in, first)
+		}
+		if in.all = in.all[1:]; len(in.all) == 0 {
+			delete(h.instances, first.key)
+		}
 	}
 }
 
-// drop drops a change, which its caller removes from its instance.
+// drop drops a change. Its caller removes it from its instance.
 func (h *History) drop(in *instance, r *remembered) {
 	if r.gone = true; !r.end {
 		in.samples--
 		h.samples--
-	}
-	if len(in.all) == 1 {
-		delete(h.instances, r.key)
 	}
 	h.gone++
 	r.w.lasting--
 	r.w.expire(r.seq)
 }
 
-// without drops all changes of a writer.
+// without drops all changes of a writer. Each instance is searched once: one instance may have all samples.
 func (h *History) without(w *Writer) {
+	var changed []*instance
 	for _, r := range h.all {
 		if r.gone || r.w != w {
 			continue
 		}
 		in := h.instances[r.key]
+		if !in.changed {
+			in.changed, changed = true, append(changed, in)
+		}
 		h.drop(in, r)
-		in.all = slices.DeleteFunc(in.all, func(o *remembered) bool { return o == r })
+	}
+	for _, in := range changed {
+		in.changed = false
+		key := in.all[0].key
+		if in.all = slices.DeleteFunc(in.all, func(r *remembered) bool { return r.gone }); len(in.all) == 0 {
+			delete(h.instances, key)
+		}
 		h.settle(in)
 	}
 	h.tidy()

@@ -150,3 +150,18 @@ func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 		}
 	}
 }
+
+// A sample that expires moves no other one: a long history loses one with each sample that is written.
+func TestASampleThatExpiresMovesNoOtherOne(t *testing.T) {
+	world := newWorld(t, rand.Uint64(), 0)
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	w := world.host(1, nil).p.OpenWriter(world.now, endpoint(set), true)
+	for range 8 {
+		w.Write(Change{Key: "k", Payload: payload(0, 8)})
+	}
+	last := &w.changes[7]
+	w.expire(1)
+	if n := len(w.changes); n != 7 || &w.changes[6] != last {
+		t.Errorf("there are %d samples, the last one at %p and not %p", n, &w.changes[n-1], last)
+	}
+}

@@ -195,7 +195,7 @@ func (w *Writer) tidy() {
 	for n < len(w.changes) && w.changes[n].gone {
 		n++
 	}
-	w.changes = slices.Delete(w.changes, 0, n)
+	w.changes = w.changes[n:] // what is left does not move: it may be a long history, which loses one sample with each that is written
 	if w.gone -= n; 2*w.gone > len(w.changes) {
 		w.changes = slices.DeleteFunc(w.changes, func(c change) bool { return c.gone })
 		w.gone = 0
