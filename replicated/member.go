@@ -81,6 +81,7 @@ func (o *object) startAnew() {
 	o.answers.layouts, o.answers.waiting = nil, nil
 	o.answers.mu.Unlock()
 	o.loop.Store(0)
+	o.delivers.Store(0)
 	o.opened.Store(false)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -200,7 +201,15 @@ func TestASessionThatBecomesIdleAcknowledgesItsReplies(t *testing.T) {
 	if bits := binary.LittleEndian.Uint16(append(a.Ended, 0, 0)); a.Session != 7 || a.Acked != 1 || bits != 0b10 {
 		t.Errorf("%+v", a)
 	}
-	s.Said(a, true)
+	s.Said(a, false)
+	if n, step := s.Touch(start); n != 7 || step != Say {
+		t.Errorf("session %d, step %d: an acknowledgement that failed is not sent again", n, step)
+	}
+	b := s.Acknowledgement()
+	if !slices.Equal(b.Ended, a.Ended) || b.Acked != a.Acked {
+		t.Errorf("%+v, and %+v before", b, a)
+	}
+	s.Said(b, true)
 	if n, step := s.Touch(start); n != 7 || step != Go {
 		t.Errorf("session %d, step %d: it is acknowledged again", n, step)
 	}

@@ -174,6 +174,7 @@ func (s *Session) Said(a Acknowledgement, known bool) {
 	case known:
 		s.permit(len(a.first))
 	default:
+		s.kept = true
 		for _, n := range a.first {
 			if n > s.acked {
 				s.ended[n%machine.MaxOutstanding] = unsaid
