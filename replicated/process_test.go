@@ -101,7 +101,7 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 
 // fleet is the members of a run, some of which are killed.
 type fleet struct {
-	t     *testing.T
+	t     testing.TB
 	all   []*proc.Child
 	specs []memberSpec
 }
@@ -126,7 +126,7 @@ func (f *fleet) ready(i int) {
 }
 
 // newFleet starts three members. A trade's member can be replaced whichever it is: each has its address, and joins at any.
-func newFleet(t *testing.T, tcp, trade bool, change ...func(*memberSpec)) *fleet {
+func newFleet(t testing.TB, tcp, trade bool, change ...func(*memberSpec)) *fleet {
 	f := &fleet{t: t, all: make([]*proc.Child, 3)}
 	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	for i := range f.all {

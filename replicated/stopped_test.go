@@ -192,3 +192,38 @@ func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkSilenceOfAStoppedMember reports for how long a client that calls one command after the other has no answer, at most, when its member is stopped for
+// 12 s with SIGSTOP: FailAfter and MemberTimeout are a second.
+func BenchmarkSilenceOfAStoppedMember(b *testing.B) {
+	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
+		b.Run(name, func(b *testing.B) {
+			longest := time.Duration(0)
+			for range b.N {
+				f := newFleet(b, tcp, false, func(s *memberSpec) { s.FailAfter = time.Second })
+				bank := dial(b, replicated.ClientConfig{Addresses: f.clients(), Seed: 1, MemberTimeout: time.Second}).Object("accounts")
+				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+				defer cancel()
+				last, end := time.Now(), time.Time{}
+				for n := 0; end.IsZero() || last.Before(end); n++ {
+					if n == 100 {
+						if err := f.all[0].Stop(); err != nil {
+							b.Fatal(err)
+						}
+						end = last.Add(12 * time.Second)
+					}
+					if _, err := deposit.Call(ctx, bank, depositArgs{public, 1}); err != nil {
+						b.Fatal(err)
+					}
+					now := time.Now()
+					longest, last = max(longest, now.Sub(last)), now
+				}
+				if err := f.all[0].Continue(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(longest.Milliseconds()), "ms-of-silence")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
