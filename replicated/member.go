@@ -492,9 +492,8 @@ func (o *object) lockToRead() (inside bool, err error) {
 	case depth == 0:
 		o.mu.RLock()
 		return false, nil
-	case depth == 1:
-		o.nested.rlock()
-	case !o.nested.tryRLock():
+	case depth == 1 && o.nested.rlock():
+	case depth == 1 || !o.nested.tryRLock():
 		return false, o.inQuery()
 	}
 	return true, nil

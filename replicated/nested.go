@@ -7,12 +7,14 @@ import (
 
 // nested is a second lock of an object, for queries that the handler of a query calls. Such a query must not wait for a writer that waits for object.mu: that
 // writer may wait, directly or through another object, for the query that calls. Therefore a writer locks object.mu first and nested afterwards, and a nested
-// query locks nested only. A writer that has nested executes commands, which wait for no query, and a writer that waits for nested waits for handlers of
-// queries that wait for nobody: a query at a depth of 2 is refused where it would wait (lockToRead). A writer without nested queries uses one atomic operation.
+// query locks nested only. A writer that waits for nested waits for handlers of queries that wait for nobody: a query at a depth of 2 is refused where it would
+// wait (lockToRead). A writer that has nested executes commands, which wait for no query. Or it restores a state, which comes from another member and may last:
+// queries are refused meanwhile. A writer without nested queries uses one atomic operation.
 type nested struct {
 	word atomic.Int64 // 1 while a writer has the lock or waits for it, plus 2 for each reader that has it or waits for it
 
 	mu       sync.Mutex
+	refuses  bool          // what a writer does may last: readers do not wait for it
 	reading  int           // readers that have the lock
 	admitted chan struct{} // closed when a writer admits the waiting readers; nil: none waits
 	waiting  int           // for admitted
@@ -27,6 +29,13 @@ func (n *nested) lock() {
 	if n.word.Add(1) != 1 {
 		n.awaitReaders()
 	}
+}
+
+// refuse says that what the next writer does may last, or that its turn has ended. The caller holds object.mu.
+func (n *nested) refuse(lasts bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuses = lasts
 }
 
 func (n *nested) awaitReaders() {
@@ -57,13 +66,18 @@ func (n *nested) admit() {
 	}
 }
 
-// rlock locks for reading. It waits for commands that are executed, and for no reader.
-func (n *nested) rlock() {
+// rlock locks for reading, unless what a writer does may last. It waits for commands that are executed, and for no reader.
+func (n *nested) rlock() bool {
 	n.mu.Lock()
 	if n.word.Add(2)&1 == 0 {
 		n.reading++
 		n.mu.Unlock()
-		return
+		return true
+	}
+	if n.refuses {
+		n.word.Add(-2)
+		n.mu.Unlock()
+		return false
 	}
 	if n.waiting++; n.admitted == nil {
 		n.admitted = make(chan struct{})
@@ -71,6 +85,7 @@ func (n *nested) rlock() {
 	admitted := n.admitted
 	n.mu.Unlock()
 	<-admitted
+	return true
 }
 
 // tryRLock is rlock where it does not have to wait.

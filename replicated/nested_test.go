@@ -206,8 +206,8 @@ func TestTheLockOfNestedQueries(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			for i := range 2000 {
-				if i%2 == 0 || !n.tryRLock() {
-					n.rlock()
+				for (i%2 == 0 || !n.tryRLock()) && !n.rlock() {
+					runtime.Gosched()
 				}
 				if inside.Add(1) <= 0 {
 					t.Error("a reader is in while a writer is")
@@ -225,7 +225,7 @@ func TestTheLockOfNestedQueries(t *testing.T) {
 		close(done)
 	}()
 	var writers sync.WaitGroup
-	for range 2 {
+	for i := range 2 {
 		writers.Go(func() {
 			for {
 				select {
@@ -234,6 +234,7 @@ func TestTheLockOfNestedQueries(t *testing.T) {
 				default:
 				}
 				mu.Lock()
+				n.refuse(i == 0)
 				n.lock()
 				if !inside.CompareAndSwap(0, -1000) {
 					t.Error("a writer is in while another one is")
@@ -251,4 +252,24 @@ func TestTheLockOfNestedQueries(t *testing.T) {
 	if n.word.Load() != 0 || n.reading != 0 || n.waiting != 0 || writes.Load() == 0 {
 		t.Errorf("afterwards: word %d, %d reading, %d waiting, %d writes", n.word.Load(), n.reading, n.waiting, writes.Load())
 	}
+}
+
+// While a state is restored, which comes from another member, queries in queries are refused: the caller's object would wait with them.
+func TestAQueryInAQueryDoesNotWaitForAStateThatIsRestored(t *testing.T) {
+	var n nested
+	n.refuse(true)
+	if !n.rlock() {
+		t.Error("refused before")
+	}
+	n.runlock()
+	n.lock()
+	if n.rlock() || n.tryRLock() {
+		t.Error("not refused")
+	}
+	n.unlock()
+	n.refuse(false)
+	if !n.rlock() || n.word.Load() != 2 {
+		t.Error("refused afterwards, or a reader is counted that was refused")
+	}
+	n.runlock()
 }

@@ -645,8 +645,12 @@ func (o *object) restored(r io.Reader) error {
 	if n != 0 && err != nil {
 		return err
 	}
-	o.lock()
-	defer o.unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.nested.refuse(true) // the rest of the state may take long to come
+	defer o.nested.refuse(false)
+	o.nested.lock()
+	defer o.nested.unlock()
 	o.reset()
 	if n == 0 {
 		if !errors.Is(err, io.EOF) {
