@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -79,6 +80,13 @@ func TestACallThatWasGivenUpBeforeItCameIsOver(t *testing.T) {
 		}
 		if err := <-errs; (err != nil) != early {
 			t.Errorf("given up before: %v, the context: %v", early, err)
+		}
+		for served := 1; served > 0; { // else the next call with its number would not be a call that did not come yet
+			must(t, ctx.Err())
+			runtime.Gosched()
+			server.mu.Lock()
+			served = len(server.calls)
+			server.mu.Unlock()
 		}
 	}
 	for k := range uint64(2 * maxEarly) {
