@@ -59,6 +59,14 @@ func (c *Contention) SetLoops(loops, cores int) {
 	}
 }
 
+// Begin asks the kernel for the first time, so that a loop that has begun holds all descriptors that it will ever hold.
+func (c *Contention) Begin() {
+	if c.kernel == nil {
+		c.kernel = &kernel{}
+	}
+	c.from = c.kernel.usage()
+}
+
 // Found reports whether other threads need the core at present. now is the time on a clock that never
 // goes back. Mostly it compares two times; once in a window it asks the kernel.
 func (c *Contention) Found(now time.Duration) bool {

@@ -98,6 +98,7 @@ func (r *Runner) clock() time.Duration {
 
 func (r *Runner) run() {
 	defer close(r.done)
+	r.contention.Begin()
 	defer r.contention.Close()
 	worked := true
 	for !r.stopped.Load() {

@@ -88,8 +88,10 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	if e.parker, err = fabric.NewParker(); err != nil {
 		return nil, fmt.Errorf("ripc: %w", err)
 	}
+	e.contention.Begin()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.listen(); err != nil {
+		e.contention.Close()
 		e.cancel()
 		e.stopListening()
 		e.parker.Close()
