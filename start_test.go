@@ -83,9 +83,9 @@ func TestASecondProcessWithTheIDOfALiveMemberIsRefusedWithoutWaitingForFailAfter
 		if !errors.Is(err, squall.ErrRefused) || !strings.Contains(err.Error(), "in use by the member at "+list[id-1]) || !strings.Contains(err.Error(), "an id of its own") {
 			t.Errorf("%v", err)
 		}
-		if !first.has("at "+c.Listen+" refused", "in use by the member at "+list[id-1]) {
-			t.Errorf("the leader does not report the process at %s", c.Listen)
-		}
+		eventually(t, "an event of the leader that names the process", func() bool {
+			return first.has("at "+c.Listen+" refused", "in use by the member at "+list[id-1])
+		})
 	}
 	for _, g := range groups {
 		if g.View().ID != 1 {
