@@ -127,9 +127,6 @@ func (p *Parker) Watching() int { return int(p.count.Load()) }
 // bells for Sleep.
 func (p *Parker) Look() { p.wait(0, p.sleeping.Load() == 0) }
 
-// Resting reports whether the loop announced that it is about to sleep.
-func (p *Parker) Resting() bool { return p.sleeping.Load() != 0 }
-
 // Announce is to be called before the last look.
 func (p *Parker) Announce() { p.sleeping.Store(1) }
 

@@ -54,8 +54,8 @@ type polled struct {
 func (s *polled) readiness() *fabric.Readiness { return s.ready }
 
 func (s *polled) read(into [][]byte) (int, error) {
-	if !s.ready.In && (!fabric.FewSockets(s.parker) || s.parker.Resting()) {
-		return 0, nil // before a sleep: what comes ends the sleep
+	if !s.ready.In && !fabric.FewSockets(s.parker) {
+		return 0, nil
 	}
 	n, errno := s.vectored(unix.SYS_READV, into)
 	switch {
