@@ -46,7 +46,7 @@ type waitingRequest struct {
 	m ripc.Message
 }
 
-// isAnswered reports whether the answer to a request may be large. All others are served at once, such as those that keep a session.
+// isAnswered reports whether the answer to a request may be large. All other requests are served at once, for example one that keeps a session.
 func isAnswered(a relay.Ask) bool {
 	return a == askCommand || a == askReplies || a == askQuery || a == askWatch
 }

@@ -17,7 +17,7 @@ type tail struct {
 	memory       []step // that contains all, after the space of the steps that were dropped
 }
 
-// add appends a step. It uses the space of dropped steps again once they are as many as those that are left, so that a step is copied once on average.
+// add appends a step. It reuses the space of dropped steps when at least half of the steps are dropped, so that a step is copied once on average.
 func (l *tail) add(t step) {
 	if n := len(l.all); n == cap(l.all) {
 		old := l.all

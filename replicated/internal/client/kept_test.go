@@ -146,7 +146,7 @@ func TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited(t *testing.T) {
 	}
 }
 
-// twoForEach has commands refused, and ends one after the other of those that were not.
+// twoForEach refuses some commands, and ends the accepted ones one after the other.
 func twoForEach() error {
 	s := NewSession(1, machine.Token{1})
 	s.Begin(start)

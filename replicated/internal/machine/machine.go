@@ -90,7 +90,7 @@ const (
 	AgainFail               // the same, and the reply is the text of an error
 	NotThere                // the session does not exist, or has ended
 	Forgotten               // it was executed before, and its reply was acknowledged
-	TooMany                 // the number is too far after those that the session has acknowledged
+	TooMany                 // the number is too far after the acknowledged numbers
 	Disabled                // the operation is not enabled
 	Malformed               // the record cannot be read
 	Elsewhere               // the record is for another shard: its sender was there when it sent the record

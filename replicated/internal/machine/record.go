@@ -20,7 +20,7 @@ const (
 	Enable                      // the leader of a view enables operations
 	Digest                      // a member's digest of the application's state at a version
 	Forwarded                   // a command that a handler of an object sent, which a member of both relays
-	Handed                      // what handlers sent to a destination was handed over
+	Handed                      // a destination got what handlers sent to it
 	Reply                       // what a member answers to a command whose sender wants all replies
 	Several                     // several records in one message
 	Acknowledge                 // a client needs replies no more

@@ -13,7 +13,7 @@ type History struct {
 	depth, limit int // of samples; 0: no bound
 	samples      int
 	instances    map[string]*instance
-	all          []*remembered // as they were written; those that are gone are removed when no other one is before them, or when they are more than half
+	all          []*remembered // in the order of writing; removed samples are deleted from the front at once, and elsewhere when they are more than half
 	gone         int
 }
 

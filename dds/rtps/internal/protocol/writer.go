@@ -56,7 +56,7 @@ type remoteReader struct {
 	reliable bool
 	begun    bool  // it knows where it begins
 	start    int64 // the first sample that it gets
-	live     int64 // of the samples before this one it gets those that are part of the history
+	live     int64 // of earlier samples, it gets the history only
 	acked    int64 // it has all below
 	sent     int64 // … and was sent all below
 	count    int64 // of its last answer, -1: none
