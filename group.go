@@ -106,6 +106,7 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if g.parker, err = fabric.NewParker(); err != nil {
 		return err
 	}
+	g.parker.OneLoop = true
 	if g.node, err = auto.New(auto.Mode(c.Fabric), g.port, c.TLS); err != nil {
 		return err
 	}

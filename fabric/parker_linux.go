@@ -32,6 +32,10 @@ import (
 // out earlier. Bells that come late, for writes that were found already, end one sleep early and do
 // no other harm.
 type Parker struct {
+	// OneLoop says that one goroutine alone polls the links. Its last look before a sleep reads no
+	// TCP socket then: what a socket has ends the sleep. Set it before the first link.
+	OneLoop bool
+
 	epoll, event int
 	sleeping     atomic.Uint32
 	count        atomic.Int32 // of watched, the sockets with data
@@ -126,6 +130,9 @@ func (p *Parker) Watching() int { return int(p.count.Load()) }
 // Look updates the readiness of all sockets without waiting. Between Announce and Retract it leaves
 // bells for Sleep.
 func (p *Parker) Look() { p.wait(0, p.sleeping.Load() == 0) }
+
+// LeavesSockets reports whether the loop is about to sleep and may leave sockets to the sleep.
+func (p *Parker) LeavesSockets() bool { return p.OneLoop && p.sleeping.Load() != 0 }
 
 // Announce is to be called before the last look.
 func (p *Parker) Announce() { p.sleeping.Store(1) }

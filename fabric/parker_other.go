@@ -12,6 +12,7 @@ import (
 // Parker is the one place where a loop sleeps. Away from Linux it is a channel; links bring their
 // own goroutines.
 type Parker struct {
+	OneLoop  bool // of no use here
 	sleeping atomic.Uint32
 	bell     chan struct{}
 }

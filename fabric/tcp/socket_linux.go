@@ -54,7 +54,7 @@ type polled struct {
 func (s *polled) readiness() *fabric.Readiness { return s.ready }
 
 func (s *polled) read(into [][]byte) (int, error) {
-	if !s.ready.In && !fabric.FewSockets(s.parker) {
+	if !s.ready.In && (!fabric.FewSockets(s.parker) || s.parker.LeavesSockets()) {
 		return 0, nil
 	}
 	n, errno := s.vectored(unix.SYS_READV, into)

@@ -73,6 +73,7 @@ func member(ctx context.Context, parent *proc.Parent) error {
 	if err != nil {
 		return err
 	}
+	parker.OneLoop = true
 	table, err := openAs(fab, identity, order.Rank(len(invited.Peers)-1), invited.Peers, parker)
 	if err != nil {
 		return err

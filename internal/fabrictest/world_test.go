@@ -101,6 +101,7 @@ func (w world) node(t testing.TB) node {
 	if n.parker, err = fabric.NewParker(); err != nil {
 		t.Fatal(err)
 	}
+	n.parker.OneLoop = true
 	t.Cleanup(func() { n.parker.Close() })
 	n.identity = trust.NewIdentity()
 	if n.certificate, err = trust.OwnCertificate(w.tls, "127.0.0.1"); err != nil {
