@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 
@@ -183,6 +184,9 @@ func (h *hostile) letter() {
 	if len(h.talks) < 4 {
 		as := pick(h.dice, h.proc.self, members[h.dice.IntN(len(members))], views.Member{ID: 60, Incarnation: 1 + h.dice.Uint64(), Addr: "node-60:1"})
 		as.Incarnation += uint64(h.dice.IntN(2))
+		if as.ID != h.proc.self.ID { // it has no private key of another process (J11), and all of this run have the zero key
+			as.PublicKey = trust.PublicKey{1}
+		}
 		t := &talk{conn: w.net.Dial(h.proc.self.ID, to.ID)}
 		t.queue = append(t.queue, join.Request{
 			Verb: pick(h.dice, join.Apply, join.Greet, join.Inquire), Cluster: cluster, Member: as, Declarations: w.plan.Decls,
