@@ -142,14 +142,20 @@ func (o *RemoteObject) again(ctx context.Context, c *client.Command) error {
 		case client.Go:
 			return nil
 		case client.Say:
-			if err := o.sayLocked(ctx); err != nil {
-				return err
+			if err := o.sayLocked(ctx); err != nil && ctx.Err() == nil {
+				// The answer to the command says whether the failure lasts: then the command fails, too.
+				o.unlocked(func() { o.client.rest(ctx, sayPause) })
+				s.Retry(c)
+				return nil
 			}
 		default:
 			o.client.wait(ctx, o)
 		}
 	}
 }
+
+// sayPause is how long a command waits that is sent again because an acknowledgement failed.
+const sayPause = 50 * time.Millisecond
 
 // sayLocked acknowledges replies to the object. The lock is held, but not while the members are asked.
 func (o *RemoteObject) sayLocked(ctx context.Context) (err error) {

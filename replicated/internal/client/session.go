@@ -149,6 +149,18 @@ func (s *Session) Again(c *Command) Step {
 	return Wait
 }
 
+// Retry has a refused command sent again before anything else has ended, as c says then: an acknowledgement failed.
+func (s *Session) Retry(c *Command) {
+	if c.Session != s.number {
+		return
+	}
+	if i, ok := slices.BinarySearch(s.refused, c.Number); ok {
+		s.refused = slices.Delete(s.refused, i, i+1)
+		s.permits = min(s.permits, len(s.refused))
+	}
+	c.Acked = s.acked
+}
+
 // Acknowledgement returns what the object has to know of replies that are not needed any more.
 func (s *Session) Acknowledgement() Acknowledgement {
 	a := Acknowledgement{Session: s.number, Acked: s.acked}

@@ -1,0 +1,106 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/replicated/internal/client"
+	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
+)
+
+// scripted is a client that answers each request by itself.
+type scripted struct {
+	asker
+	answer func(r *relay.Request) error
+	asked  []relay.Ask
+	rested int
+}
+
+func (c *scripted) now() time.Time                            { return time.Unix(1, 0) }
+func (c *scripted) changed(*RemoteObject)                     {}
+func (c *scripted) event(ClientEvent)                         {}
+func (c *scripted) rest(context.Context, time.Duration)       { c.rested++ }
+func (c *scripted) wait(ctx context.Context, _ *RemoteObject) { panic("nothing else ends") }
+
+func (c *scripted) ask(_ context.Context, _ *RemoteObject, _ func([]byte) error, parts ...[]byte) error {
+	r, err := relay.Parse(parts[0])
+	if err != nil {
+		return err
+	}
+	c.asked = append(c.asked, r.Ask)
+	return c.answer(&r)
+}
+
+// fullSession returns an object with a session of a client, which calls its command 2 while the answer to the command 1 is awaited, and command 3 has ended: the replies
+// of its session are to be acknowledged before the object executes a further command.
+func fullSession(c *scripted) *RemoteObject {
+	o := &RemoteObject{client: c, name: "accounts"}
+	s := client.NewSession(time.Minute, machine.Token{1})
+	s.Begin(c.now())
+	s.Opened(7)
+	s.Begin(c.now())
+	second, _ := s.Begin(c.now())
+	s.End(second)
+	o.session.Session, o.session.room.L = s, &o.session.Mutex
+	return o
+}
+
+// TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt has the first acknowledgements fail at the members.
+func TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt(t *testing.T) {
+	const failures = 3
+	said := 0
+	c := &scripted{}
+	c.answer = func(r *relay.Request) error {
+		switch {
+		case r.Ask == relay.Acknowledge:
+			if said++; said <= failures {
+				return errors.New("the member is busy")
+			}
+		case said <= failures:
+			return errFull
+		}
+		return nil
+	}
+	o := fullSession(c)
+	if err := o.ordered(t.Context(), "op", encoded(nil), relay.Request{Ask: askCommand}, exchanges.Get().(*exchange)); err != nil {
+		t.Fatal(err)
+	}
+	var want []relay.Ask
+	for range failures + 1 {
+		want = append(want, relay.Command, relay.Acknowledge)
+	}
+	if want = append(want, relay.Command); !slices.Equal(c.asked, want) || c.rested != failures {
+		t.Errorf("the members were asked for %v, in place of %v, and the client rested %d times", c.asked, want, c.rested)
+	}
+}
+
+// TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds also has a failure that lasts: then the command fails as it does by itself.
+func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
+	busy, gone := errors.New("the member is busy"), errors.New("nobody has the object")
+	for _, last := range []error{nil, gone} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		tries := 0
+		c := &scripted{}
+		c.answer = func(r *relay.Request) error {
+			if r.Ask == relay.Command {
+				if tries == 2 && last != nil {
+					return last
+				}
+				return errFull
+			}
+			if tries++; tries == 3 {
+				cancel(errors.New("the caller gave up"))
+			}
+			return busy
+		}
+		err := fullSession(c).ordered(ctx, "op", encoded(nil), relay.Request{Ask: askCommand}, exchanges.Get().(*exchange))
+		if want := context.Cause(ctx); err == nil || errors.Is(err, busy) || last != nil && !errors.Is(err, gone) || last == nil && (want == nil || !errors.Is(err, want)) {
+			t.Errorf("after %d tries: %v", tries, err)
+		}
+		cancel(nil)
+	}
+}
