@@ -55,6 +55,22 @@ func keepsWhatIsNotShared(t *testing.T) bool {
 	return first > 0 && first <= 58
 }
 
+// What every disk has only grows, in whatever order it becomes known.
+func TestWhatEveryDiskHasOnlyGrows(t *testing.T) {
+	t.Parallel()
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{})
+	var most order.Version
+	for _, n := range []int{3, 1, 7, 7, 0, 6, 12} {
+		v := sample(n).Version
+		if most.Before(v) {
+			most = v
+		}
+		if l.SetGlobal(v); l.Info().Global != most {
+			t.Errorf("%v and then %v: every disk has %v", most, v, l.Info().Global)
+		}
+	}
+}
+
 func TestRetentionNeverDropsWhatIsNotOnEveryDisk(t *testing.T) {
 	t.Parallel()
 	if !keepsWhatIsNotShared(t) {

@@ -117,10 +117,13 @@ func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 	client.id = longest + "i"
 	client.e.unlock()
 	err := newRemote(client, longest).Connect(ctx)
-	if cause := <-lost; err == nil || !errors.Is(cause, fabric.ErrViolation) {
-		t.Errorf("%v, %v", err, cause)
-	}
 	client.e.lock()
 	client.id = longest[1:]
 	client.e.unlock()
+	if err == nil {
+		t.Fatal("a channel of a service with a longer id was opened")
+	}
+	if cause := <-lost; !errors.Is(cause, fabric.ErrViolation) {
+		t.Errorf("%v, %v", err, cause)
+	}
 }

@@ -387,6 +387,27 @@ func (m *model) invariants() {
 		}
 		m.checkIndex(m.released+n, msg)
 	}
+	m.counts()
+}
+
+// counts asks how many messages wait, and how many were taken that are not delivered everywhere.
+func (m *model) counts() {
+	var waiting, taken uint64
+	for i := m.everywhere; i < m.sent; i++ {
+		switch {
+		case m.byIndex[i] == nil:
+		case i < m.taken:
+			taken++
+		default:
+			waiting++
+		}
+	}
+	if n := m.rx.Waiting(m.taken, m.sent); n != waiting {
+		m.fail("%d messages wait, want %d", n, waiting)
+	}
+	if n := m.rx.TakenFrom(m.everywhere, m.taken); n != taken {
+		m.fail("%d messages were taken from %d on, want %d", n, m.everywhere, taken)
+	}
 }
 
 // checkIndex asks for the index of a claim.

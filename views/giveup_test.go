@@ -59,6 +59,15 @@ func TestAShardThatWaitsGoesOnWhenAllThatHadItsLogAreGivenUp(t *testing.T) {
 	}
 }
 
+// A shard whose log no disk has waits for none, whatever members give up.
+func TestAShardThatNoDiskHasIsNotGivenUp(t *testing.T) {
+	shard, two := Subgroup{Name: "log", Mode: Persistent}, Holder{ID: 2, Disk: 7}
+	members := []Member{gaveUp(1, shard, two)}
+	if shard.GivenUp(nil, members) || shard.GivenUp(nil, nil) || !shard.GivenUp([]Holder{two}, members) {
+		t.Error("a shard without holders is given up, or a shard with a holder is not")
+	}
+}
+
 func TestMarksAreBoundedAndTheOldestGiveWay(t *testing.T) {
 	shard := Subgroup{Name: "log"}
 	marks := ""

@@ -99,11 +99,11 @@ func Ready(log Reader, partial bool, before order.Version) Readiness {
 
 // endsAt reports whether a log contains the version at which another log is to end. A message has
 // the same version in all logs that contain it, and each of these logs contains all messages before
-// it, even if records are missing at its own end. A log whose snapshot stands for later records is
-// of no use.
+// it, even if records are missing at its own end. A log whose snapshot stands for later records does
+// not contain it.
 func endsAt(log Reader, before order.Version) bool {
 	m, err := LastUpTo(log, lastBefore(before))
-	return err == nil && m.Found && After(m.Version) == before && !m.Version.Before(log.Info().Snapshot)
+	return err == nil && m.Found && After(m.Version) == before
 }
 
 // Reaches reports whether nothing that lies before a version can come behind v.

@@ -14,30 +14,35 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// memory is a log in memory. What a snapshot stands for is not in records.
+// memory is a log in memory, which is read as far as it is durable. What a snapshot stands for is
+// not in records.
 type memory struct {
-	unsynced int // records
+	unsynced int // records at the end that are not durable
 	records  []persist.Record
 	snapshot persist.Record // version zero: there is none
 }
 
+// durable returns the records that are read.
+func (l *memory) durable() []persist.Record { return l.records[:len(l.records)-l.unsynced] }
+
 func (l *memory) Info() (i persist.Info) {
-	i.Count, i.Snapshot = uint64(len(l.records)), l.snapshot.Version
+	durable := l.durable()
+	i.Count, i.Snapshot = uint64(len(durable)), l.snapshot.Version
 	if i.Count > 0 {
-		i.First, i.Last = l.records[0], l.records[len(l.records)-1]
+		i.First, i.Last = durable[0], durable[len(durable)-1]
 		i.First.Data, i.Last.Data = nil, nil
 	}
 	return i
 }
 
-// seek returns the index of the first record at or behind a version.
+// seek returns the index of the first durable record that is not before a version.
 func (l *memory) seek(v order.Version) int {
-	i, _ := slices.BinarySearchFunc(l.records, v, func(r persist.Record, v order.Version) int { return r.Version.Compare(v) })
+	i, _ := slices.BinarySearchFunc(l.durable(), v, func(r persist.Record, v order.Version) int { return r.Version.Compare(v) })
 	return i
 }
 
 func (l *memory) Get(v order.Version) (persist.Record, error) {
-	if i := l.seek(v); i < len(l.records) && l.records[i].Version == v {
+	if i := l.seek(v); i < len(l.durable()) && l.records[i].Version == v {
 		return l.records[i], nil
 	}
 	return persist.Record{}, persist.ErrNotFound
@@ -45,7 +50,7 @@ func (l *memory) Get(v order.Version) (persist.Record, error) {
 
 func (l *memory) At(t order.Time) (r persist.Record, err error) {
 	err = persist.ErrNotFound
-	for _, each := range l.records {
+	for _, each := range l.durable() {
 		if each.Time <= t {
 			r, err = each, nil
 		}
@@ -55,7 +60,7 @@ func (l *memory) At(t order.Time) (r persist.Record, err error) {
 
 func (l *memory) Range(from, to order.Version) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) {
-		for _, r := range l.records[l.seek(from):] {
+		for _, r := range l.durable()[l.seek(from):] {
 			if to != (order.Version{}) && !r.Version.Before(to) || !yield(r, nil) {
 				return
 			}
@@ -191,6 +196,7 @@ func TestALogBecomesThatOfItsSource(t *testing.T) {
 		}
 		common = min(common, len(want))
 		had := len(mine.records)
+		mine.unsynced = random.IntN(had + 1)
 		for tries := 0; ; tries++ {
 			source := &remote{memory: theirs, breaks: random.IntN(6) - 1}
 			task.Source = source
@@ -216,6 +222,7 @@ func TestCU1ALogThatIsKeptLosesNothing(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		mine, theirs, common := histories(random)
 		before := slices.Clone(mine.records)
+		mine.unsynced = random.IntN(len(before) + 1)
 		task := Task{Log: mine, Source: &remote{memory: theirs, breaks: random.IntN(8) - 1}, Keep: true}
 		err := task.Run()
 		if len(mine.records) < len(before) || !same(mine.records[:len(before)], before) || task.Cut > 0 {
@@ -318,6 +325,20 @@ func TestCU2ALogThatMayLackSomethingGivesNoEnd(t *testing.T) {
 	} {
 		if got := Ready(&l, c.partial, c.before); got != c.want {
 			t.Errorf("a source that is asked for %s: %d, not %d", c.what, got, c.want)
+		}
+	}
+	versions := make([]order.Version, len(l.records))
+	for i, r := range l.records {
+		versions[i] = r.Version
+	}
+	l.drop(4)
+	for i, v := range versions {
+		want := Gives
+		if i < 3 {
+			want = Refuses
+		}
+		if got := Ready(&l, true, After(v)); got != want {
+			t.Errorf("a partial log whose snapshot ends with record 3 is asked for all up to record %d: %d, not %d", i, got, want)
 		}
 	}
 	v := &views.View{Members: []views.Member{{ID: 1}, {ID: 2}}, Subgroups: []views.Subgroup{{Name: "a", Shard: 1, Members: []order.Rank{0}}}}

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -137,6 +139,34 @@ func TestA3ARecordOfWhichSomeFragmentsAreMissingIsDroppedAndReported(t *testing.
 		holds(t, b, records[:9])
 		if repaired.Record != 9 || repaired.Blocks == 0 || repaired.Version != records[9].Version {
 			t.Fatalf("reported %+v", repaired)
+		}
+	}
+}
+
+// The fragments of a record have together as many bytes as its header says: neither fewer nor more.
+func TestFragmentsOfAnotherLengthAreDamage(t *testing.T) {
+	records := history(2, 3, 300)
+	records[1].Data = bytes.Repeat([]byte{1}, 5000)
+	clean := newMemory()
+	write(t, New(small), clean, records, 2)
+	for _, more := range []int{-1, 0, 1} {
+		s := clean.copy()
+		for i := range s.logs {
+			h, body, senders, err := decodeHeader(s.logs[i].Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Kind != Fragment {
+				continue
+			}
+			h.Total += uint64(more)
+			s.logs[i].Data = append(bytes.Clone(s.logs[i].Data[:bodyAt(h.Sealed)]), body...)
+			s.logs[i].Data = encodeHeader(s.logs[i].Data, &h, []order.NodeID{order.NodeID(binary.LittleEndian.Uint64(senders))})
+		}
+		r, err := open(t, s).Read(1)
+		var d *Damage
+		if more == 0 && (err != nil || !bytes.Equal(r.Data, records[1].Data)) || more != 0 && !errors.As(err, &d) {
+			t.Errorf("%d more bytes are announced: %d, %v", more, len(r.Data), err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -138,6 +139,47 @@ func lineOffset(t *testing.T, row []byte) int {
 	}
 	t.Fatal("no line")
 	return 0
+}
+
+// B10: a message that has a time after the latest one is received by no member, and its sender
+// fails. While a member does not know the latest time, such a message waits.
+func TestB10AMessageWithATimeAfterTheLatestIsNotReceived(t *testing.T) {
+	for name, c := range map[string]struct {
+		latest    order.Time
+		known     bool
+		delivered string
+		failed    bool
+	}{
+		"the latest time":               {1002, true, "1:one 1:two", false},
+		"after it":                      {1001, true, "1:one", true},
+		"before the latest is known":    {1001, false, "1:one", false},
+		"all are after it, and unknown": {1000, false, "", false},
+	} {
+		clock, latest, known := order.Time(1000), c.latest, c.known
+		g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
+			cfg.Clock = func() order.Time { clock++; return clock }
+			if r == 1 {
+				cfg.Latest = func() (order.Time, bool) { return latest, known }
+			}
+		}, 2, views.Persistent, multicast.Tuning{}, 0)
+		for _, text := range []string{"one", "two"} {
+			g.sendTimed(0, text)
+			g.settle()
+		}
+		if got := strings.Join(g.nodes[1].log, " "); got != c.delivered {
+			t.Errorf("%s: delivered %q, want %q", name, got, c.delivered)
+		}
+		failures := g.nodes[1].table.Failures()
+		if failed := len(failures) == 1 && errors.Is(failures[0].Err, fabric.ErrViolation); failed != c.failed || len(failures) > 1 {
+			t.Errorf("%s: failures %v", name, failures)
+		}
+		if c.failed {
+			continue
+		}
+		latest, known = 1002, true
+		g.settle()
+		g.expect("1:one 1:two")
+	}
 }
 
 func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {

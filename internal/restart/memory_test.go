@@ -190,6 +190,30 @@ func TestWhoComesIntoAShardLacksItsLog(t *testing.T) {
 	}
 }
 
+// A process that enters a view lacks what it says then, and not what it lacked before; and a process
+// that is new in a shard lacks the shard's log since that view.
+func TestWhatAProcessLacksBeginsAnewWithItsView(t *testing.T) {
+	orders, other := LogID{Name: "orders"}, LogID{Name: "other"}
+	m := remembering(t, &testDisk{})
+	first := viewOf(t, nil, "a", member(1, 5), member(2, 6))
+	second := viewOf(t, first, "b", member(1, 5), member(2, 7))
+	must(t, m.Begin(member(2, 6)), m.Enter(first, []LogID{orders}), m.Begin(member(2, 7)), m.Enter(second, []LogID{other}))
+	if got := m.State().Incomplete; !slices.Equal(got, []IncompleteLog{{other, 2}}) {
+		t.Errorf("it enters view 2 without %v, and lacks %v", other, got)
+	}
+	must(t, m.Enter(second, nil))
+	if got := m.State().Incomplete; len(got) > 0 {
+		t.Errorf("it enters view 2 again with all, and lacks %v", got)
+	}
+	must(t, m.Enter(second, []LogID{orders}))
+	third := viewOf(t, second, "c", member(1, 5), member(2, 8))
+	third.Subgroups[0].Fresh = []order.Rank{1}
+	must(t, m.Begin(member(2, 8)), m.Installed(third), m.Complete(orders, 2))
+	if got := m.State().Incomplete; !slices.Equal(got, []IncompleteLog{{orders, 3}}) {
+		t.Errorf("it is new in view 3, and lacks %v", got)
+	}
+}
+
 func TestALogIsElsewhereIfAnotherMemberOfTheLastViewHasIt(t *testing.T) {
 	one, two := member(1, 5), member(2, 6)
 	both := viewOf(t, nil, "a", one, two)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
@@ -103,7 +104,9 @@ func TestACallThatWasGivenUpBeforeItCameIsOver(t *testing.T) {
 func TestATicketIsGoodOnce(t *testing.T) {
 	ctx := testutil.Within(t)
 	goOn := make(chan struct{})
-	_, me := served(t, func(w http.ResponseWriter, _ *http.Request) {
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release()
+	server, me := served(t, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "first part")
 		w.(http.Flusher).Flush()
 		<-goOn
@@ -118,7 +121,8 @@ func TestATicketIsGoodOnce(t *testing.T) {
 	if kind := in.byte(); kind != responseTicket {
 		t.Fatalf("the response is of kind %d", kind)
 	}
-	ticket := strconv.FormatUint(in.number(8), 16)
+	number := in.number(8)
+	ticket := strconv.FormatUint(number, 16)
 	m.Release()
 	streams := &http.Transport{DialContext: me.DialContext}
 	defer streams.CloseIdleConnections()
@@ -132,6 +136,12 @@ func TestATicketIsGoodOnce(t *testing.T) {
 	}
 	first := redeem(ticket)
 	defer first.Body.Close()
+	server.mu.Lock()
+	_, good := server.tickets[number]
+	server.mu.Unlock()
+	if good {
+		t.Fatal("a ticket that was used is good for another request") // which would wait with the first one
+	}
 	for text, want := range map[string]int{ticket: http.StatusGone, "1" + ticket[1:]: http.StatusGone, "no number": http.StatusBadRequest} {
 		again := redeem(text)
 		again.Body.Close()
@@ -139,7 +149,7 @@ func TestATicketIsGoodOnce(t *testing.T) {
 			t.Errorf("ticket %q again: %s", text, again.Status)
 		}
 	}
-	close(goOn)
+	release()
 	if b, err := io.ReadAll(first.Body); string(b) != "first part" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
