@@ -21,7 +21,7 @@ test: ## every test but those of make system, and a part of the seeds
 	go test ./...
 
 system: ## what has the build tag system: the long tests of groups of processes, and all seeds of the tests that draw them
-	go test -tags system ./internal/testlab $$(grep -rl --include='*_test.go' 'testutil\.Seeds' . | xargs dirname | sort -u)
+	TEST_SEED=new go test -tags system ./internal/testlab $$(grep -rl --include='*_test.go' 'testutil\.Seeds' . | xargs dirname | sort -u)
 
 race: ## the short tests under the race detector
 	go test -race -short ./...

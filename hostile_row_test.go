@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -66,7 +67,7 @@ func spoil(table *fabric.Table, v *views.View, draw *rand.Rand, stop *atomic.Boo
 func TestAMemberThatSpoilsItsSharedOrSentRowIsLeftBehind(t *testing.T) {
 	for name, mode := range map[string]squall.Fabric{"shm": squall.FabricSHM, "tcp": squall.FabricTCP} {
 		t.Run(name, func(t *testing.T) {
-			seed := uint64(time.Now().UnixNano())
+			seed := testutil.Seed(t)
 			for k := range uint64(3) {
 				spoiledRow(t, mode, seed+k)
 			}

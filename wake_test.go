@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Calls ring the loop at every moment of its way to sleep. Four members have three sockets each, so
@@ -25,8 +26,7 @@ func TestEveryCallOfAHaltedMemberIsAnswered(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it was reported, and does not halt")
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	end := time.Now().Add(4 * time.Second)
 	if testing.Short() {

@@ -156,7 +156,7 @@ func TestASweepOverEveryFieldEndsInAnErrorOrARepair(t *testing.T) {
 	}
 	seed := *sweepSeed
 	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
+		seed = testutil.Seed(t)
 	}
 	t.Logf("seed %d: -args -sweepseed %d", seed, seed)
 	for _, p := range pristines(t) {

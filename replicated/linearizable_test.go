@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -55,8 +56,7 @@ func TestHistoriesAreLinearizableWhateverIsKilled(t *testing.T) {
 	var all []porcupine.Operation
 	calls := 0
 	began := time.Now()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	for i := range 6 {
 		rnd := rand.New(rand.NewPCG(seed, uint64(i)))
 		addrs := f.clients()

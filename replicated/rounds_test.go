@@ -226,8 +226,7 @@ func playRounds(t *testing.T, transport string, onDisk bool) {
 	for i := range f.all {
 		f.ready(i)
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var banks []*replicated.RemoteObject
 	for i := range 6 {

@@ -162,8 +162,7 @@ func TestACacheUnderManyGoroutines(t *testing.T) {
 	ctx := testutil.Within(t)
 	here := open(t, Config{Transport: SHM})
 	c := NewCache[int](here, 5000)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	var working sync.WaitGroup
 	for g := range 4 {
 		working.Go(func() {

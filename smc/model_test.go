@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -451,19 +452,10 @@ func FuzzRing(f *testing.F) {
 }
 
 func TestRingsDoAsTheModelDoes(t *testing.T) {
-	programs := 60
-	if testing.Short() {
-		programs = 8
-	}
-	seed := rand.Uint64()
+	programs, seed := testutil.Seeds(8, 60), testutil.Seed(t)
 	for window := range byte(4) {
 		for ring := range byte(5) {
 			t.Run(fmt.Sprintf("window=%d/ring=%d", 4<<window, 16<<ring), func(t *testing.T) {
-				defer func() {
-					if t.Failed() {
-						t.Logf("seed %d", seed)
-					}
-				}()
 				random := rand.New(rand.NewPCG(seed, uint64(window)<<8|uint64(ring)))
 				for range programs {
 					program := []byte{window, ring}
@@ -480,10 +472,7 @@ func TestRingsDoAsTheModelDoes(t *testing.T) {
 // Every program of a few operations on the smallest ring.
 func TestTheSmallestRingDoesAsTheModelDoesExhaustively(t *testing.T) {
 	operations := [][2]byte{{0, 0}, {0, 3}, {0, 8}, {2, 0}, {3, 0}, {4, 7}, {5, 1}, {6, 7}, {7, 255}, {8, 1}}
-	depth := 5
-	if testing.Short() {
-		depth = 4
-	}
+	depth := testutil.Seeds(4, 5)
 	program := []byte{0, 0}
 	var extend func(int)
 	extend = func(left int) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/simnet"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 )
@@ -430,7 +431,7 @@ func TestWhoWasGivenUpByTooManyIsEvicted(t *testing.T) {
 
 // V5 to V9 over random histories of crashes, wrong suspicions, leaves and joins at any moment.
 func TestRandomChangesAgree(t *testing.T) {
-	seeds := uint64(4000)
+	seeds := testutil.Seeds[uint64](1000, 4000)
 	if testing.Short() {
 		seeds = 300
 	}

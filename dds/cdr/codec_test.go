@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Everything has a member of every kind, for round trips in formats of which CycloneDDS has not all.
@@ -137,7 +138,7 @@ func everyFormat(t *testing.T, test func(t *testing.T, f cdr.Format)) {
 func roundTrip[T any](t *testing.T, f cdr.Format) {
 	t.Helper()
 	c := codec[T](t)
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 30 {
 		var v, back T

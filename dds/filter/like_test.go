@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // alikes is LIKE as it is defined, character by character.
@@ -28,7 +30,7 @@ func alikes(s, pattern string) bool {
 }
 
 func TestPatternsMatchAsTheyAreDefined(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	text := func(of []string, n int) (s string) {
 		for range random.IntN(n + 1) {

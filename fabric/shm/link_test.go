@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/samehost"
+	"github.com/squall-go/squall/internal/testutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -119,8 +120,7 @@ func TestH2OneBellAtMostForEachTimeThatAPeerSleeps(t *testing.T) {
 }
 
 func TestH2HoldsWhateverTheOrderOfSleepsAndWrites(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := newSleeper(t)
 	want := uint64(0) // sleeps in which something was written

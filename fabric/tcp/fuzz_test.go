@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 var fuzzShape = fabric.RowShape{ControlBytes: 4 * fabric.LineBytes, RowBytes: 4*fabric.LineBytes + 16<<10}
@@ -174,8 +175,7 @@ func FuzzRoundTrip(f *testing.F) {
 }
 
 func TestWhatIsPushedArrivesHoweverItIsCut(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	programs := 300
 	if testing.Short() {

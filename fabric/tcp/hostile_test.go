@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // hostile is a connection that passed the handshake, and the link at the other end of it.
@@ -187,8 +188,7 @@ func slicesOther(b []byte, want byte) int {
 }
 
 func TestGarbageFailsTheLinkAndChangesNothing(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 20 {
 		h := newHostile(t)

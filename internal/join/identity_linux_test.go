@@ -2,16 +2,16 @@ package join
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/squall-go/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // An id that a node has told another process survives a loss of power, and a loss at any step
 // before leaves a directory in which the node can begin.
 func TestAnIDSurvivesALossOfPower(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	t.Log("seed", seed)
 	for at := 1; ; at++ {
 		disk := faultfs.New(seed + uint64(at))

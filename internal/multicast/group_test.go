@@ -10,6 +10,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
@@ -440,8 +441,7 @@ func TestTheOrderIsTheSameWhateverTheDelays(t *testing.T) {
 	if testing.Short() {
 		runs = 30
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	for run := range runs {
 		random := rand.New(rand.NewPCG(seed, uint64(run)))
 		mode := views.Mode(random.IntN(2))

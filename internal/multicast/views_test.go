@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/sst"
@@ -396,7 +397,7 @@ func TestViewsEndTheSameAtAllSurvivorsAndLoseNothing(t *testing.T) {
 	if testing.Short() {
 		runs = 300
 	}
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	for run := range runs {
 		if err := runViews(seed, run); err != nil {
 			t.Fatal(err)

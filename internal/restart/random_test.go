@@ -102,10 +102,7 @@ func (w *world) describe() (text string) {
 }
 
 func TestRandomRestartsAgreeAndLoseNothing(t *testing.T) {
-	seeds := testutil.Seeds[uint64](400, 2000)
-	if testing.Short() {
-		seeds = 200
-	}
+	seeds := testutil.Seeds[uint64](200, 2000)
 	var restarts, adoptions, changes, waits, returns int
 	for seed := range seeds {
 		w, err := run(seed, nil)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/quick"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/views"
 )
 
@@ -28,8 +29,7 @@ func TestTheTextOfAMessageIsItsJSON(t *testing.T) {
 	for _, name := range []string{"", "a", `quoted "b" \`, "<&>", "tab\t", "ünïcode\u2028", "\xff broken", "del\x7f"} {
 		check(Message{Verb: Verb(name), Cluster: name, From: views.Member{ID: 1, Addr: name, Host: name, Shm: name, GaveUp: name}, Key: name, Group: name, Lineage: name, Peers: []string{name, name}, Lacks: []LogID{{Name: name}, {name, 1}}})
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	for range 500 {
 		var m Message

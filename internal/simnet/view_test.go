@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/fabrictest"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -32,8 +33,7 @@ func TestLateLinksKeepTheFabricsPromises(t *testing.T) {
 	fabrictest.Run(t, func(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table {
 		var mu sync.Mutex
 		var net *Net
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
+		seed := testutil.Seed(t)
 		net = New(seed, Options{
 			SocketBytes: 256 << 10, PieceBytes: 64 << 10, NoticeAfter: 10 * time.Microsecond,
 			Delay: always(Delay{Base: time.Microsecond, Jitter: 10 * time.Microsecond}),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 var (
@@ -80,7 +81,7 @@ func TestAProcessThatCrashesAsItJoinsHoldsUpNobody(t *testing.T) {
 		rounds = 4
 	}
 	if seed == 0 {
-		seed = rand.Uint64()
+		seed = testutil.Seed(t)
 	}
 	if *crashRounds > 0 {
 		t.Log("BAR | fabric | runs | ms, p50 | p99 | longest |")

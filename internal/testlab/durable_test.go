@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 var durableRounds = flag.Int("rounds", 3, "rounds of killing all members of a group and starting them again, for each engine")
@@ -30,7 +31,7 @@ func newWreck(t *testing.T, o Options) *wreck {
 	t.Helper()
 	seed := *stormSeed
 	if seed == 0 {
-		seed = rand.Uint64()
+		seed = testutil.Seed(t)
 	}
 	o.Replay = fmt.Sprintf("-args -seed %d -rounds %d", seed, *durableRounds)
 	t.Log("wreck:", o.Replay)

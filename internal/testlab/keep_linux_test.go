@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 var trials = flag.Int("trials", 0, "trials of a store whose every step is gone through, for each engine; 0: every eighth step of one")
@@ -197,7 +198,7 @@ func (r *trial) play(faults faultfs.Faults) (struck bool, err error) {
 func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fate) {
 	seed := *stormSeed
 	if seed == 0 {
-		seed = rand.Uint64()
+		seed = testutil.Seed(t)
 	}
 	t.Logf("again with: -args -trials %d -seed %d", *trials, seed)
 	for _, engine := range engines {
@@ -242,7 +243,7 @@ func TestWhatAStoreSaysIsDurableIsThereAfterACutAtAnyStep(t *testing.T) {
 func TestAStoreThatIsBeingMadeCanBeMadeAfterACutAtAnyStep(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {
-		seed = rand.Uint64()
+		seed = testutil.Seed(t)
 	}
 	t.Logf("again with: -args -trials %d -seed %d", *trials, seed)
 	draws := uint64(3 + 10**trials)

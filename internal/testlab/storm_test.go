@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 var (
@@ -38,7 +39,7 @@ func newStorm(t *testing.T, o Options, witness bool) *storm {
 	t.Helper()
 	seed := *stormSeed
 	if seed == 0 {
-		seed = rand.Uint64()
+		seed = testutil.Seed(t)
 	}
 	o.Replay = fmt.Sprintf("-args -seed %d -cycles %d", seed, *stormCycles)
 	t.Log("storm:", o.Replay)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -56,4 +57,24 @@ func FreeAddress(t testing.TB) string {
 	}
 	t.Fatal("no port is free")
 	return ""
+}
+
+// Seed returns the seed of a test that draws at random, and logs it. It is 1, so that a run is like the one before, or what the environment variable TEST_SEED
+// says: a number, or "new" for another one in each test.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := uint64(1)
+	switch text := os.Getenv("TEST_SEED"); text {
+	case "":
+	case "new":
+		seed = rand.Uint64()
+	default:
+		n, err := strconv.ParseUint(text, 0, 64)
+		if err != nil {
+			t.Fatalf("TEST_SEED: %v", err)
+		}
+		seed = n
+	}
+	t.Logf("TEST_SEED=%d", seed)
+	return seed
 }

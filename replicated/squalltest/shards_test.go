@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
-var shardSeeds = flag.Int("shard-seeds", 30, "seeds of the scenario of shards")
+var shardSeeds = flag.Int("shard-seeds", testutil.Seeds(10, 30), "seeds of the scenario of shards")
 
 // shelf is the state of a shard. Clients see what they put there; what other shards and members put there is apart.
 type shelf struct {

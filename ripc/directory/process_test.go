@@ -108,7 +108,7 @@ func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
 	ctx := testutil.Within(t)
 	seed := *killSeed
 	if seed == 0 {
-		seed = rand.Uint64()
+		seed = testutil.Seed(t)
 	}
 	t.Logf("-seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

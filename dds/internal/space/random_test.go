@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Random records of some processes, which come, go and are killed: members agree on the state and on the caches of a reader at every position, also
 // a member that gets the state in between and one that reads half of the records twice from a snapshot.
 func TestMembersAgreeAtEveryPosition(t *testing.T) {
-	for lap := range 20 {
-		seed := rand.Uint64()
+	for lap := range testutil.Seeds(6, 20) {
+		seed := testutil.Seed(t) + uint64(lap)
 		t.Run(fmt.Sprintf("lap=%d", lap), func(t *testing.T) {
 			t.Logf("seed %#x", seed)
 			agreeOn(t, rand.New(rand.NewPCG(seed, 0)))

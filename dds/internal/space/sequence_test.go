@@ -4,12 +4,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // A sequence is what a slice is, and a view of it stays as it was, whatever happens to the sequence.
 func TestASequenceIsAQueue(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %#x", seed)
+	seed := testutil.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	content := func(q *sequence[int]) (all []int) {
 		for v := range q.each {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // outside is a client with one reader. It is followed by one member, and by another one after that.
@@ -100,8 +101,8 @@ func show(c *Cache, opened uint64) (all []string) {
 // to it, as long as the members' tails reach back. If they do not, nothing comes twice, and what is missing is counted.
 func TestAClientsReaderHasWhatAMembersHas(t *testing.T) {
 	losses := uint64(0)
-	for lap := range 60 {
-		seed, small := rand.Uint64(), lap%2 == 1
+	for lap := range testutil.Seeds(30, 60) {
+		seed, small := testutil.Seed(t)+uint64(lap), lap%2 == 1
 		if lap < len(found) {
 			seed, small = found[lap], true
 		}

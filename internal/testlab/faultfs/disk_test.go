@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // program uses a disk without a mount.
@@ -223,7 +225,7 @@ func TestNamesArriveWithWhatTheyFollow(t *testing.T) {
 // Whatever is done to a disk: a file that was synced after its last change, under a name that was,
 // is there as it was.
 func TestWhatIsSyncedStays(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	t.Log("seed", seed)
 	for round := range uint64(300) {
 		dice := rand.New(rand.NewPCG(seed, round))
@@ -359,7 +361,7 @@ func TestASlowSyncCoversWhatCameBeforeIt(t *testing.T) {
 }
 
 func TestContentsAreReadAsTheyWereWritten(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	t.Log("seed", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
 	var c content

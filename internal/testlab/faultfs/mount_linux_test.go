@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 )
@@ -296,7 +296,7 @@ func TestNothingWorksWithoutPower(t *testing.T) {
 }
 
 func TestADiskThatIsCutAtAnyStepHasWhatWasSyncedBefore(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testutil.Seed(t)
 	t.Log("seed", seed)
 	for at := 1; ; at++ {
 		b := newBench(t, seed+uint64(at))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -15,8 +16,7 @@ var start = time.Unix(1_700_000_000, 0)
 // TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder begins and ends commands at random, loses sessions, and follows what
 // may be acknowledged in a model.
 func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	s := NewSession(time.Second, machine.Token{1})
 	var open []Command
@@ -190,8 +190,7 @@ func TestRC5AShardIsLookedForAfterALinkFailed(t *testing.T) {
 
 // Requests come and go on a link at random, some of which are never answered. The link is late exactly when the time of one of them is over.
 func TestRC6EachRequestOfALinkIsLateByItself(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	if err := lateByThemselves(seed); err != nil {
 		t.Error(err)
 	}

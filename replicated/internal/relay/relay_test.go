@@ -7,13 +7,13 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // TestRL1RL2ACallIsFoundOnceByItsNumber puts and takes calls at random, beside a model.
 func TestRL1RL2ACallIsFoundOnceByItsNumber(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	c := Calls[int]{Lap: rnd.Uint32}
 	there := map[uint64]int{}

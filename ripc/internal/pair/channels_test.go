@@ -379,7 +379,7 @@ func runReuse(seed uint64) (uses, received int, err error) {
 // Channels are used again and again, by services that come and go at both sides: every message is of the use in which it was sent, and both sides count
 // the same at the end of each (RP15, RP7).
 func TestAChannelIsUsedAgainWhenBothSidesEndedItsUse(t *testing.T) {
-	worlds := testutil.Seeds[uint64](500, 1000)
+	worlds := testutil.Seeds[uint64](200, 1000)
 	if testing.Short() {
 		worlds = 150
 	}

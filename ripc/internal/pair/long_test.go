@@ -316,7 +316,7 @@ func (w *longWorld) run() error {
 // Long messages end once each, and in the same way for both sides, whatever the order in which frames and blocks come, and at whatever step one of them
 // gives up (RP10 to RP13).
 func TestALongMessageEndsOnce(t *testing.T) {
-	worlds := testutil.Seeds[uint64](1000, 3000)
+	worlds := testutil.Seeds[uint64](400, 3000)
 	if testing.Short() {
 		worlds = 300
 	}

@@ -399,7 +399,7 @@ func TestASenderThatHasRoomIsWoken(t *testing.T) {
 
 // The same, of more senders and channels, in orders that a seed chooses.
 func TestSendersThatHaveRoomAreWokenInAnyOrder(t *testing.T) {
-	worlds := testutil.Seeds[uint64](500, 2000)
+	worlds := testutil.Seeds[uint64](200, 2000)
 	if testing.Short() {
 		worlds = 200
 	}

@@ -393,7 +393,7 @@ func (w *world) finish() error {
 // Two processes receive each other's messages once each, in order and whole, whatever the order of their steps, when channels are
 // full, when services do not receive, when a receiver has little memory, and when one of them ends (RP1 to RP4, RP7, RP17).
 func TestMessagesArriveOnceAndInOrder(t *testing.T) {
-	worlds := testutil.Seeds[uint64](600, 3000)
+	worlds := testutil.Seeds[uint64](250, 3000)
 	if testing.Short() {
 		worlds = 300
 	}

@@ -3,18 +3,18 @@ package protocol
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // One instance of a writer is written once, other instances again and again. The writer keeps the samples of its history and no place for the samples
 // that were replaced; a late reader learns the numbers of the replaced samples from a few GAP messages.
 func TestAHistoryCostsWhatItHolds(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	a := w.host(1, nil)
 	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(1)}}
 	out := a.p.OpenWriter(w.now, endpoint(set), true)
@@ -43,7 +43,7 @@ func TestAHistoryCostsWhatItHolds(t *testing.T) {
 
 // Endpoints that come and go leave nothing, also if a peer acknowledges nothing.
 func TestEndpointsThatEndLeaveNothing(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	a, b := w.host(1, nil), w.host(2, func(c *Config) { c.Lease = wire.Infinite })
 	a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
 	r := b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
@@ -69,7 +69,7 @@ func TestEndpointsThatEndLeaveNothing(t *testing.T) {
 
 // injected returns two participants of which one has a reader, and the other one a writer that matches it and says what the test has it say.
 func injected(t *testing.T, set qos.Set, change func(*Config)) (w *world, h *host, rw *RemoteWriter, say func(func(a *wire.Appender, id wire.EntityID))) {
-	w = newWorld(t, rand.Uint64(), 0)
+	w = newWorld(t, testutil.Seed(t), 0)
 	h = w.host(1, change)
 	o := w.host(2, nil)
 	h.p.OpenReader(w.now, endpoint(set), true)
@@ -141,7 +141,7 @@ func TestLostFragmentsDoNotStopABestEffortWriter(t *testing.T) {
 
 // Fragments of many writers have a bound together, and each writer's next sample comes nevertheless.
 func TestFragmentsOfAllWritersAreBounded(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, nil), w.host(2, nil)
 	h.p.OpenReader(w.now, endpoint(qos.Set{}), true)
 	var all []*Writer
@@ -170,7 +170,7 @@ func TestFragmentsOfAllWritersAreBounded(t *testing.T) {
 
 // An answer that lacks a long history is served in parts.
 func TestAnAnswerIsServedWithinAWindow(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	a, b := w.host(1, nil), w.host(2, nil)
 	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
 	out := a.p.OpenWriter(w.now, endpoint(set), true)

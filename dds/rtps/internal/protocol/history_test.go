@@ -10,12 +10,13 @@ import (
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Several writers share the history of a topic. A late reader gets the last samples of each instance, whichever of the writers wrote them, also while the writers keep
 // samples that were replaced for a reader that is slow. That one gets all.
 func TestALateReaderGetsTheHistoryOfAllWriters(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0.1)
+	w := newWorld(t, testutil.Seed(t), 0.1)
 	a, slow := w.host(1, nil), w.host(2, nil)
 	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(2)}}
 	h := NewHistory(&set.Service)
@@ -76,7 +77,7 @@ func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 		{History: qos.KeepLast(1)}, {History: qos.KeepLast(3)}, {History: qos.KeepAll()}, {History: qos.KeepLast(2), Limits: qos.Limits{Samples: 5}},
 		{History: qos.KeepAll(), Limits: qos.Limits{Samples: 7, SamplesPerInstance: 2}},
 	} {
-		seed := rand.Uint64()
+		seed := testutil.Seed(t)
 		rng := rand.New(rand.NewPCG(seed, 0))
 		world := newWorld(t, seed, 0)
 		a := world.host(1, nil)
@@ -153,7 +154,7 @@ func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 
 // A sample that expires moves no other one: a long history loses one with each sample that is written.
 func TestASampleThatExpiresMovesNoOtherOne(t *testing.T) {
-	world := newWorld(t, rand.Uint64(), 0)
+	world := newWorld(t, testutil.Seed(t), 0)
 	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
 	w := world.host(1, nil).p.OpenWriter(world.now, endpoint(set), true)
 	for range 8 {

@@ -2,12 +2,12 @@ package protocol
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // FuzzReceive has a peer that matches say anything: the participant goes on, and does not keep more for it than its bounds (RT4).
@@ -44,7 +44,7 @@ func FuzzReceive(f *testing.F) {
 
 // A writer that has samples far ahead of their turn, and then passes all numbers before them, costs no step for each number.
 func TestNumbersThatArePassedCostNothing(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, nil), w.host(2, nil)
 	h.p.OpenReader(w.now, endpoint(qos.Set{}), true)
 	out := o.p.OpenWriter(w.now, endpoint(qos.Set{}), true)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // world is some participants and a network between them which loses, delays, doubles and reorders messages, in virtual time.
@@ -190,8 +191,8 @@ func sizes(i int) int {
 // Samples, small ones and ones in fragments, cross networks of any kind: every one comes once, in order, and the writer forgets them.
 func TestReliableSamplesCrossALossyNetwork(t *testing.T) {
 	for _, loss := range []float64{0, 0.05, 0.3} {
-		for range 3 {
-			seed := rand.Uint64()
+		for lap := range uint64(3) {
+			seed := testutil.Seed(t) + lap
 			t.Run(fmt.Sprintf("loss=%v", loss), func(t *testing.T) {
 				w := newWorld(t, seed, loss)
 				a, b := w.host(1, nil), w.host(2, nil)
@@ -219,7 +220,7 @@ func TestReliableSamplesCrossALossyNetwork(t *testing.T) {
 
 // A writer keeps what its reader's host has not acknowledged, and is never told otherwise (RT2, RT3, RT4).
 func TestNothingIsAcknowledgedBeforeTheHostDoes(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0.1)
+	w := newWorld(t, testutil.Seed(t), 0.1)
 	a, b := w.host(1, nil), w.host(2, nil)
 	b.manual = true
 	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
@@ -256,7 +257,7 @@ func TestNothingIsAcknowledgedBeforeTheHostDoes(t *testing.T) {
 
 // A host without room is given the samples later.
 func TestAHostWithoutRoomGetsTheSamplesLater(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0.02)
+	w := newWorld(t, testutil.Seed(t), 0.02)
 	a, b := w.host(1, nil), w.host(2, nil)
 	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), false)
 	b.p.OpenReader(w.now, endpoint(qos.Set{}), false)
@@ -278,7 +279,7 @@ func TestAHostWithoutRoomGetsTheSamplesLater(t *testing.T) {
 func TestLateReaders(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprintf("durable=%v", durable), func(t *testing.T) {
-			w := newWorld(t, rand.Uint64(), 0.1)
+			w := newWorld(t, testutil.Seed(t), 0.1)
 			a := w.host(1, nil)
 			set := qos.Set{}
 			if durable {
@@ -321,7 +322,7 @@ func TestLateReaders(t *testing.T) {
 }
 
 func TestBestEffortSamplesComeInOrderIfTheyCome(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0.2)
+	w := newWorld(t, testutil.Seed(t), 0.2)
 	a, b := w.host(1, nil), w.host(2, nil)
 	set := qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}
 	out := a.p.OpenWriter(w.now, endpoint(set), true)
@@ -349,7 +350,7 @@ func TestBestEffortSamplesComeInOrderIfTheyCome(t *testing.T) {
 // Two peers that write nothing still match after more than a minute. A peer that is silent beyond its lease is forgotten, and found again when it is back.
 // A peer that says that it ends is forgotten at once.
 func TestPeersComeAndGo(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0.05)
+	w := newWorld(t, testutil.Seed(t), 0.05)
 	a, b := w.host(1, nil), w.host(2, nil)
 	a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
 	r := b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
@@ -384,7 +385,7 @@ func TestWhatDoesNotMatchSaysWhy(t *testing.T) {
 		{"DURABILITY", func() { reader.QoS.Durability = qos.Transient }},
 		{"", func() { reader.QoS.Partitions = []string{"p"} }},
 	} {
-		w := newWorld(t, rand.Uint64(), 0)
+		w := newWorld(t, testutil.Seed(t), 0)
 		a, b := w.host(1, nil), w.host(2, nil)
 		writer, reader = endpoint(qos.Set{}), endpoint(qos.Set{})
 		e.change()

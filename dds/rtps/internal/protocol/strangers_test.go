@@ -2,13 +2,13 @@ package protocol
 
 import (
 	"encoding/binary"
-	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // stranger returns an announcement of a participant that is nowhere.
@@ -25,7 +25,7 @@ var nowhere = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 9, 9}), 7410)
 
 // An acknowledgement with discovery numbers that were sent to another peer, or to no peer, does not verify an address.
 func TestAPeerProvesThatItReceives(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, func(c *Config) { c.Secret = [32]byte{1} }), w.host(2, nil)
 	w.until("both are known", time.Minute, func() bool { return h.p.Peers() == 1 && o.p.Peers() == 1 })
 	w.during(time.Second)
@@ -47,7 +47,7 @@ func TestAPeerProvesThatItReceives(t *testing.T) {
 
 // Strangers that fill the table of peers make room for one that comes, and a peer that answers stays.
 func TestStrangersMakeRoomForPeers(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, nil), w.host(2, nil)
 	w.until("both are known", time.Minute, func() bool { return h.p.Peers() == 1 && o.p.Peers() == 1 })
 	w.during(time.Second)
@@ -69,7 +69,7 @@ func TestStrangersMakeRoomForPeers(t *testing.T) {
 
 // A reliable reader with an endless lease that answers nothing does not hold up its writer for ever, and matches again when it answers.
 func TestAReaderThatIsSilentIsGoneOnWithout(t *testing.T) {
-	w := newWorld(t, rand.Uint64(), 0)
+	w := newWorld(t, testutil.Seed(t), 0)
 	a, b := w.host(1, nil), w.host(2, func(c *Config) { c.Lease = wire.Infinite })
 	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
 	b.p.OpenReader(w.now, endpoint(qos.Set{}), true)

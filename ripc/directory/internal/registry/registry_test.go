@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 const realm = "test"
@@ -77,8 +78,7 @@ func text(t *testing.T, r *Registry) string {
 
 // Owners, names, places, replays and steps of time at random. All invariants hold after each command (RD1 to RD8).
 func TestARegistryUnderRandomCommands(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	owners := []*owner{newOwner(1), newOwner(2), newOwner(3), {speaker: IdentityOwner("CN=four")}, {speaker: MemberOwner}}
 	names := []string{"a", "b", "c", Reserved + "d"}
