@@ -102,7 +102,7 @@ func TestWhatComesBeforeAHelloIsBounded(t *testing.T) {
 	if answer, err := greet(t, r, nil); err == nil || answer.Version != 0 {
 		t.Errorf("one connection too many is answered with %+v, %v", answer, err)
 	}
-	r.greeting.Store(0)
+	r.greeting.Add(-maxGreetings)
 	if answer, _ := greet(t, r, hello(t, remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"})); answer.Refused != "" || answer.Version == 0 {
 		t.Errorf("a client is answered with %+v", answer)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,5 +127,69 @@ func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 	}
 	if cause := <-lost; !errors.Is(cause, fabric.ErrViolation) {
 		t.Errorf("%v, %v", err, cause)
+	}
+}
+
+// A reply for which its caller has no window ends the call, of which nothing is left.
+func TestAReplyThatIsRefusedEndsItsCall(t *testing.T) {
+	ctx := testutil.Within(t)
+	answerLong(t, Config{Transport: SHM}, func(*Message) Body { return Bytes(make([]byte, 5000)) })
+	client := register(t, open(t, Config{Transport: SHM}), "")
+	if _, err := client.Call(ctx, client.To("server"), nil); !errors.Is(err, ErrNoWindow) {
+		t.Errorf("a reply for which there is no window: %v", err)
+	}
+	client.e.lock()
+	defer client.e.unlock()
+	if n := client.e.peers[0].calls.Open(); n != 0 {
+		t.Errorf("%d calls are left", n)
+	}
+}
+
+// A service of another process is not connected any more when its channel is given up, whatever
+// other services of that process send here.
+func TestASenderThatEndedIsNotConnectedThoughItsNeighbourIs(t *testing.T) {
+	ctx := testutil.Within(t)
+	server := register(t, open(t, Config{Transport: SHM}), "server")
+	there := open(t, Config{Transport: SHM})
+	ends, stays := register(t, there, "ends"), register(t, there, "stays")
+	senders := map[ID]*Remote{}
+	for _, s := range []*Service{ends, stays} {
+		must(t, s.Send(ctx, s.To("server"), []byte("hello")))
+		m, err := server.Receive(ctx)
+		must(t, err)
+		senders[m.From()] = m.Sender()
+		m.Release()
+	}
+	must(t, ends.Close())
+	for open := true; open; { // until the server knows that the channel was given up
+		must(t, ctx.Err())
+		runtime.Gosched()
+		server.e.lock()
+		open = slices.ContainsFunc(server.e.peers[0].in[:], func(in *inbound) bool { return in != nil && in.from == "ends" })
+		server.e.unlock()
+	}
+	if senders["ends"].Connected() || !senders["stays"].Connected() {
+		t.Errorf("connected: the service that ended: %v, and the other one: %v", senders["ends"].Connected(), senders["stays"].Connected())
+	}
+}
+
+// Messages that a place did not receive before it was given up, although it goes on, may still be
+// received there: their count is not exact.
+func TestMessagesAtAPlaceThatWasLeftMayBeReceived(t *testing.T) {
+	ctx := testutil.Within(t)
+	server := register(t, open(t, Config{Transport: SHM}), "server")
+	client := register(t, open(t, Config{Transport: SHM}), "")
+	to := client.To("server")
+	for range 3 {
+		must(t, client.Send(ctx, to, []byte("not received")))
+	}
+	client.e.moved("server", []Place{{Addr: "another"}})
+	client.e.lock()
+	defer client.e.unlock()
+	if to.left == nil {
+		t.Fatal("the place was not left")
+	}
+	if to.leave(); to.gone == nil || to.gone.Unreceived != 3 || to.gone.Exact {
+		t.Errorf("%+v, and %d messages wait there", to.gone, server.queue.len())
 	}
 }

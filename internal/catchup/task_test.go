@@ -257,6 +257,45 @@ func TestALogWhoseFrontIsGoneIsReplacedByASnapshot(t *testing.T) {
 	}
 }
 
+// A source that keeps only its last records has dropped the others without a snapshot. What is common is found
+// from its first record on; if that is not common, the log begins anew with it.
+func TestALogThatIsOlderThanItsSourceKeepsWhatIsCommon(t *testing.T) {
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 8))
+		mine, theirs, common := histories(random)
+		if len(theirs.records) == 0 {
+			continue
+		}
+		first, had := random.IntN(len(theirs.records)), len(mine.records)
+		want := slices.Concat(mine.records[:common], theirs.records[common:])
+		if theirs.records = theirs.records[first:]; first >= common {
+			want, common = theirs.records, 0
+		}
+		task := Task{Log: mine, Source: &remote{memory: theirs, breaks: -1}}
+		if err := task.Run(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if !same(mine.records, want) || int(task.Cut) != had-common {
+			t.Fatalf("seed %d: %d of %d records were cut, %d are common; the log has %v, its source %v", seed, task.Cut, had, common, mine.records, theirs.records)
+		}
+	}
+}
+
+// A snapshot that is kept is not replaced by another history's.
+func TestCU1ASnapshotThatIsKeptIsNotReplaced(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 9))
+	var mine, theirs memory
+	grow(&mine, 5, random)
+	grow(&theirs, 9, random)
+	mine.drop(5)
+	theirs.drop(7)
+	before := mine.snapshot.Version
+	err := (&Task{Log: &mine, Source: &remote{memory: &theirs, breaks: -1}, Keep: true}).Run()
+	if !errors.Is(err, ErrOther) || mine.snapshot.Version != before || len(mine.records) > 0 {
+		t.Errorf("it ends with %v, a snapshot of %v and %d records", err, mine.snapshot.Version, len(mine.records))
+	}
+}
+
 func TestASourceThatHasLessThanItAnnouncedIsFoundOut(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 4))
 	var theirs memory

@@ -533,3 +533,65 @@ func TestAProcessThatFallsSilentIsNotHere(t *testing.T) {
 		t.Errorf("able: %v, %d are here, %d peers", c.able, c.here().Count(), len(c.peers))
 	}
 }
+
+// A view of which a member was started again meanwhile does not come into force: it would wait for
+// a process that is gone.
+func TestAViewOfAProcessThatStartedAgainIsGivenUp(t *testing.T) {
+	c := newTrio(t, nil)
+	b := c.leads()
+	for _, id := range []order.NodeID{2, 3} {
+		c.hear(id, Message{Verb: Promise, Ballot: b})
+	}
+	if c.attempt == nil || c.attempt.phase != reconciling {
+		t.Fatalf("it proposes no view: %+v", c.attempt)
+	}
+	again := c.view.Members[1]
+	again.Incarnation += 20
+	c.said++
+	m := Message{Verb: Hello, Cluster: "blue", From: again, To: c.cfg.Self.Incarnation, Count: c.said, Counts: true, ViewID: c.view.ID, Key: c.view.Key(), Group: c.view.Group, Lineage: c.view.Lineage}
+	c.e = c.Hear(c.now, m.Sealed(c.view.Secret))
+	if a := c.attempt; a != nil && a.ballot == b {
+		t.Errorf("node 2 was started again, and the view of %v is still to come: %+v", b, a)
+	}
+}
+
+// Logs that change for a successor of an older view are stopped when a newer one is in force.
+func TestAViewThatIsLearnedStopsWhatChangesTheLogs(t *testing.T) {
+	c := newTrio(t, nil)
+	c.follows(Ballot{7, 2})
+	c.hear(2, Message{Verb: Plan, Ballot: Ballot{7, 2}, Next: Successor{View: c.next("planned", c.cfg.Self, c.member(2)), Restarted: true}})
+	c.meet(3)
+	c.hear(3, Message{Verb: Decided, Next: Successor{View: c.next("decided", c.member(2), c.member(3)), Restarted: true}})
+	if c.state.View.Key() != "decided" || !c.e.Stop || c.work == nil || !c.work.stopped {
+		t.Errorf("view %d is known, and the logs change on: %+v", c.state.View.ID, c.e)
+	}
+}
+
+// A ballot that is too far ahead is not promised: one process could use up all of them.
+func TestABallotThatIsTooFarAheadIsNotPromised(t *testing.T) {
+	c := newTrio(t, nil)
+	c.meet(2)
+	for _, over := range []uint64{1, 0} {
+		b := Ballot{c.state.Promised.Round + maxLead + over, 2}
+		if c.hear(2, Message{Verb: Prepare, Ballot: b}); (c.state.Promised == b) != (over == 0) {
+			t.Errorf("%d beyond the bound: promised is %v", over, c.state.Promised)
+		}
+	}
+}
+
+// A more senior process that sees too few others to lead holds up no other process.
+func TestOnlyAProcessThatIsAbleToLeadIsWaitedFor(t *testing.T) {
+	for _, able := range []bool{true, false} {
+		c := newTrio(t, func(s *State) { s.Node, s.Incarnations = 2, []uint64{2} })
+		self := c.view.Members[1]
+		self.Incarnation = 12
+		c.cfg.Self = self
+		c.Core = NewCore(c.cfg, c.state)
+		c.e = c.Start(0)
+		c.hear(1, Message{Verb: Hello, Counts: true, Able: able})
+		c.e = c.Tick(c.now + c.cfg.Settle)
+		if leads := c.attempt != nil; leads == able {
+			t.Errorf("the senior process is able to lead: %v, and this one leads: %v", able, leads)
+		}
+	}
+}

@@ -293,6 +293,25 @@ func TestHistoriesAndLimitsOfAReader(t *testing.T) {
 	}
 }
 
+// A reader that keeps the last samples of an instance has space for one more of them, which
+// replaces another one, also at its limits.
+func TestAReaderThatKeepsTheLastSamplesIsFullForOtherInstances(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{})
+	c := w.reader(1, 1, "t", qos.Set{History: qos.KeepLast(2), Limits: qos.Limits{Samples: 2}})[0]
+	a := w.writer(2, 1, "t", qos.Set{})
+	for i := range 4 {
+		for key, want := range map[string]bool{"k": false, "l": i >= 2} {
+			s := Sample{Writer: a, Key: []byte(key)}
+			if got := full(w.members[0], Record{Sender: 2, Data: AppendSample(nil, w.now, &s)}); got != want {
+				t.Errorf("after %d samples of k it is full for %s: %v", i, key, got)
+			}
+		}
+		w.write(a, "k", fmt.Sprint(i))
+	}
+	w.takes(c, Query{}, "k=2 k=3")
+}
+
 func TestFilters(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})

@@ -307,3 +307,74 @@ func TestTheLastWriterOfAnOriginHasItsInstances(t *testing.T) {
 		t.Errorf("the reader has %q", got)
 	}
 }
+
+// A reader gets all samples while the tail has dropped none that it lacks. Otherwise it knows how
+// many it has lost.
+func TestAReaderWithinTheTailLosesNothing(t *testing.T) {
+	whole, parts := 0, 0
+	for n := range 30 {
+		w := newWorld(t, 1)
+		s := w.members[0]
+		s.KeepTail(2000)
+		w.topic("t", qos.Set{})
+		a := w.writer(2, 1, "t", qos.Set{})
+		f, r := s.Follow(), &Followed{}
+		f.Expect(id(1, 2), r, nil)
+		data, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(1, 2), Topic: "t", Reader: true})
+		w.must(w.apply(1, data, err))
+		w.write(a, "k", "before")
+		f.Collect(nil, 1<<20)
+		for i := range n {
+			w.write(a, "k", fmt.Sprint(i))
+		}
+		got, lost := 0, 0
+		all, _ := f.Collect(nil, 1<<20)
+		for _, fed := range all {
+			switch fed.Kind {
+			case FedSample:
+				got++
+			case FedLost:
+				lost += int(fed.Count)
+			}
+		}
+		if got+lost != n || n <= len(s.tail.all) && lost > 0 {
+			t.Errorf("of %d samples %d came and %d were lost; the tail has %d", n, got, lost, len(s.tail.all))
+		}
+		if lost == 0 {
+			whole++
+		} else {
+			parts++
+		}
+	}
+	if whole == 0 || parts == 0 {
+		t.Errorf("%d times all came, and %d times a part", whole, parts)
+	}
+}
+
+// Readers with coherent access at different positions are apart, until they are at the same one.
+func TestReadersAtDifferentPositionsAreApart(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.members[0]
+	s.KeepTail(1 << 20)
+	w.topic("t", qos.Set{})
+	f := s.Follow()
+	var readers []*Followed
+	for k := range uint32(2) {
+		r := &Followed{Number: k}
+		f.Expect(id(1, 2+k), r, nil)
+		data, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(1, 2+k), Topic: "t", Reader: true, QoS: qos.Set{Presentation: qos.Presentation{Coherent: true}}})
+		w.must(w.apply(1, data, err))
+		readers = append(readers, r)
+	}
+	f.Collect(nil, 1<<20)
+	f.Apart()
+	for _, c := range []struct {
+		ahead uint64
+		want  bool
+	}{{0, false}, {1, true}, {0, false}} {
+		readers[1].position = readers[0].position + c.ahead
+		if got := f.Apart(); got != c.want || !readers[0].joined || !readers[1].joined {
+			t.Errorf("%d positions ahead: apart %v", c.ahead, got)
+		}
+	}
+}

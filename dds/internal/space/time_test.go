@@ -90,3 +90,24 @@ func TestASourceTimeIsSetBackOnlyBeyondTheBound(t *testing.T) {
 		}
 	}
 }
+
+// A lifespan begins at the source time, and not after the time of the order, also if the source's clock is ahead.
+func TestASampleOfAClockThatIsAheadExpiresByTheTimeOfTheOrder(t *testing.T) {
+	w := newWorld(t, 2)
+	set := qos.Set{Durability: qos.Transient, Lifespan: 100 * time.Millisecond}
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	a := w.writer(2, 1, "t", set)
+	for _, ahead := range []int64{0, 50 * ms, -50 * ms} {
+		w.must(w.sample(Sample{Writer: a, Key: []byte("k"), Data: []byte(fmt.Sprint(ahead / ms)), Source: w.now + ahead}))
+	}
+	for _, c := range []struct {
+		after int64
+		want  string
+	}{{0, "k=0 k=50 k=-50"}, {99 * ms, "k=0 k=50"}, {100 * ms, ""}} {
+		w.now += c.after
+		r := w.reader(1, uint32(1+c.after/ms), "t", qos.Set{Durability: qos.Transient, History: qos.KeepAll()})
+		w.agree(r...)
+		w.takes(r[0], Query{}, c.want)
+		w.now -= c.after
+	}
+}

@@ -101,7 +101,7 @@ func (w *world) use(s *side, f *flow) {
 	case 3, 4, 5, 6:
 		w.read(s, f, 1+w.IntN(window))
 	case 7:
-		if f.waits == nil && !f.Readable() {
+		if w.grant(s, f); f.waits == nil && !f.Readable() {
 			f.waits = make([]byte, 1+w.IntN(window))
 			f.Expect(f.waits)
 		}
@@ -125,14 +125,27 @@ func (w *world) read(s *side, f *flow, n int) {
 	}
 	p := make([]byte, n)
 	f.read = append(f.read, p[:f.Read(p)]...)
-	if limit, news := f.Grant(); news {
+	w.grant(s, f)
+	w.check(f)
+}
+
+// grant gives the other side a new limit. It is at most a window beyond what was read (RS4): what a
+// reader that waits has and did not collect is not read.
+func (w *world) grant(s *side, f *flow) {
+	limit, news := f.Grant()
+	if most := uint64(len(f.read)) + window; limit > most {
+		w.t.Fatalf("RS4: stream %d has the limit %d, at most %d", f.Number, limit, most)
+	}
+	if news {
 		s.send(f.ID(Credit), limitBytes(limit))
 	}
-	w.check(f)
 }
 
 // check compares what was read with what the other side wrote (RS2), and the end with how it ended (RS6).
 func (w *world) check(f *flow) {
+	if _, reset := f.WasReset(); (reset || f.AtEnd() || f.closed) && !f.Readable() {
+		w.t.Fatalf("stream %d is over, and its reader waits", f.Number)
+	}
 	if f.twin == nil {
 		return
 	}

@@ -108,6 +108,37 @@ func TestASampleThatWasHeldComesAgain(t *testing.T) {
 	}
 }
 
+// RT4: what is kept of samples that a writer does not have any more is freed, and a sample too far ahead is not kept.
+func TestNothingIsKeptOfSamplesThatDoNotCome(t *testing.T) {
+	for held, ahead := range [][]int64{{maxAhead + 1}, {maxAhead + 1, maxAhead}} {
+		_, h, rw, say := injected(t, qos.Set{}, nil)
+		count := uint32(1 << 20)
+		beat := func(first, last int64) {
+			count++
+			say(func(a *wire.Appender, id wire.EntityID) {
+				a.Heartbeat(wire.Heartbeat{Writer: id, First: first, Last: last, Count: count})
+			})
+		}
+		beat(1, 4)
+		sample := make([]byte, 4000)
+		say(func(a *wire.Appender, id wire.EntityID) {
+			for _, seq := range []int64{2, 3, 9} {
+				a.DataFrag(wire.Unknown, id, seq, 0, sample, 1, 2000)
+			}
+			for _, k := range ahead {
+				a.Data(wire.Unknown, id, rw.next+k, 0, sample)
+			}
+		})
+		if len(rw.partial) != 3 || len(rw.held) != held || rw.heldBytes != held*len(sample) {
+			t.Fatalf("fragments of %d samples, and %d samples with %d bytes are kept", len(rw.partial), len(rw.held), rw.heldBytes)
+		}
+		beat(5, 4)
+		if len(rw.partial) != 1 || h.p.kept != rw.heldBytes+rw.partialBytes {
+			t.Fatalf("fragments of %d samples are kept after sample %d, and %d bytes", len(rw.partial), rw.next-1, h.p.kept)
+		}
+	}
+}
+
 // The largest number of all has no successor, and is refused.
 func TestTheLastNumberIsRefused(t *testing.T) {
 	w, h, rw, _ := injected(t, qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}, nil)

@@ -277,12 +277,13 @@ func TestAHostWithoutRoomGetsTheSamplesLater(t *testing.T) {
 
 // A reader that comes later gets the history of a durable writer within its depth, and of a volatile one nothing from before.
 func TestLateReaders(t *testing.T) {
-	for _, durable := range []bool{false, true} {
-		t.Run(fmt.Sprintf("durable=%v", durable), func(t *testing.T) {
+	for _, kinds := range [][2]bool{{false, false}, {true, false}, {true, true}} {
+		offered, durable := kinds[0], kinds[1]
+		t.Run(fmt.Sprintf("offered=%v/durable=%v", offered, durable), func(t *testing.T) {
 			w := newWorld(t, testutil.Seed(t), 0.1)
 			a := w.host(1, nil)
 			set := qos.Set{}
-			if durable {
+			if offered {
 				set.Durability = qos.TransientLocal
 				set.Service.History = qos.KeepLast(2)
 			}
@@ -291,13 +292,28 @@ func TestLateReaders(t *testing.T) {
 				out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, 100), Key: fmt.Sprint(i % 2)})
 			}
 			b := w.host(2, nil)
-			b.p.OpenReader(w.now, endpoint(set), true)
+			wanted := set
+			if !durable {
+				wanted.Durability = qos.Volatile
+			}
+			b.p.OpenReader(w.now, endpoint(wanted), true)
 			w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+			if offered && !durable { // time to get a history
+				w.during(10 * time.Second)
+			}
 			for i := 40; i < 50; i++ {
 				out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, 100), Key: fmt.Sprint(i % 2)})
 			}
 			w.until("all have come", time.Minute, out.Acknowledged)
 			got := b.got[out.Endpoint.GUID]
+			if offered && !durable { // what is replaced before it is sent does not come
+				for _, s := range got {
+					if s.Sequence <= 40 {
+						t.Fatalf("a volatile reader has sample %d of the history", s.Sequence)
+					}
+				}
+				return
+			}
 			if !durable {
 				inOrder(t, got, 40, 50, func(int) int { return 100 })
 				return
