@@ -1,11 +1,13 @@
 package replicated_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
@@ -109,5 +111,22 @@ func TestAnObjectThatNobodyHasIsAnErrorAtOnce(t *testing.T) {
 	defer other.Close()
 	if _, err := total.Call(ctx, other.Object("accounts"), "ann"); !errors.Is(err, replicated.ErrNoObject) || !strings.Contains(err.Error(), "another") || ctx.Err() != nil {
 		t.Errorf("another cluster: %v", err)
+	}
+}
+
+// A member that cannot be reached may have the object that no other member has: the call goes on.
+func TestAnObjectMayBeAtAMemberThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, ordered, nil)
+	_, servers := serve(t, all, ripc.Auto)
+	c, err := replicated.Dial(replicated.ClientConfig{Cluster: "test", Addresses: []string{servers[0].Addr(), servers[1].Addr(), testutil.FreeAddress(t)}, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := total.Call(ctx, c.Object("account"), "ann"); errors.Is(err, replicated.ErrNoObject) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,126 @@
+package replicated
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/ripc"
+)
+
+// alone opens an object as the only member of its group, in one of two shards or, of 0, without shards.
+func alone(t *testing.T, shards int) (*Object[*struct{}], *Command[int, int]) {
+	t.Helper()
+	step := NewCommand[int, int]("step")
+	cfg := squall.SubgroupConfig{Name: "steps"}
+	if shards > 0 {
+		step = step.Keyed(func(int) string { return "a" })
+		cfg.Shards, cfg.LayoutName = shards, "one"
+		cfg.Layout = func(squall.LayoutInput) ([]squall.ShardPlaces, error) {
+			places := make([]squall.ShardPlaces, shards)
+			places[ShardOf("a", shards)].Members = []squall.NodeID{1}
+			return places, nil
+		}
+	}
+	o := New(cfg, func() *struct{} { return &struct{}{} }, Handle(step, func(_ *struct{}, _ *Context, n int) (int, error) { return n, nil }))
+	g, err := Open(testutil.Within(t), squall.Config{Cluster: "test", ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 1, Logger: slog.New(slog.DiscardHandler)}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(testutil.Within(t)) })
+	return o, step
+}
+
+// Clients and watchers of a shard turn to its members as soon as a process leaves it.
+func TestAProcessThatLeavesAShardServesItNoMore(t *testing.T) {
+	t.Parallel()
+	ctx := testutil.Within(t)
+	o, step := alone(t, 2)
+	if _, err := step.Call(ctx, o, 1); err != nil {
+		t.Fatal(err)
+	}
+	here := o.stay.Load().shard
+	for shard, served := range map[int]bool{here: true, 3 - here: false} {
+		d := &desk{object: o.object, shard: shard, most: 1000}
+		if answer, _ := d.watched(&watching{}); (answer[0] == byte(saidDone)) != served {
+			t.Errorf("a watcher of shard %d, and this is shard %d: %v", shard, here, answer)
+		}
+	}
+	g := &gathering{o: o.object, client: true, changed: make(chan struct{}, 1), done: make(chan struct{})}
+	if _, _, err := o.calls.add(g, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.leave(&stay{idle: make(chan struct{}, 1)})
+	select {
+	case <-g.done:
+		if !errors.Is(g.out.err, squall.ErrLeftShard) {
+			t.Error(g.out.err)
+		}
+	default:
+		t.Error("a client waits for a process that has left the shard")
+	}
+}
+
+// A reply that a member sent before it left counts, also if its caller has not taken it when it
+// learns that the member has left.
+func TestAReplyOfAMemberThatHasLeftCounts(t *testing.T) {
+	t.Parallel()
+	ctx := testutil.Within(t)
+	o, step := alone(t, 0)
+	if _, err := step.Call(ctx, o, 1); err != nil {
+		t.Fatal(err)
+	}
+	a := &o.answers
+	a.mu.Lock()
+	now := a.layouts[0]
+	a.layouts[0].members = slices.Concat(now.members, []machine.Peer{{Node: 2}, {Node: 3}})
+	a.mu.Unlock()
+	said := map[squall.NodeID]machine.Answered{}
+	err := o.replies(ctx, step.name, &call[int, int]{of: step, args: 1}, 0, func(r answered) bool {
+		if said[r.member] = r.said; len(said) == 1 { // members 2 and 3 leave, and one of them has sent its reply
+			a.mu.Lock()
+			a.layouts = slices.Insert(a.layouts, 0, layout{now.view + 1, now.members})
+			var g *gathering
+			for _, g = range a.gathered {
+			}
+			a.mu.Unlock()
+			g.add(answered{member: 2, said: machine.Returned})
+		}
+		return true
+	})
+	if want := machine.Answered(machine.Silent); err != nil || len(said) != 3 || said[1] != machine.Returned || said[2] != machine.Returned || said[3] != want {
+		t.Errorf("the members said %v, %v", said, err)
+	}
+}
+
+// A client that finds a shard at other members uses a new link for it, and not the link to a member
+// that has left the shard.
+func TestAShardThatHasMovedIsCalledOnANewLink(t *testing.T) {
+	c, err := Dial(ClientConfig{Cluster: "test", Addresses: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	shard := c.Object("steps").Shard(1).(*RemoteObject)
+	var links []*ripc.Service
+	for _, at := range []string{"127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:2"} {
+		c.mu.Lock()
+		shard.route.Failed() // it is looked for again
+		c.mu.Unlock()
+		if !c.found(shard, []string{at}) {
+			t.Fatalf("it was not found at %s", at)
+		}
+		_, link, _, err := c.begin(shard, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links = append(links, link)
+	}
+	if links[0] != links[1] || links[1] == links[2] {
+		t.Errorf("the link to the same member is kept: %v, and the link to another one is new: %v", links[0] == links[1], links[1] != links[2])
+	}
+}
