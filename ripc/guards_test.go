@@ -193,3 +193,57 @@ func TestMessagesAtAPlaceThatWasLeftMayBeReceived(t *testing.T) {
 		t.Errorf("%+v, and %d messages wait there", to.gone, server.queue.len())
 	}
 }
+
+// waitsFor sends a message to a service, which has no place for it until free gives one back.
+func waitsFor(t *testing.T, ctx context.Context, client *Service, to *Service, size int, free func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	waiting := func() int {
+		to.e.lock()
+		defer to.e.unlock()
+		return len(to.long.waiting)
+	}
+	sending.Go(func() { _ = client.SendLong(ctx, client.To(to.id), Bytes(make([]byte, size))) })
+	for waiting() == 0 {
+		must(t, ctx.Err())
+		runtime.Gosched()
+	}
+	if free(); waiting() > 0 {
+		stop()
+		t.Fatal("a message waits for a place that is free")
+	}
+	m, err := to.Receive(ctx)
+	must(t, err)
+	m.Release()
+}
+
+// Memory of the endpoint that one service gives back is for the messages that wait at another one.
+func TestMemoryThatAServiceGivesBackIsForAllServices(t *testing.T) {
+	ctx := testutil.Within(t)
+	there := open(t, Config{Transport: SHM, MaxLongBytes: 1000})
+	one, other := register(t, there, "one"), register(t, there, "other")
+	client := register(t, open(t, Config{Transport: SHM}), "")
+	for _, s := range []*Service{one, other} {
+		must(t, s.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
+	}
+	must(t, client.SendLong(ctx, client.To("one"), Bytes(make([]byte, 600))))
+	m, err := one.Receive(ctx)
+	must(t, err)
+	waitsFor(t, ctx, client, other, 600, m.Release)
+}
+
+// A window that a sender gives back lets its next message have another one.
+func TestAWindowThatASenderGivesBackLetsItHaveAnother(t *testing.T) {
+	ctx := testutil.Within(t)
+	server := register(t, open(t, Config{Transport: SHM}), "server")
+	client := register(t, open(t, Config{Transport: SHM}), "")
+	must(t, server.TakeLong(Long{MaxPeerWindows: 1}))
+	must(t, server.Post(NewWindow(make([]byte, 1000)), NewWindow(make([]byte, 1000))))
+	must(t, client.SendLong(ctx, client.To("server"), Bytes(make([]byte, 600))))
+	m, err := server.Receive(ctx)
+	must(t, err)
+	waitsFor(t, ctx, client, server, 600, m.Release)
+}

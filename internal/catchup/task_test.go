@@ -398,3 +398,21 @@ func TestCU2ALogThatMayLackSomethingGivesNoEnd(t *testing.T) {
 		}
 	}
 }
+
+// Records that are missing within a log are found, and got, though both its ends are the source's.
+func TestARecordThatIsMissingWithinALogIsFetched(t *testing.T) {
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 10))
+		var theirs memory
+		grow(&theirs, 3+random.IntN(20), random)
+		out := 1 + random.IntN(len(theirs.records)-2)
+		mine := &memory{records: slices.Delete(slices.Clone(theirs.records), out, out+1)}
+		for i := range mine.records {
+			mine.records[i].Number = uint64(i)
+		}
+		task := Task{Log: mine, Source: &remote{memory: &theirs, breaks: -1}}
+		if err := task.Run(); err != nil || !same(mine.records, theirs.records) {
+			t.Fatalf("seed %d: without record %d: %v, the log has %v, its source %v", seed, out, err, mine.records, theirs.records)
+		}
+	}
+}

@@ -507,3 +507,49 @@ func TestARosterEndsNothingOfLaterViews(t *testing.T) {
 		t.Error("the writer of a member that is gone has not ended")
 	}
 }
+
+// A reader at its limits drops samples that were read, and none that was not; and what was taken
+// does not count.
+func TestAReaderAtItsLimitsKeepsWhatWasNotRead(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{})
+	two := qos.Set{History: qos.KeepAll(), Limits: qos.Limits{Samples: 2}}
+	lossy := two
+	lossy.Reliability.Kind = qos.BestEffort
+	drops, waits := w.reader(1, 1, "t", lossy)[0], w.reader(1, 2, "t", two)[0]
+	a := w.writer(2, 1, "t", qos.Set{})
+	for i := range 4 {
+		s := Sample{Writer: a, Key: []byte("k")}
+		if full(w.members[0], Record{Sender: 2, Data: AppendSample(nil, w.now, &s)}) {
+			t.Errorf("full at sample %d", i)
+		}
+		if w.write(a, "k", fmt.Sprint(i)); i == 1 {
+			drops.Select(Query{Max: 1})
+		}
+		if i%2 == 1 {
+			w.takes(waits, Query{}, fmt.Sprintf("k=%d k=%d", i-1, i))
+		}
+	}
+	w.takes(drops, Query{}, "k=1 k=2")
+	if drops.Lost() != 1 || waits.Held() != 0 {
+		t.Errorf("%d samples were lost, %d are held", drops.Lost(), waits.Held())
+	}
+}
+
+// An instance that was disposed of is remembered for the time that the reader says, and no longer.
+func TestAnInstanceIsRememberedForItsTime(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{})
+	c := w.reader(1, 1, "t", qos.Set{Purge: qos.ReaderLifetime{Disposed: time.Second}})[0]
+	a := w.writer(2, 1, "t", qos.Set{KeepUnregistered: true})
+	w.write(a, "k", "1")
+	w.dispose(a, "k")
+	w.unregister(a, "k")
+	since := w.now
+	for _, after := range []int64{0, int64(time.Second) - 1, int64(time.Second)} {
+		c.Select(Query{Take: true, Now: since + after})
+		if known := len(c.Instances()) > 0; known != (after < int64(time.Second)) {
+			t.Errorf("%v after its end it is known: %v", time.Duration(after), known)
+		}
+	}
+}

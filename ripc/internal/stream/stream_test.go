@@ -401,3 +401,13 @@ func hostile(t *testing.T, script []byte) {
 		}
 	}
 }
+
+// A limit that is given again changes nothing, and harms nothing.
+func TestALimitMayBeGivenAgain(t *testing.T) {
+	table, s := accepted(t)
+	for range 2 {
+		if _, _, err := table.Take(ID(Credit, false, s.Number), limitBytes(2*window)); err != nil || s.Sendable(3*window) != 2*window {
+			t.Errorf("%d bytes may be sent: %v", s.Sendable(3*window), err)
+		}
+	}
+}

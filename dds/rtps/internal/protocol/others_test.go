@@ -3,6 +3,7 @@ package protocol
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
@@ -124,5 +125,33 @@ func TestAWriterThatIsRefusedDoesNotMatch(t *testing.T) {
 		if h.matched != c.want {
 			t.Fatalf("way %q: %d match", c.way, h.matched)
 		}
+	}
+}
+
+// A participant that is announced again has the lease that it says then.
+func TestALeaseIsTheOneThatWasAnnouncedLast(t *testing.T) {
+	w, _, p := only(t)
+	for _, lease := range []time.Duration{time.Hour, time.Minute} {
+		received(t, w, p, stranger(1, nowhere, lease))
+		if o := p.peers[len(p.peers)-1]; o.Lease != lease {
+			t.Errorf("its lease is %v, announced is %v", o.Lease, lease)
+		}
+	}
+}
+
+// The writers of a participant that says that it ends have ended.
+func TestTheWritersOfAParticipantEndWithIt(t *testing.T) {
+	w, h, rw, _ := injected(t, qos.Set{}, nil)
+	if rw.Ended() {
+		t.Fatal("a writer has ended that did not say so")
+	}
+	for _, o := range w.hosts {
+		if o != h {
+			o.p.Close(w.now)
+		}
+	}
+	w.until("the writer is gone", time.Minute, func() bool { return h.matched == 0 })
+	if !rw.Ended() {
+		t.Error("a writer is gone, and its participant has said that it ends")
 	}
 }

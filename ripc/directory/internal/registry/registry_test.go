@@ -413,3 +413,18 @@ func TestANameIsFreeAfterItsHold(t *testing.T) {
 		}
 	}
 }
+
+// The end of one place of a shared service ends no hold while there is another place.
+func TestASharedNameIsHeldForItsOtherPlaces(t *testing.T) {
+	r, o, heir := begun(), newOwner(1), newOwner(2)
+	for k := range 2 {
+		r.Apply(o.say(Record{Action: Claim, Name: "x", Place: at(1 + k), Until: 4_000, Hold: 3_000, Shared: true}))
+	}
+	r.Apply(o.say(Record{Action: Withdraw, Name: "x", Place: at(1), Until: 4_000, Shared: true}))
+	for ; r.Time < 8_000; r.Apply(Command{From: r.Time, By: 1_000}) {
+		o := clone(t, r).Apply(heir.say(Record{Action: Claim, Name: "x", Place: at(3), Until: r.Time + 5_000}))
+		if free := o.Err == nil; free != (r.Time >= 7_000) {
+			t.Errorf("at %d: %v", r.Time, o.Err)
+		}
+	}
+}
