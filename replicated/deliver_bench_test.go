@@ -107,7 +107,7 @@ func BenchmarkDeliver(b *testing.B) {
 		}
 		o.deliver(messages)
 		for i := range messages {
-			numbers[i] = uint64(i)<<32 | uint64(i+1) // the first bytes of its token, and how many sessions were opened
+			numbers[i] = machine.SessionNumber(machine.Token{byte(i)}, uint64(i+1))
 			messages[i].Data = make([]byte, machine.ClientBytes+100)
 		}
 		b.ReportAllocs()

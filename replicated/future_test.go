@@ -99,7 +99,7 @@ func TestAReplyIsEncodedWhereItIsRead(t *testing.T) {
 	deliver(self, machine.AppendKnows(nil, h, 1, []string{"step"}))
 	deliver(self, machine.AppendEnable(nil, h, 1, []string{"step"}))
 	deliver(other, machine.AppendOpen(nil, h, machine.Token{1}, 1e18, machine.Owner{}))
-	const session = 1<<32 | 1
+	session := machine.SessionNumber(machine.Token{1}, 1)
 	call, err := o.calls.put(nothing{})
 	if err != nil {
 		t.Fatal(err)

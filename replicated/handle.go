@@ -31,7 +31,7 @@ type Context struct {
 // Caller is the process that called a command.
 type Caller struct {
 	Member   squall.NodeID // the member that sent the command; for a client, the member that relayed it
-	Session  uint64        // of the client; 0 if a member called
+	Session  uint64        // of the client; 0 if a member called. It is a secret: without TLS a client that knows it can act as this one
 	Identity string        // of the client, as the member that opened its session saw it
 	Object   string        // the object whose handler sent the command (Command.Send), if one did
 	Shard    int           // of that object, from 0

@@ -171,10 +171,10 @@ func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
 				var record []byte
 				switch kind := rnd.IntN(24); kind {
 				case 0:
-					command, record = false, machine.AppendOpen(nil, h, machine.Token{0: byte(rnd.IntN(2)), 5: byte(rnd.IntN(3))}, 1+rnd.Uint64N(60), machine.Owner{Identity: "ann"})
+					command, record = false, machine.AppendOpen(nil, h, machine.Token{byte(rnd.IntN(2))}, 1+rnd.Uint64N(60), machine.Owner{Identity: "ann"})
 				case 1, 2:
 					n := 1 + rnd.Uint64N(30)
-					command, record = false, append(machine.AppendClient(nil, h, rnd.Uint64N(2)<<32|1+rnd.Uint64N(6), n, rnd.Uint64N(n)), args...)
+					command, record = false, append(machine.AppendClient(nil, h, machine.SessionNumber(machine.Token{byte(rnd.IntN(2))}, 1+rnd.Uint64N(6)), n, rnd.Uint64N(n)), args...)
 				case 3:
 					h.Replies = true
 					record = append(machine.AppendCommand(nil, h), args...)

@@ -16,7 +16,7 @@ type Machine struct {
 	enabled  []string // by number
 	known    []announcement
 	sessions []*session // by number, ascending
-	opened   uint64     // sessions so far: the next one has the number opened+1
+	opened   uint64     // sessions so far
 	expiry   uint64     // no session expires before; 0 if there is none
 	digest   digest
 	at       Cursor // of the last record

@@ -138,13 +138,41 @@ func TestATokenStandsForOneSession(t *testing.T) {
 	}
 }
 
+// TestTheNumberOfASessionIsAsHardToGuessAsItsToken opens sessions whose tokens differ in one bit, and counts the bits of their numbers that differ.
+func TestTheNumberOfASessionIsAsHardToGuessAsItsToken(t *testing.T) {
+	first := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{}, 1000, machine.Owner{}))).Session
+	var differ [64]int
+	for bit := range 8 * machine.TokenBytes {
+		var token machine.Token
+		token[bit/8] = 1 << (bit % 8)
+		s := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, token, 1000, machine.Owner{}))).Session
+		for i := range differ {
+			differ[i] += int((first ^ s) >> i & 1)
+		}
+	}
+	for i, n := range differ { // of 128; of random numbers 64, with a deviation of 6
+		if n < 24 || n > 104 {
+			t.Errorf("bit %d of the number changes with %d of %d bits of the token", i, n, 8*machine.TokenBytes)
+		}
+	}
+}
+
+func TestANumberOfASessionIsNotUsedAgain(t *testing.T) {
+	o := enabled(t)
+	var numbers []uint64
+	for n := range uint64(3) {
+		s := o.apply(record(1, 1, openSession(10+n, 1, 1000, ""))).Session
+		if s == 0 || slices.Contains(numbers, s) {
+			t.Errorf("the session of a token that was used before has the number %#x, after %#x", s, numbers)
+		}
+		numbers = append(numbers, s)
+		o.apply(record(1, 1, machine.AppendClose(nil, machine.Header{Time: 10 + n}, s)))
+	}
+}
+
 func TestWhatAClientMayTakeIsBounded(t *testing.T) {
 	o := enabled(t)
-	guess := machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{1, 2, 3, 4, 5}, ^uint64(0), machine.Owner{})
-	s := o.apply(record(1, 1, guess)).Session
-	if s>>32 != 0x04030201 {
-		t.Errorf("the session %#x has nothing of its token", s)
-	}
+	s := o.apply(record(1, 1, openSession(10, 1, ^uint64(0), ""))).Session
 	large := string(make([]byte, machine.MaxKeptBytes/4))
 	n := uint64(2)
 	for ; n < 10; n++ {
@@ -227,10 +255,14 @@ func TestDigestsThatDifferAreTold(t *testing.T) {
 // script is a random sequence of records, as three members would send them for some clients that repeat themselves.
 func script(rnd *rand.Rand, n int) (records []machine.Record) {
 	time := uint64(1000)
+	var o object // has the sessions
+	var sessions [7]uint64
+	opened := 0
 	for range n {
 		time += rnd.Uint64N(30)
 		skew := time - rnd.Uint64N(20)
-		session, number := 1+rnd.Uint64N(6), 1+rnd.Uint64N(40)
+		of, number := rnd.IntN(6), 1+rnd.Uint64N(40)
+		session := sessions[of]
 		var data []byte
 		switch rnd.IntN(15) {
 		case 14:
@@ -242,7 +274,7 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		case 0, 1:
 			data = openSession(skew, byte(rnd.UintN(8)), 50+rnd.Uint64N(400), "somebody")
 		case 2:
-			data = machine.AppendTouch(nil, machine.Header{Time: skew}, []uint64{session, session + 1})
+			data = machine.AppendTouch(nil, machine.Header{Time: skew}, []uint64{session, sessions[of+1]})
 		case 3:
 			data = append(machine.AppendCommand(nil, machine.Header{Time: skew}), "own"...)
 		case 4:
@@ -252,9 +284,14 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		case 6:
 			data = machine.AppendEnable(nil, machine.Header{Time: skew}, 1, []string{fmt.Sprint(rnd.IntN(3))})
 		default:
-			data = client(skew, session, number, rnd.Uint64N(number), fmt.Sprintf("%d/%d", session, number))
+			data = client(skew, session, number, rnd.Uint64N(number), fmt.Sprintf("%d/%d", of, number))
 		}
-		records = append(records, machine.Record{View: 1, Sender: 1 + rnd.Uint64N(3), Data: data})
+		r := machine.Record{View: 1, Sender: 1 + rnd.Uint64N(3), Data: data}
+		records = append(records, r)
+		if s := o.apply(r).Session; s != 0 && !slices.Contains(sessions[:], s) && opened < len(sessions) {
+			sessions[opened] = s
+			opened++
+		}
 	}
 	return records
 }

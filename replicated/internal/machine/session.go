@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"github.com/squall-go/squall/internal/mutant"
@@ -66,8 +67,7 @@ func (m *Machine) open(rest reader, out *Result) {
 		return
 	}
 	m.opened++
-	// The counter makes the number one that no session had, and the token one that no other client guesses.
-	number := uint64(order.Uint32(token[:]))<<32 | m.opened&(1<<32-1)
+	number := SessionNumber(token, m.opened)
 	i, ok := m.session(number)
 	if ok {
 		out.Status = NotThere
@@ -78,6 +78,13 @@ func (m *Machine) open(rest reader, out *Result) {
 	m.extend(s)
 	m.sessions = slices.Insert(m.sessions, i, s)
 	out.Session = s.number
+}
+
+// SessionNumber returns the number of the session that a token opens as the nth of the object. The token, which is random and a secret of the client, makes it one that
+// no other client guesses: without TLS it is all that distinguishes them. The count makes it one that no session had, also if the client uses the token again.
+func SessionNumber(token Token, nth uint64) uint64 {
+	h := sha256.Sum256(order.AppendUint64(token[:], nth))
+	return order.Uint64(h[:])
 }
 
 // extend has a session expire its timeout from now.
