@@ -136,17 +136,15 @@ type chunks struct {
 	chunk []byte // the end of it is free
 }
 
-// A chunk is twice as large as the one before, within limits. Data of more than ownBytes have memory of their own, which is not cleared before they are
-// copied to it, as a chunk is.
+// A chunk is twice as large as the one before, within limits. Data of more than a quarter of the largest chunk have memory of their own.
 const (
 	minChunkBytes = 1 << 10
 	chunkBytes    = 64 << 10
-	ownBytes      = 4 << 10
 )
 
 // keep copies the data of a sample.
 func (c *chunks) keep(data []byte) []byte {
-	if len(data) > ownBytes {
+	if len(data) > chunkBytes/4 {
 		return slices.Clone(data)
 	}
 	if cap(c.chunk)-len(c.chunk) < len(data) {

@@ -588,7 +588,7 @@ func (s *Space) Pass(r Record) {
 		c.accept(s, in, &k)
 	}
 	if s.tail != nil {
-		s.note(step{topic: w.topic, kind: FedSample, loose: true, key: in.key, writer: w, source: k.source, expires: k.expires, data: s.memory.keep(k.data)})
+		s.note(step{topic: w.topic, kind: FedSample, loose: true, key: in.key, writer: w, source: k.source, expires: k.expires, data: s.copyForTail(k.data)})
 	}
 }
 

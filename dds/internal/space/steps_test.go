@@ -1,6 +1,32 @@
 package space
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/squall-go/squall/dds/qos"
+)
+
+// Samples of 10 KiB that a reader keeps until they are taken share memory: one allocation is for several samples.
+func TestSamplesThatAReaderKeepsShareMemory(t *testing.T) {
+	w := newWorld(t, 1)
+	w.topic("t", qos.Set{})
+	s, by := w.members[0], w.writer(1, 1, "t", qos.Set{})
+	c := w.reader(1, 2, "t", qos.Set{History: qos.KeepAll()})[0]
+	record := append(AppendSample(nil, w.now, &Sample{Writer: by, Source: w.now}), make([]byte, 10<<10)...)
+	const samples = 60
+	taken := make([]Held, 0, samples)
+	n := testing.AllocsPerRun(10, func() {
+		for range samples {
+			if err := s.Apply(Record{View: 1, Sender: 1, Data: record}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		taken = c.AppendSelect(taken[:0], Query{Take: true})
+	})
+	if len(taken) != samples || n/samples > 0.2 {
+		t.Errorf("%d samples of %d were taken, with %v allocations for each", len(taken), samples, n/samples)
+	}
+}
 
 // A tail that is full uses the memory of the steps that it drops again.
 func TestATailUsesTheMemoryOfDroppedSteps(t *testing.T) {
