@@ -80,10 +80,12 @@ func (p *process) apply(talks *[]*talk, e join.Effects) {
 }
 
 // tryHolder tries the member whose place a joiner wants, and lets the gate know at once. A node has
-// one process at a time, so the member that is tried has always ended.
+// one process at a time, so the member that is tried has always ended. A process that goes on as
+// another one (its former incarnation was told that it is no member) does not answer for the
+// earlier one either.
 func (p *process) tryHolder(probe join.Probe) {
 	var err error
-	if p.world.processOf(probe.Member).over {
+	if q := p.world.processOf(probe.Member); q.over || q.self.Incarnation != probe.Member.Incarnation {
 		err = simnet.ErrClosed
 	}
 	p.apply(&p.guests, p.gate.HolderTried(p.local(), probe.Ticket, probe.Member, err))

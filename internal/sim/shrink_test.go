@@ -10,15 +10,12 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // A plan that was kept in a file is the same run: event by event, with the bounds that it was drawn with.
 func TestAPlanInAFileIsTheSameRun(t *testing.T) {
-	seeds := uint64(60)
-	if raceEnabled {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range testutil.Seeds[uint64](5, 60) {
 		p := Draw(seed, Limits{})
 		again, err := p.clone()
 		if err != nil {

@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/views"
 )
 
 // The same seed gives the same run, event by event, traced or not; that is what makes a failure replay.
 func TestTheSameSeedGivesTheSameRun(t *testing.T) {
-	hashes, seeds := map[uint64]bool{}, uint64(60)
-	if raceEnabled {
-		seeds = 5
-	}
+	hashes, seeds := map[uint64]bool{}, testutil.Seeds[uint64](15, 60)
 	for seed := range seeds {
 		p := Draw(seed, Limits{})
 		var once, again bytes.Buffer
@@ -27,7 +25,7 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 		}
 		hashes[a.Hash] = true
 	}
-	if len(hashes) < int(seeds)-5 {
+	if len(hashes) < int(seeds)*9/10 {
 		t.Fatalf("%d seeds gave %d different runs", seeds, len(hashes))
 	}
 }
