@@ -347,7 +347,7 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 		} else if errors.Is(err, ripc.ErrTooLarge) {
 			c.end(o, l, nil)
 			return err
-		} else if ctx.Err() == nil && c.ctx.Err() == nil {
+		} else if c.ctx.Err() == nil && (ctx.Err() == nil || !errors.Is(err, context.Cause(ctx))) {
 			err = fmt.Errorf("%w: %w", errAway, err)
 		}
 		away := errors.Is(err, errAway)
