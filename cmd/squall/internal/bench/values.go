@@ -1,9 +1,8 @@
 package bench
 
 import (
+	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // Values are the values of one figure in several runs, in the order of the runs.
@@ -29,13 +28,20 @@ func (v Values) Range() (least, greatest float64) {
 // Mean and standard deviation, as the paper's plots show them; the deviation of fewer than two
 // values is 0.
 func (v Values) Mean() (mean, deviation float64) {
-	switch len(v) {
-	case 0:
+	if len(v) == 0 {
 		return 0, 0
-	case 1:
-		return v[0], 0
 	}
-	return stat.MeanStdDev(v, nil)
+	n := float64(len(v))
+	for _, x := range v {
+		mean += x / n
+	}
+	if len(v) == 1 {
+		return mean, 0
+	}
+	for _, x := range v {
+		deviation += (x - mean) * (x - mean) / (n - 1)
+	}
+	return mean, math.Sqrt(deviation)
 }
 
 // Over is the ratio of each value to that of the same round.

@@ -9,8 +9,6 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/linkmodel"
 	"github.com/squall-go/squall/rdmc/schedule"
-
-	"gonum.org/v1/plot/vg"
 )
 
 // Figure is curves over the number of members.
@@ -211,14 +209,11 @@ var intakes = []struct {
 }
 
 // plotSize has room for the longest name of a curve.
-var plotSize = show.PlotSize{Width: 21.5 * vg.Centimeter, Height: 10 * vg.Centimeter, Legend: 6.5 * vg.Centimeter, Margin: 3 * vg.Millimeter, Dot: vg.Points(2.2)}
+var plotSize = show.PlotSize{Width: 610, Height: 284, Legend: 184}
 
-// draw writes the figure to a file, in the format of its ending.
+// draw writes the figure to a file, as SVG.
 func (f Figure) draw(path string) error {
 	p := show.Plot{Title: f.Title, X: "members", Y: f.YLabel, LogX: f.logX, LogY: f.logY, Size: plotSize}
-	if f.logY { // beside a logarithmic axis the library makes room for its label in the wrong place, and leaves a hole
-		p.Title, p.Y = f.Title+", "+f.YLabel, ""
-	}
 	for _, c := range f.Curves {
 		curve := show.PlotCurve{Name: c.Name}
 		for _, at := range c.Points {

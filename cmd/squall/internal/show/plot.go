@@ -5,15 +5,8 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // Plot is curves over numbers, like those of members.
@@ -24,8 +17,8 @@ type Plot struct {
 	Size        PlotSize
 }
 
-// PlotSize is how large a plot is. The legend has a strip of its own, so that it covers no data.
-type PlotSize struct{ Width, Height, Legend, Margin, Dot vg.Length }
+// PlotSize is how large a plot is, in units of 1/72 inch. The legend has a strip of its own, so that it covers no data.
+type PlotSize struct{ Width, Height, Legend float64 }
 
 // PlotCurve is one line of a plot. A curve without points keeps the colors of the others as they
 // are.
@@ -43,130 +36,176 @@ type PlotPoint struct {
 // maxTicks is how many numbers an axis has room for.
 const maxTicks = 16
 
-// Draw writes the plot to a file, in the format of its ending.
+// Margins around the area of the curves: the numbers and the names of the axes, and the title.
+const (
+	marginLeft, marginBottom = 66, 42
+	marginTop, marginRight   = 36, 14
+	tickLength               = 5
+)
+
+// Draw writes the plot to a file, as SVG.
 func (p Plot) Draw(path string) error {
-	curves, legend, err := p.curves()
+	picture, err := p.svg()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	s := p.Size
-	canvas, err := draw.NewFormattedCanvas(s.Width, s.Height, filepath.Ext(path)[1:])
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	whole := draw.Crop(draw.New(canvas), s.Margin, -s.Margin, s.Margin, -s.Margin)
-	curves.Draw(draw.Crop(whole, 0, -s.Legend, 0, 0))
-	legend.Draw(draw.Crop(whole, s.Width-s.Margin-s.Legend, 0, 0, -legend.TextStyle.Font.Size*2))
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = canvas.WriteTo(file)
-	return errors.Join(err, file.Close())
+	return os.WriteFile(path, picture, 0o666)
 }
 
-// curves makes the curves, and the legend apart.
-func (p Plot) curves() (*plot.Plot, plot.Legend, error) {
-	all, legend := plot.New(), plot.NewLegend()
-	legend.Top, legend.Left, legend.Padding = true, true, vg.Millimeter
-	all.Title.Text, all.Title.Padding = p.Title, 3*vg.Millimeter
-	all.X.Label.Text, all.Y.Label.Text = p.X, p.Y
-	all.X.Tick.Marker = p.ticks()
-	all.Add(plotter.NewGrid())
-	drawn := false
+func (p Plot) svg() ([]byte, error) {
+	x, y, err := p.axes()
+	if err != nil {
+		return nil, err
+	}
+	d := newDrawing(p.Size.Width, p.Size.Height)
+	middle := (x.from + x.to) / 2
+	d.text(middle, 20, 12, "middle", p.Title)
+	d.text(middle, p.Size.Height-8, 12, "middle", p.X)
+	d.upwards(16, (y.from+y.to)/2, 12, p.Y)
+	for _, t := range p.ticksX() {
+		at := x.at(t.value)
+		d.line(at, y.from, at, y.to, gray, 0.4)
+		d.line(at, y.from, at, y.from+tickLength, black, 0.5)
+		d.text(at, y.from+tickLength+11, 10, "middle", t.label)
+	}
+	for _, t := range y.ticks() {
+		at := y.at(t.value)
+		if t.label != "" {
+			d.line(x.from, at, x.to, at, gray, 0.4)
+		}
+		d.line(x.from-tickLength, at, x.from, at, black, 0.5)
+		d.text(x.from-tickLength-3, at+3.5, 10, "end", t.label)
+	}
+	d.line(x.from, y.from, x.to, y.from, black, 0.7)
+	d.line(x.from, y.from, x.from, y.to, black, 0.7)
+	p.drawCurves(d, x, y)
+	return d.end(), nil
+}
+
+// drawCurves draws the curves, and their names in the legend.
+func (p Plot) drawCurves(d *drawing, x, y axis) {
+	left, row := p.Size.Width-p.Size.Legend, float64(marginTop)
 	for i, c := range p.Curves {
 		shown := p.shown(c)
 		if len(shown) == 0 {
 			continue
 		}
-		drawn = true
-		if err := p.add(all, &legend, i, c.Name, shown); err != nil {
-			return nil, legend, err
+		var line []float64
+		for _, at := range shown {
+			px, py := x.at(float64(at.X)), y.at(at.Y)
+			line = append(line, px, py)
+			if at.Deviation > 0 {
+				low := at.Y - at.Deviation
+				if p.LogY {
+					low = max(low, at.Y/100)
+				}
+				d.bar(px, y.at(max(low, y.low)), y.at(min(at.Y+at.Deviation, y.high)), i)
+			}
+		}
+		d.curve(line, i)
+		d.curve([]float64{left, row, left + 24, row}, i)
+		d.text(left+30, row+3.5, 11, "start", c.Name)
+		row += 16
+	}
+}
+
+// axes spans the axes over all points. A linear one begins at 0, and a logarithmic one covers whole decades upwards.
+func (p Plot) axes() (x, y axis, err error) {
+	var least, most float64 = math.Inf(1), 0
+	for _, c := range p.Curves {
+		for _, at := range p.shown(c) {
+			least, most = min(least, at.Y), max(most, at.Y+at.Deviation)
 		}
 	}
-	if !drawn {
-		return nil, legend, errors.New("there is no point to draw")
+	if math.IsInf(least, 1) {
+		return x, y, errors.New("there is no point to draw")
 	}
-	p.scale(all)
-	return all, legend, nil
+	y = axis{low: 0, high: most * 1.03, from: p.Size.Height - marginBottom, to: marginTop, log: p.LogY}
+	if p.LogY {
+		y.low, y.high = math.Pow(10, math.Floor(math.Log10(least))), math.Pow(10, math.Ceil(math.Log10(most)))
+	}
+	if y.high <= y.low {
+		y.high = y.low + 1
+	}
+	numbers := p.Numbers()
+	x = axis{low: float64(numbers[0]), high: float64(numbers[len(numbers)-1]), from: marginLeft, to: p.Size.Width - p.Size.Legend - marginRight, log: p.LogX}
+	if x.high == x.low {
+		x.low, x.high = x.low*0.9, x.high*1.1+1
+	}
+	return x, y, nil
 }
 
-func (p Plot) add(all *plot.Plot, legend *plot.Legend, i int, name string, shown points) error {
-	line, dots, err := plotter.NewLinePoints(shown)
-	if err != nil {
-		return err
+// axis is a scale from one place of the picture to another.
+type axis struct {
+	low, high float64
+	from, to  float64
+	log       bool
+}
+
+// at is the place of a value.
+func (a axis) at(v float64) float64 {
+	part := (v - a.low) / (a.high - a.low)
+	if a.log {
+		part = math.Log(v/a.low) / math.Log(a.high/a.low)
 	}
-	line.Color, line.Width, line.Dashes = plotutil.Color(i), vg.Points(1.2), plotutil.Dashes(i/3)
-	dots.Color, dots.Shape, dots.Radius = plotutil.Color(i), plotutil.Shape(i), p.Size.Dot
-	all.Add(line, dots)
-	if shown.deviate() {
-		bars, err := plotter.NewYErrorBars(deviations{shown, p.LogY})
-		if err != nil {
-			return err
+	return a.from + part*(a.to-a.from)
+}
+
+// tick is a place of an axis, with a number if it has a label.
+type tick struct {
+	value float64
+	label string
+}
+
+// ticks are the ticks of an axis of values: decades on a logarithmic one, otherwise four to ten round numbers.
+func (a axis) ticks() (ticks []tick) {
+	if a.log {
+		return decades(a.low, a.high)
+	}
+	step := math.Pow(10, math.Floor(math.Log10(a.high/4)))
+	for _, times := range []float64{5, 2} {
+		if a.high/(step*times) >= 4 {
+			step *= times
+			break
 		}
-		bars.Color = plotutil.Color(i)
-		all.Add(bars)
 	}
-	legend.Add(name, line, dots)
-	return nil
+	for i := 0; float64(i)*step <= a.high; i++ {
+		ticks = append(ticks, tick{float64(i) * step, strconv.FormatFloat(float64(i)*step, 'g', 10, 64)})
+	}
+	return ticks
 }
 
-// scale begins a linear axis at 0, and has a logarithmic one cover whole decades.
-func (p Plot) scale(all *plot.Plot) {
-	if p.LogX {
-		all.X.Scale = plot.LogScale{}
-	}
-	if !p.LogY {
-		all.Y.Min, all.Y.Max = 0, all.Y.Max*1.03
-		return
-	}
-	all.Y.Scale, all.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decades)
-	all.Y.Min, all.Y.Max = math.Pow(10, math.Floor(math.Log10(all.Y.Min))), math.Pow(10, math.Ceil(math.Log10(all.Y.Max)))
-}
-
-// decades are the ticks of a logarithmic axis.
-func decades(low, high float64) (ticks []plot.Tick) {
+func decades(low, high float64) (ticks []tick) {
 	for v := low; v < high*1.01; v *= 10 {
-		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
-		for minor := 2 * v; minor < 10*v && minor < high; minor += v {
-			ticks = append(ticks, plot.Tick{Value: minor})
+		ticks = append(ticks, tick{v, strconv.FormatFloat(v, 'g', 10, 64)})
+		for minor := 2; minor < 10 && v*float64(minor) < high; minor++ {
+			ticks = append(ticks, tick{value: v * float64(minor)})
 		}
 	}
 	return ticks
 }
 
-// ticks are at the numbers that have points, as many as there is room for: where they are too many,
+// ticksX are at the numbers that have points, as many as there is room for: where they are too many,
 // every second one has a label, or every fourth.
-func (p Plot) ticks() (ticks plot.ConstantTicks) {
+func (p Plot) ticksX() (ticks []tick) {
 	numbers := p.Numbers()
 	every := 1
 	for len(numbers)/every > maxTicks {
 		every *= 2
 	}
 	for i, n := range numbers {
-		tick := plot.Tick{Value: float64(n)}
+		t := tick{value: float64(n)}
 		if i%every == 0 {
-			tick.Label = strconv.Itoa(n)
+			t.label = strconv.Itoa(n)
 		}
-		ticks = append(ticks, tick)
+		ticks = append(ticks, t)
 	}
 	return ticks
 }
 
-// points implements plotter.XYer.
-type points []PlotPoint
-
-func (p points) Len() int                    { return len(p) }
-func (p points) XY(i int) (float64, float64) { return float64(p[i].X), p[i].Y }
-
-// deviate reports whether any point has a deviation.
-func (p points) deviate() bool {
-	return slices.ContainsFunc(p, func(p PlotPoint) bool { return p.Deviation > 0 })
-}
-
 // shown are the points that the axes can show: a logarithmic one has no place for what is not more
 // than 0.
-func (p Plot) shown(c PlotCurve) (shown points) {
+func (p Plot) shown(c PlotCurve) (shown []PlotPoint) {
 	for _, at := range c.Points {
 		if at.Y > 0 || !p.LogY {
 			shown = append(shown, at)
@@ -184,19 +223,4 @@ func (p Plot) Numbers() (all []int) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// deviations are points with their deviations.
-type deviations struct {
-	points
-	log bool
-}
-
-// YError implements plotter.YErrorer.
-func (d deviations) YError(i int) (low, high float64) {
-	p := d.points[i]
-	if d.log {
-		return min(p.Deviation, p.Y*0.99), p.Deviation
-	}
-	return p.Deviation, p.Deviation
 }

@@ -14,8 +14,6 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-
-	"gonum.org/v1/plot/vg"
 )
 
 // Figure is one of the paper's figures, as curves over the number of members.
@@ -259,8 +257,8 @@ func runSpindle(ctx context.Context, dir string, m matrix, runs int, out, messag
 	errs := []error{measured}
 	for _, f := range m.figures {
 		path := filepath.Join(dir, f.Name)
-		errs = append(errs, f.writeCSV(path+".csv"), f.draw(path+".svg"), f.draw(path+".png"))
-		fmt.Fprintf(out, "%s.{csv,svg,png}: %s\n", path, f.Title)
+		errs = append(errs, f.writeCSV(path+".csv"), f.draw(path+".svg"))
+		fmt.Fprintf(out, "%s.{csv,svg}: %s\n", path, f.Title)
 	}
 	return errors.Join(errs...)
 }
@@ -281,9 +279,9 @@ func (f Figure) writeCSV(path string) error {
 }
 
 // plotSize has room for the names of the curves.
-var plotSize = show.PlotSize{Width: 22 * vg.Centimeter, Height: 12 * vg.Centimeter, Legend: 5.5 * vg.Centimeter, Margin: 4 * vg.Millimeter, Dot: vg.Points(2.6)}
+var plotSize = show.PlotSize{Width: 624, Height: 340, Legend: 156}
 
-// draw writes the figure to a file, in the format of its ending.
+// draw writes the figure to a file, as SVG.
 func (f Figure) draw(path string) error {
 	p := show.Plot{Title: f.Title + ", 10 KiB", X: "members", Y: f.YLabel, LogY: f.Log, Size: plotSize}
 	for _, c := range f.Curves {

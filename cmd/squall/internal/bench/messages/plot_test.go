@@ -3,7 +3,6 @@ package messages
 import (
 	"encoding/csv"
 	"encoding/xml"
-	"image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -35,18 +34,8 @@ func canned(log bool) Figure {
 func TestAFigureIsDrawn(t *testing.T) {
 	for _, log := range []bool{false, true} {
 		f, dir := canned(log), t.TempDir()
-		for _, ending := range []string{"png", "svg"} {
-			if err := f.draw(filepath.Join(dir, f.Name+"."+ending)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		file, err := os.Open(filepath.Join(dir, f.Name+".png"))
-		if err != nil {
+		if err := f.draw(filepath.Join(dir, f.Name+".svg")); err != nil {
 			t.Fatal(err)
-		}
-		defer file.Close()
-		if img, err := png.Decode(file); err != nil || img.Bounds().Dx() < 600 || img.Bounds().Dy() < 300 {
-			t.Fatal(img.Bounds(), err)
 		}
 		text := svgText(t, filepath.Join(dir, f.Name+".svg"))
 		for _, want := range []string{f.Title, f.YLabel, "members", "16", "batching", "baseline"} {
@@ -83,7 +72,7 @@ func svgText(t *testing.T, path string) string {
 }
 
 func TestAFigureWithoutPointsIsAnError(t *testing.T) {
-	if err := (Figure{Name: "empty"}).draw(filepath.Join(t.TempDir(), "empty.png")); err == nil {
+	if err := (Figure{Name: "empty"}).draw(filepath.Join(t.TempDir(), "empty.svg")); err == nil {
 		t.Error("no error")
 	}
 }

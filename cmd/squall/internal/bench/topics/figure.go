@@ -8,11 +8,10 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"gonum.org/v1/plot/vg"
 )
 
 // figureSize is the size of the plot.
-var figureSize = show.PlotSize{Width: 24 * vg.Centimeter, Height: 12 * vg.Centimeter, Legend: 7 * vg.Centimeter, Margin: 5 * vg.Millimeter, Dot: 2 * vg.Millimeter}
+var figureSize = show.PlotSize{Width: 680, Height: 340, Legend: 198}
 
 // figure18 measures each level for one reader and more, with the protocol's optimisations and without, and draws it.
 func (o *options) figure18(ctx context.Context, out, messages io.Writer) error {
