@@ -123,6 +123,12 @@ func allMutants() []mutant.Name {
 	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.KeepNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
 }
 
+func TestEveryFlawOfTheFabricIsFound(t *testing.T) {
+	for _, f := range fabricFlaws {
+		t.Run(f.name, f.find)
+	}
+}
+
 func TestEveryMutantOfTheCoreIsFound(t *testing.T) {
 	defer mutant.Set("")
 	for _, name := range allMutants() {

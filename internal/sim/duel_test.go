@@ -3,6 +3,8 @@ package sim
 import (
 	"cmp"
 	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // duelPlan is a run in which all members end, and the processes that come back end again with votes for different views.
@@ -17,10 +19,7 @@ func duelPlan(seed uint64) *Plan {
 // What a restart does with the votes of two attempts, and with letters of attempts that are over, is seen often enough.
 func TestRestartsChooseBetweenVotes(t *testing.T) {
 	const enough = 200
-	c := Campaign{First: 1, Count: cmp.Or(*seedsFlag, enough), Draw: duelPlan}
-	if testing.Short() || raceEnabled {
-		c.Count = 60
-	}
+	c := Campaign{First: 1, Count: cmp.Or(*seedsFlag, testutil.Seeds[uint64](40, enough)), Draw: duelPlan}
 	if err := c.Run(); err != nil {
 		t.Fatal(Report(c.Failed, Options{}, err))
 	}

@@ -109,12 +109,6 @@ func (f flaw) find(t *testing.T) {
 	}
 }
 
-func TestEveryFlawOfTheFabricIsFound(t *testing.T) {
-	for _, f := range fabricFlaws {
-		t.Run(f.name, f.find)
-	}
-}
-
 // movingPlan is a run in which members of a log's shards come, go and move, one soon after the other.
 func movingPlan(seed uint64) *Plan {
 	p, d := shardedPlan(seed)

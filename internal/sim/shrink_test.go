@@ -79,7 +79,7 @@ func TestAShrunkPlanHasWhatTheFailureNeeds(t *testing.T) {
 		}
 		return n
 	}
-	for seed := uint64(1); seed < 20; seed++ {
+	for seed := uint64(1); seed <= testutil.Seeds[uint64](5, 19); seed++ {
 		p := Draw(seed, Limits{Faults: &yes})
 		crashes, persistent := min(1, kinds(p, Crash)), p.keeps()
 		least := min(messages(p), 5)

@@ -190,7 +190,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			reached := 0
 			yes := true
-			for seed := uint64(1); reached < 3 && seed < scenarioSeeds; seed++ {
+			for seed := uint64(1); reached < testutil.Seeds(1, 3) && seed < scenarioSeeds; seed++ {
 				p := Draw(seed, Limits{Nodes: s.nodes, Faults: &yes})
 				if p.Founders == s.nodes && s.alter != nil {
 					s.alter(p, newDice(seed))
