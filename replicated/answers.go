@@ -21,22 +21,36 @@ const minAnswer = 64 << 10
 // longReply bounds how long an answer that is no short message may take.
 const longReply = 30 * time.Second
 
-// answers counts the answers of a server that are no short messages and that its clients have not taken, for each party (ripc.Message.Account). The requests
-// of a party with too many of them wait.
+// maxWorking bounds the requests that have a goroutine each: those that are no short messages, those for the replies of all members, and queries about the
+// past. maxWorkingPerParty bounds those of one party.
+const (
+	maxWorking         = 1024
+	maxWorkingPerParty = 64
+)
+
+// answers counts, for each party (ripc.Message.Account), the answers of a server that are no short messages and that its clients have not taken, and the
+// requests that have a goroutine each. The requests of a party with too many of them wait.
 type answers struct {
-	most int
-	done *sync.WaitGroup // of the server
-	full atomic.Int32    // parties whose requests wait
+	most            int
+	mostWorking     int             // maxWorking
+	mostWorkingEach int             // maxWorkingPerParty
+	done            *sync.WaitGroup // of the server
+	full            atomic.Int32    // parties whose requests wait
 
 	mu      sync.Mutex
 	parties map[string]*party
+	working int      // requests that have a goroutine each
+	stalled []*party // whose requests wait because mostWorking have one, in the order in which they go on
 	closed  bool
 }
 
 // party is what one party has not taken. One that has taken all is forgotten.
 type party struct {
+	name    string
 	bytes   int
-	full    bool // it had the most, and has more than half of it still
+	working int
+	full    bool // it had the most of something, and has more than half of it still, or is stalled
+	stalled bool // it is in answers.stalled
 	waiting []waitingRequest
 }
 
@@ -51,7 +65,7 @@ func isAnswered(a relay.Ask) bool {
 	return a == askCommand || a == askReplies || a == askQuery || a == askWatch
 }
 
-// wait keeps a request if its party has too many answers, and then leaves m empty.
+// wait keeps a request if its party has too much in progress, and then leaves m empty.
 func (a *answers) wait(d *desk, m *ripc.Message) bool {
 	if a.full.Load() == 0 {
 		return false
@@ -67,44 +81,99 @@ func (a *answers) wait(d *desk, m *ripc.Message) bool {
 	return true
 }
 
-// begin counts an answer.
-func (a *answers) begin(of string, n int) {
+// work has f serve a request on a goroutine of its own, or keeps the request if there are too many. It leaves m empty.
+func (a *answers) work(d *desk, m *ripc.Message, f func(m *ripc.Message)) {
+	of := m.Account()
+	mine := *m
+	*m = ripc.Message{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.parties[of]
-	if p == nil {
-		p = &party{}
-		a.parties[of] = p
+	p := a.party(of)
+	if p.working < a.mostWorkingEach && a.working < a.mostWorking {
+		p.working++
+		a.working++
+		a.done.Go(func() {
+			defer a.end(of, 0, 1)
+			f(&mine)
+		})
+		return
 	}
-	if p.bytes += n; p.bytes >= a.most && !p.full {
+	p.waiting = append(p.waiting, waitingRequest{d, mine})
+	a.fill(p)
+	if p.working < a.mostWorkingEach && !p.stalled {
+		p.stalled = true
+		a.stalled = append(a.stalled, p)
+	}
+}
+
+// party returns what is counted for a party. The lock is held.
+func (a *answers) party(name string) *party {
+	p := a.parties[name]
+	if p == nil {
+		p = &party{name: name}
+		a.parties[name] = p
+	}
+	return p
+}
+
+// fill has the further requests of a party wait. The lock is held.
+func (a *answers) fill(p *party) {
+	if !p.full {
 		p.full = true
 		a.full.Add(1)
 	}
 }
 
-// end ends the count of an answer, and has the requests served that wait for it.
-func (a *answers) end(of string, n int) {
+// begin counts an answer.
+func (a *answers) begin(of string, n int) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.party(of)
+	if p.bytes += n; p.bytes >= a.most {
+		a.fill(p)
+	}
+}
+
+// end ends the count of bytes of an answer, or of a request that had a goroutine, and has the requests served that wait for it.
+func (a *answers) end(of string, bytes, working int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	p := a.parties[of]
-	var waiting []waitingRequest
-	if p.bytes -= n; p.full && p.bytes <= a.most/2 {
+	p.bytes -= bytes
+	p.working -= working
+	a.working -= working
+	ready := a.ready(p)
+	if a.closed {
+		return
+	}
+	a.done.Add(1)
+	defer a.done.Done()
+	for {
+		a.mu.Unlock()
+		for i := range ready { // some may wait again
+			ready[i].d.accept(&ready[i].m)
+		}
+		a.mu.Lock()
+		if len(a.stalled) == 0 || a.working == a.mostWorking {
+			return
+		}
+		p, a.stalled = a.stalled[0], a.stalled[1:]
+		p.stalled = false
+		ready = a.ready(p)
+	}
+}
+
+// ready returns the requests of a party that wait, if it may go on. The lock is held.
+func (a *answers) ready(p *party) (waiting []waitingRequest) {
+	if p.full && !p.stalled && p.bytes <= a.most/2 && p.working <= a.mostWorkingEach/2 {
 		p.full = false
 		a.full.Add(-1)
 		waiting, p.waiting = p.waiting, nil
 	}
-	if p.bytes == 0 {
-		delete(a.parties, of)
+	if p.bytes == 0 && p.working == 0 && !p.full {
+		delete(a.parties, p.name)
 	}
-	if a.closed {
-		waiting = nil
-	} else {
-		a.done.Add(1)
-		defer a.done.Done()
-	}
-	a.mu.Unlock()
-	for i := range waiting { // some may wait again
-		waiting[i].d.accept(&waiting[i].m)
-	}
+	return waiting
 }
 
 // close has requests that wait stay where they are.
@@ -122,7 +191,7 @@ func (a *answers) reply(together hooks.Replies, m *ripc.Message, answer []byte) 
 		*m = ripc.Message{}
 		a.begin(of, counts)
 		go func() {
-			defer a.end(of, counts)
+			defer a.end(of, counts, 0)
 			ctx, cancel := context.WithTimeout(context.Background(), longReply)
 			defer cancel()
 			_ = long.ReplyLong(ctx, ripc.Bytes(answer)) // the client learns why it failed

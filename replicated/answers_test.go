@@ -2,6 +2,7 @@ package replicated_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,5 +90,102 @@ func TestRequestsOfAClientThatTakesNoAnswersWait(t *testing.T) {
 	}
 	if n := executed.Load(); n != calls || s.Waiting() != 0 {
 		t.Errorf("%d requests were executed, and %d wait", n, s.Waiting())
+	}
+}
+
+// TestGoroutinesForRequestsAreBounded has two clients, which are two parties, send large commands while a handler of another member waits. Of each client as many requests have a
+// goroutine as may have one, and in all; the others wait, and all are served in the end.
+func TestGoroutinesForRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		all, each, first, second int
+		stalls                   bool // what the second client sends waits, too
+	}{
+		"of one party": {100, 4, 12, 1, false},
+		"in all":       {5, 4, 12, 12, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate, entered := make(chan struct{}), make(chan struct{})
+			enter := sync.OnceFunc(func() { close(entered) })
+			all := open(t, 2, func(i int) *replicated.Object[*sharer] {
+				return replicated.New(squall.SubgroupConfig{Name: "sharer", RingBytes: 64 << 10, Window: 4}, func() *sharer { return &sharer{} },
+					replicated.Handle(grow, func(_ *sharer, _ *replicated.Context, n int) (int, error) { return n, nil }),
+					replicated.Handle(stash, func(_ *sharer, _ *replicated.Context, b []byte) (int, error) {
+						if i == 1 {
+							enter()
+							<-gate
+						}
+						return len(b), nil
+					}))
+			}, func(_ int, c *squall.Config) { c.FailAfter = time.Minute })
+			open := sync.OnceFunc(func() { close(gate) })
+			s, err := replicated.Serve(t.Context(), replicated.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[0].bank)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			if all, each := s.WorkingBounds(); all != 1024 || each != 64 {
+				t.Errorf("%d goroutines in all, and %d of one party", all, each)
+			}
+			s.LimitWorking(c.all, c.each)
+			first := dial(t, replicated.ClientConfig{Addresses: []string{s.Addr()}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+			second := dial(t, replicated.ClientConfig{Addresses: []string{s.Addr()}})
+			t.Cleanup(open)
+			ctx := testutil.Within(t)
+			for _, c := range []*replicated.Client{first, second} { // which opens the sessions
+				if _, err := grow.Call(ctx, c.Object("sharer"), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var calls sync.WaitGroup
+			stashes := func(at replicated.Target, n int) {
+				for range n {
+					calls.Go(func() {
+						if got, err := stash.Call(ctx, at, make([]byte, 12<<10)); got != 12<<10 || err != nil {
+							t.Errorf("%d, %v", got, err)
+						}
+					})
+				}
+			}
+			stashes(all[0].bank, 1)
+			<-entered
+			stashes(all[0].bank, 12) // fill the ring, so that no client's command gets a place in the order
+			for ; ; time.Sleep(time.Millisecond) {
+				c, err := all[0].bank.Subgroup().TryClaim(12 << 10)
+				if err != nil {
+					break
+				}
+				if err := c.Abort(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sent := 0
+			send := func(c *replicated.Client, n, each int) {
+				t.Helper()
+				stashes(c.Object("sharer"), n)
+				for sent += n; s.Working()+s.Waiting() < sent; time.Sleep(time.Millisecond) { // polls
+					if ctx.Err() != nil {
+						t.Fatalf("of %d requests %d have a goroutine, and %d wait", sent, s.Working(), s.Waiting())
+					}
+				}
+				if n := s.Working(); n > each {
+					t.Errorf("%d requests have a goroutine each", n)
+				}
+			}
+			send(first, c.first, c.each)
+			waiting := s.Waiting()
+			send(second, c.second, min(c.all, 2*c.each))
+			if n := s.Waiting(); waiting == 0 || n > waiting != c.stalls {
+				t.Errorf("%d requests wait, and before the second client's %d", n, waiting)
+			}
+			open()
+			calls.Wait()
+			for ; s.Working()+s.Waiting() > 0; time.Sleep(time.Millisecond) { // polls
+				if ctx.Err() != nil {
+					t.Fatalf("in the end %d requests have a goroutine, and %d wait", s.Working(), s.Waiting())
+				}
+			}
+		})
 	}
 }

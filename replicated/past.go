@@ -338,7 +338,7 @@ func (s ownShard) past(ctx context.Context, name string, at moment, r reading) e
 const pastWait = 500 * time.Millisecond
 
 // answerPast answers a client's query about the past, on a goroutine of its own.
-func (d *desk) answerPast(ctx context.Context, m ripc.Message, r relay.Request) {
+func (d *desk) answerPast(ctx context.Context, m *ripc.Message, r *relay.Request) {
 	ctx, cancel := context.WithTimeout(ctx, pastWait)
 	defer cancel()
 	o := d.object
@@ -362,7 +362,7 @@ func (d *desk) answerPast(ctx context.Context, m ripc.Message, r relay.Request) 
 	if err != nil {
 		answer = appendError(nil, err)
 	}
-	d.answers.reply(nil, &m, answer)
+	d.answers.reply(nil, m, answer)
 }
 
 // past implements Target.

@@ -447,7 +447,7 @@ func (p *passing) signal()               { close(p.done) }
 func (p *passing) repeatable() bool      { return true }
 
 // gatherFor gathers the replies for a client, and answers it with all of them.
-func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, operation int) {
+func (d *desk) gatherFor(ctx context.Context, m *ripc.Message, r *relay.Request, operation int) {
 	head := relay.Answer{Said: saidDone}
 	answer := head.AppendTo(nil)
 	err := d.object.gatherFrom(ctx, &gathering{o: d.object, client: true}, nil, int(r.Count), func(a answered) bool {
@@ -462,7 +462,7 @@ func (d *desk) gatherFor(ctx context.Context, m ripc.Message, r *relay.Request, 
 	case err != nil:
 		answer = appendError(answer[:0], err)
 	}
-	d.answers.reply(nil, &m, answer)
+	d.answers.reply(nil, m, answer)
 }
 
 // On the wire the reply of a member is its number, 8 bytes, how it answered, 1 byte, and the length of the reply, 4 bytes, and the

@@ -65,6 +65,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	serving, cancel := context.WithCancel(context.Background())
 	s := &Server{endpoint: e, cancel: cancel}
 	s.answers.most, s.answers.done, s.answers.parties = cmp.Or(server.MaxAnswerBytes, DefaultMaxAnswerBytes), &s.done, map[string]*party{}
+	s.answers.mostWorking, s.answers.mostWorkingEach = maxWorking, maxWorkingPerParty
 	g := guide{answers: &s.answers}
 	for _, x := range objects {
 		o := x.core()
@@ -317,20 +318,18 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 		}
 	}
 	if request.Ask == askReplies {
-		waiting, of, operation := *m, *request, h.Operation // the goroutine has copies: those of a command stay on the stack
-		*m = ripc.Message{}
-		d.done.Go(func() { d.gatherFor(ctx, waiting, &of, operation) })
+		of, operation := *request, h.Operation // the goroutine has copies: those of a command stay on the stack
+		d.answers.work(d, m, func(m *ripc.Message) { d.gatherFor(ctx, m, &of, operation) })
 		return nil
 	}
 	request.Owner = machine.Owner{Account: account(m), Identity: m.Identity()}
 	if m.BodySize() > 0 { // its record waits for its place, and the requests of other clients do not wait for that
-		large, of, header := *m, *request, h
-		*m = ripc.Message{}
-		d.done.Go(func() {
-			if err := d.order(ctx, &large, &of, header); err != nil {
-				_ = large.Reply(appendError(nil, err))
+		of, header := *request, h
+		d.answers.work(d, m, func(m *ripc.Message) {
+			if err := d.order(ctx, m, &of, header); err != nil {
+				_ = m.Reply(appendError(nil, err))
 			}
-			large.Release() // does nothing if it is in the order
+			m.Release() // does nothing if it is in the order
 		})
 		return nil
 	}
@@ -465,7 +464,8 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				continue
 			}
 			if r.Past() {
-				d.done.Go(func() { d.answerPast(ctx, m, r) })
+				past := r
+				d.answers.work(d, &m, func(m *ripc.Message) { d.answerPast(ctx, m, &past) })
 				continue
 			}
 			if r.Confirms() {
