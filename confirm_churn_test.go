@@ -25,17 +25,24 @@ func TestTryConfirmWhileMembersComeAndGo(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no shared memory here")
 	}
-	for name, configure := range map[string]func(i int, c *squall.Config){
-		"ordered": func(int, *squall.Config) {},
-		"queued":  func(_ int, c *squall.Config) { c.Subgroups[0].AsyncQueueBytes = 1 << 16 },
-		"one over TCP": func(i int, c *squall.Config) {
+	n := *cycles
+	if testing.Short() {
+		n = 1
+	}
+	for first, of := range []struct {
+		name      string
+		configure func(i int, c *squall.Config)
+	}{
+		{"ordered", func(int, *squall.Config) {}},
+		{"queued", func(_ int, c *squall.Config) { c.Subgroups[0].AsyncQueueBytes = 1 << 16 }},
+		{"one over TCP", func(i int, c *squall.Config) {
 			if i == 1 {
 				c.Fabric = squall.FabricTCP
 			}
-		},
-		"log": func(_ int, c *squall.Config) { c.Subgroups[0].Mode = squall.Persistent },
+		}},
+		{"log", func(_ int, c *squall.Config) { c.Subgroups[0].Mode = squall.Persistent }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(of.name, func(t *testing.T) {
 			t.Parallel()
 			newest, dir := &register{}, t.TempDir()
 			config := func(i int, own *register, c *squall.Config) {
@@ -61,7 +68,7 @@ func TestTryConfirmWhileMembersComeAndGo(t *testing.T) {
 						return nil
 					},
 				}}
-				if configure(i, c); c.Subgroups[0].Mode == squall.Persistent {
+				if of.configure(i, c); c.Subgroups[0].Mode == squall.Persistent {
 					c.Dir = filepath.Join(dir, fmt.Sprint(i))
 					c.Subgroups[0].Log.Recover = func(l *squall.Log) error {
 						own.last.Store(0)
@@ -79,7 +86,7 @@ func TestTryConfirmWhileMembersComeAndGo(t *testing.T) {
 			const stay = 3
 			registers := make([]register, stay)
 			groups := cluster(t, stay, func(i int, c *squall.Config) { config(i, &registers[i], c) })
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+10**cycles)*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+10*n)*time.Second)
 			defer cancel()
 
 			var over atomic.Bool
@@ -119,7 +126,7 @@ func TestTryConfirmWhileMembersComeAndGo(t *testing.T) {
 					}
 				}
 			})
-			for k := range *cycles {
+			for k := first; k < first+n; k++ {
 				own, cfg := &register{}, squall.Config{Cluster: t.Name(), ID: stay + 1, InitialMembers: stay, Listen: "127.0.0.1:0", Join: []string{groups[0].Addr()}, Logger: quiet}
 				config(stay, own, &cfg)
 				g, err := squall.Open(ctx, cfg)

@@ -180,9 +180,9 @@ func TestALargeMessageThatCannotBeSentIsRefused(t *testing.T) {
 // G3, G4: every member sends large messages and small ones, one of them dies at any moment of that.
 func TestSurvivorsDeliverTheSameLargeMessages(t *testing.T) {
 	t.Parallel()
-	for _, fabric := range fabrics {
+	for i, fabric := range fabrics {
 		for failed := range 3 { // by rank
-			if testing.Short() && failed == 2 {
+			if testing.Short() && failed != i%3 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/rank=%d", fabric, failed), func(t *testing.T) {

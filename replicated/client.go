@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/replicated/internal/client"
@@ -53,6 +54,7 @@ type Client struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
+	closing  atomic.Bool // each member is asked once more
 
 	mu      sync.Mutex
 	any     route  // to any member
@@ -142,8 +144,10 @@ func (p *places) use(id ripc.ID, addr string) {
 	p.current[id] = addr
 }
 
-// Close ends the client's sessions, as far as a member can be reached at once, and its connections.
+// Close ends the client's sessions, as far as a member can be reached at once, and its connections. It asks each member once at most, and takes no
+// longer than MemberTimeout.
 func (c *Client) Close() error {
+	c.closing.Store(true)
 	c.mu.Lock()
 	all := make([]*RemoteObject, 0, len(c.objects))
 	for _, o := range c.objects {
@@ -370,7 +374,7 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 			}
 		}
 		switch {
-		case c.ctx.Err() != nil:
+		case c.ctx.Err() != nil, away && c.closing.Load() && c.isRound(o, attempt):
 			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
 		case !away && ctx.Err() != nil && before != nil:
 			if other != nil {

@@ -194,3 +194,29 @@ func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 		t.Errorf("events: %v", j.events)
 	}
 }
+
+// A client whose members are all gone asks each of them once as it is closed, and does not wait for MemberTimeout.
+func TestAClientOfMembersThatAreGoneIsClosedAtOnce(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, ordered, nil)
+	_, servers := serve(t, all, ripc.Auto)
+	c := dial(t, replicated.ClientConfig{Addresses: []string{servers[0].Addr(), servers[1].Addr()}, MemberTimeout: time.Hour})
+	if _, err := deposit.Call(testutil.Within(t), c.Object("accounts"), depositArgs{Account: "ann", Amount: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-testutil.Within(t).Done():
+		t.Error("it waits")
+	}
+}

@@ -23,7 +23,7 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-var rounds = flag.Int("rounds", 3, "rounds of killing, stopping and cutting off on each transport")
+var rounds = flag.Int("rounds", testutil.Seeds(1, 3), "rounds of killing, stopping and cutting off on each transport")
 
 // loadTLS reads what Authority.Files wrote.
 func loadTLS(files []string) (*tls.Config, error) {

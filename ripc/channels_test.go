@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-var comeAndGo = flag.Int("services", 10000, "services that come and go over one connection, in a test")
+var comeAndGo = flag.Int("services", testutil.Seeds(2000, 10000), "services that come and go over one connection, in a test")
 
 // Services come and go at both sides of one connection, many more than it has channels: each sends, calls and is called, and none of it stays behind.
 func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -46,7 +47,7 @@ func playKept(seed uint64, trace bool) (*run, error) {
 // TestCommandsWaitForTheRepliesThatAreKept plays clients whose commands are refused until earlier replies are acknowledged. No call fails
 // for that, each is executed once, and its reply is kept until the client has it.
 func TestCommandsWaitForTheRepliesThatAreKept(t *testing.T) {
-	first, count := uint64(1), max(8, *shardSeeds/4)
+	first, count := uint64(1), max(testutil.Seeds(2, 8), *shardSeeds/4)
 	if *oneSeed > 0 {
 		first, count = *oneSeed, 1
 	}
