@@ -159,7 +159,7 @@ func TestRO8WhatIsSentWhileItsRelayMovesIsNotLost(t *testing.T) {
 		await(t, "commands", func() bool { return last() > n+2000 })
 	}
 	first := all[3].sequence.Subgroup().Members(0)
-	for range 4 {
+	for range testutil.Seeds(2, 4) {
 		extra := newNumbering()
 		var err error
 		extra.group, err = replicated.Open(ctx, squall.Config{Cluster: "test", ID: 5, Listen: "127.0.0.1:0", InitialMembers: 1, Join: []string{addr}, Logger: quiet}, extra.numberer, extra.sequence)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -126,7 +127,7 @@ func (d *traced) put(t *testing.T, way int, args string) (call uint64, ended fun
 func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
 	t.Parallel()
 	behind := 0
-	for seed := range uint64(200) {
+	for seed := range testutil.Seeds[uint64](60, 200) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		copies := []*traced{newTraced(t, true), newTraced(t, false)}
 		time, shard := uint64(1), []int{0, 1, machine.MaxShards}[rnd.IntN(3)]
