@@ -10,7 +10,7 @@ import (
 )
 
 // A handler does not wait. What would wait for the group finds out here whether a handler calls it: commands run on
-// the goroutine that delivers, or on a goroutine that rebuilds the past, which are known; queries run on any goroutine, whose stack has look.
+// the goroutine that delivers, or on a goroutine that rebuilds the past, which are known while they do; queries run on any goroutine, whose stack has look.
 
 // inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
 // group's loop may execute the commands of both, and it waits for queries.
@@ -39,8 +39,11 @@ func (o *object) depth() int {
 // inCommand returns ErrInHandler if the caller is the handler of a command.
 func (o *object) inCommand() error {
 	for _, other := range o.together {
-		rebuilds := other.history.loop.Load()
-		if other.nested.writing() && other.loop.Load() == goroutine.ID() || rebuilds != 0 && rebuilds == goroutine.ID() {
+		executes, rebuilds := other.executes.Load(), other.history.loop.Load()
+		if executes|rebuilds == 0 {
+			continue
+		}
+		if self := goroutine.ID(); self != 0 && (executes == self || rebuilds == self) {
 			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrInHandler)
 		}
 	}

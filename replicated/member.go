@@ -74,13 +74,12 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 func (o *object) startAnew() {
 	o.mu.Lock()
 	o.reset()
-	o.machine, o.failed = machine.Machine{}, nil
+	o.machine, o.failed, o.loop = machine.Machine{}, nil, 0
 	o.operationsEnabled()
 	o.mu.Unlock()
 	o.answers.mu.Lock()
 	o.answers.layouts, o.answers.waiting = nil, nil
 	o.answers.mu.Unlock()
-	o.loop.Store(0)
 	o.delivers.Store(0)
 	o.opened.Store(false)
 }

@@ -65,6 +65,53 @@ func TestAProcessThatLeavesAShardServesItNoMore(t *testing.T) {
 	}
 }
 
+// A callback of another subgroup runs on the goroutine that executes the commands of an object. While the object is locked because a shard is left, it is no
+// handler, and sends a command.
+func TestACallbackWhileAShardIsLeftIsNoHandler(t *testing.T) {
+	t.Parallel()
+	ctx := testutil.Within(t)
+	step := NewCommand[int, int]("step")
+	o := New(squall.SubgroupConfig{Name: "steps"}, func() *struct{} { return &struct{}{} },
+		Handle(step, func(_ *struct{}, _ *Context, n int) (int, error) { return n, nil }))
+	type sent struct {
+		f   *Future[int]
+		err error
+	}
+	called := make(chan sent, 1)
+	other := squall.SubgroupConfig{Name: "other", Deliver: func(squall.Message) {
+		f, err := step.Go(ctx, o, 2)
+		called <- sent{f, err}
+	}}
+	g, err := Open(ctx, squall.Config{
+		Cluster: "test", ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 1, Logger: slog.New(slog.DiscardHandler), Subgroups: []squall.SubgroupConfig{other},
+	}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(testutil.Within(t)) })
+	if _, err := step.Call(ctx, o, 1); err != nil { // the goroutine that executes is known
+		t.Fatal(err)
+	}
+	sub, err := g.Subgroup("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.lock() // as leave does
+	err = sub.Send(ctx, []byte("x"))
+	if err != nil {
+		o.unlock()
+		t.Fatal(err)
+	}
+	c := <-called
+	o.unlock()
+	if c.err != nil {
+		t.Fatalf("a callback that is no handler: %v", c.err)
+	}
+	if n, err := c.f.Wait(ctx); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
 // A reply that a member sent before it left counts, also if its caller has not taken it when it
 // learns that the member has left.
 func TestAReplyOfAMemberThatHasLeftCounts(t *testing.T) {

@@ -21,9 +21,6 @@ type nested struct {
 	left     chan struct{} // closed by the last reader; nil: no writer waits
 }
 
-// writing reports whether a writer has the lock or waits for it.
-func (n *nested) writing() bool { return n.word.Load()&1 != 0 }
-
 // lock locks for writing. The caller holds object.mu, so there is one writer at a time.
 func (n *nested) lock() {
 	if n.word.Add(1) != 1 {

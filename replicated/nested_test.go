@@ -14,6 +14,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
+// writing reports whether a writer has the lock or waits for it.
+func (n *nested) writing() bool { return n.word.Load()&1 != 0 }
+
 // tally is the state of objects whose queries call queries.
 type tally struct{ N int }
 

@@ -80,7 +80,8 @@ type object struct {
 	outcome  outcome       // of one of them
 	atOnce   hooks.Replies // to the clients among them
 	place    place         // of the batch before: the goroutine that delivers changes with it at most
-	loop     atomic.Uint64 // the goroutine that delivers
+	loop     uint64        // the goroutine that delivers; 0: none has
+	executes atomic.Uint64 // the goroutine that executes commands; 0: none does
 	delivers atomic.Uint64 // the view whose records it delivers
 	nested   nested        // locked after mu, to change what queries read
 
@@ -255,13 +256,13 @@ func (o *object) declaration() (squall.SubgroupConfig, error) {
 
 // deliver applies a batch of records, in order.
 func (o *object) deliver(batch []squall.Message) {
-	if at := (place{batch[0].View, batch[0].Replayed()}); at != o.place || o.loop.Load() == 0 {
-		o.place = at
+	if at := (place{batch[0].View, batch[0].Replayed()}); at != o.place || o.loop == 0 {
+		o.place, o.loop = at, goroutine.ID()
 		o.delivers.Store(uint64(at.view))
-		o.loop.Store(goroutine.ID())
 	}
 	self := squall.NodeID(o.self.Load())
 	o.lock()
+	o.executes.Store(o.loop)
 	o.takeCalls(batch, self)
 	at := progress{taken: o.taken}
 	for !o.applyAll(batch, self, &at) {
@@ -274,6 +275,7 @@ func (o *object) deliver(batch []squall.Message) {
 		o.sent = false
 		o.outbox.stir()
 	}
+	o.executes.Store(0)
 	o.unlock()
 	for i, p := range o.taken {
 		switch r, ok := p.(*relayed); {
