@@ -17,24 +17,24 @@ help: ## list the targets
 check: ## what a change has to pass: every test, vet, staticcheck, other platforms, mutants, invariants, races
 	.ci/run
 
-test: ## every test but those of make system, and a part of the seeds
-	go test ./...
+test: ## every test of the library and the command but those of make system, and a part of the seeds
+	go test ./... ./cmd/squall/...
 
 system: ## what has the build tag system: the long tests of groups of processes, and all seeds of the tests that draw them
-	TEST_SEED=new go test -tags system ./internal/testlab $$(grep -rl --include='*_test.go' 'testutil\.Seeds' . | xargs dirname | sort -u)
+	TEST_SEED=new go test -tags system ./cmd/squall/internal/testlab $$(grep -rl --include='*_test.go' 'testutil\.Seeds' . | xargs dirname | sort -u)
 
 race: ## the short tests under the race detector
-	go test -race -short ./...
+	go test -race -short ./... ./cmd/squall/...
 
 sim: ## the simulator over SEEDS seeds (100000); a failure names the commit if this is a working copy
 	go run -tags mutants $(if $(wildcard .git),-buildvcs=true) ./cmd/squall sim --seeds $(SEEDS)
 
 durable: ## ROUNDS times (100) for each engine, all members of a group of processes killed and started again; an audit of their disks after each
-	go test -tags system ./internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)
+	go test -tags system ./cmd/squall/internal/testlab -run AllAreKilled -v -timeout 2h -args -rounds $(ROUNDS)
 
 power: ## ROUNDS times (100) for each engine, the power of all members of a group goes; then TRIALS stores (3), with a power cut and a failure at every step. Needs root
-	go test -tags system ./internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
-	go test -tags system ./internal/testlab -run 'WhatAStoreSays|BeingMade' -v -timeout 2h -args -trials $(TRIALS)
+	go test -tags system ./cmd/squall/internal/testlab -run ThePowerGoes -v -timeout 2h -args -rounds $(ROUNDS)
+	go test -tags system ./cmd/squall/internal/testlab -run 'WhatAStoreSays|BeingMade' -v -timeout 2h -args -trials $(TRIALS)
 
 damage: ## every field of every page of a store's files damaged, one at a time
 	go test ./persist -run Sweep -v -timeout 2h -args -sweep
@@ -43,7 +43,7 @@ model: ## the model of a view change's decision, as it is and with each flaw; ne
 	docs/model/check.sh
 
 fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
-	@packages=$$(go list ./...); for package in $$packages; do \
+	@packages=$$(go list ./... ./cmd/squall/...); for package in $$packages; do \
 		targets=$$(go test -run '^$$' -list '^Fuzz' "$$package"); \
 		for target in $$(grep '^Fuzz' <<<"$$targets" || true); do \
 			echo "== $$package $$target"; \
@@ -52,4 +52,4 @@ fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
 	done
 
 bench: ## every benchmark; pipe into a file and compare two of them with benchstat
-	go test -run '^$$' -bench . ./...
+	go test -run '^$$' -bench . ./... ./cmd/squall/...

@@ -22,7 +22,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	proc.Become(proc.Command("member", runMember))
+	proc.Become(proc.Program{Name: "member", Run: runMember})
 	testutil.Overlap(4)
 	os.Exit(m.Run())
 }

@@ -32,7 +32,7 @@ var (
 const harmedCommand = "try-harmed"
 
 func TestMain(m *testing.M) {
-	proc.Become(proc.Command(harmedCommand, tryHarmed))
+	proc.Become(proc.Program{Name: harmedCommand, Run: tryHarmed})
 	testutil.Overlap(6)
 	os.Exit(m.Run())
 }

@@ -19,7 +19,7 @@ import (
 const childCommand = "member"
 
 func TestMain(m *testing.M) {
-	proc.Become(proc.Command(childCommand, child))
+	proc.Become(proc.Program{Name: childCommand, Run: child})
 	goleak.VerifyTestMain(m)
 }
 

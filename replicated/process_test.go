@@ -22,8 +22,7 @@ import (
 var kills = flag.Int("kills", 4, "members that are killed in a run of each kind")
 
 func TestMain(m *testing.M) {
-	proc.Become(proc.Command("member", runMember))
-	proc.Become(proc.Command("greedy", runGreedy))
+	proc.Become(proc.Program{Name: "member", Run: runMember}, proc.Program{Name: "greedy", Run: runGreedy})
 	testutil.Overlap(4)
 	os.Exit(m.Run())
 }

@@ -43,7 +43,7 @@ func commands() []*cobra.Command {
 	measure.AddCommand(benchrdmc.NewCommand(), large.NewCommand(), benchlogs.NewCommand(), benchripc.NewCommand(), benchobjects.NewCommand(benchripc.SocketTrip), benchtopics.NewCommand())
 	return []*cobra.Command{
 		measure,
-		bench.NewMemberCommand(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload, benchtopics.Workload),
+		show.Hidden(bench.MemberProgram(messages.Workload, benchrdmc.Workload, large.Workload, benchlogs.Workload, benchripc.Workload, benchobjects.Workload, benchtopics.Workload)),
 		objects.NewCallCommand(),
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),

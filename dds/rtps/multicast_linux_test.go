@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 )
 
 // multicasting is the configuration of CycloneDDS on a host of a lab: everything is found by multicast.

@@ -28,7 +28,7 @@ import (
 const memberCommand = "member"
 
 func TestMain(m *testing.M) {
-	proc.Become(proc.Command(memberCommand, member))
+	proc.Become(proc.Program{Name: memberCommand, Run: member})
 	os.Exit(m.Run())
 }
 

@@ -1,7 +1,7 @@
-// Package lint holds the rules of this module that no tool knows: which package may import which, what a pure package
+// Package lint holds the rules of this repository that no tool knows: which package may import which, what a pure package
 // must not touch, how long a file may be, and that every numbered invariant is executed somewhere.
 //
-// It has tests only. Each rule is a function from a parsed module to its faults; a test runs it over this module, and
+// It has tests only. Each rule is a function from the parsed files to their faults; a test runs it over all modules, and
 // another runs it over small sources that break it, because a rule that finds nothing may just not look. Only the
 // standard library's parser and type checker are used.
 //

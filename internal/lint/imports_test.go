@@ -11,10 +11,10 @@ import (
 // It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "internal/background", "internal/descriptors", "internal/goroutine", "internal/hooks", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/progress", "internal/testlab/faultfs", "internal/testlab/netlab", "internal/testutil", "replicated/internal/seam", "trust"},
+		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/seam", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
-	{"fabric/port", "internal/journal", "internal/linkmodel", "internal/relay", "predicates"},
+	{"fabric/port", "internal/journal", "internal/relay", "predicates"},
 	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet"},
 	{"fabric/auto"},
 	{"persist", "rdmc", "sst"},
@@ -29,12 +29,12 @@ var layers = [][]string{
 	{"ripc/directory", "ripc/ripchttp", "ripc/ripcprom"},
 	{"dds", "replicated"},
 	{"dds/rtps", "replicated/protobuf"},
-	{"internal/sim", "internal/testlab"},
+	{"internal/sim"},
 	{"replicated/squalltest"},
-	{"cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/version"},
+	{"cmd/squall/internal/linkmodel", "cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/testlab/...", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
-	{"cmd/...", "examples/..."},
+	{"bench/...", "cmd/...", "examples/..."},
 }
 
 // transports are the implementations of the fabric. Everything else knows the contract only, which
@@ -56,7 +56,7 @@ func layer(pkg string) int {
 	})
 }
 
-// local returns the package of this module that an import path names.
+// local returns the package of the repository that an import path names, as a directory.
 func local(importPath string) (pkg string, ok bool) {
 	if importPath == modulePath {
 		return ".", true
@@ -99,14 +99,14 @@ func transportsAreChosenAtTheTop(m *module) {
 
 // testOnly are what tests use and programs must not be built with: modules, and packages of this one. The packages listed with each may import it outside of tests.
 var testOnly = map[string][]string{
-	"github.com/hanwen/go-fuse/v2":           {"internal/testlab/faultfs"},
-	"github.com/anishathalye/porcupine":      {"replicated/squalltest"},
-	modulePath + "/internal/testlab/faultfs": {},
-	modulePath + "/internal/testlab/netlab":  {"cmd/squall/internal/bench/rdmc"},
-	modulePath + "/internal/testutil":        {},
-	modulePath + "/replicated/squalltest":    {},
-	"go.uber.org/goleak":                     {},
-	"golang.org/x/net":                       {},
+	"github.com/hanwen/go-fuse/v2":                      {"cmd/squall/internal/testlab/faultfs"},
+	"github.com/anishathalye/porcupine":                 {"replicated/squalltest"},
+	modulePath + "/cmd/squall/internal/testlab/faultfs": {},
+	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench/rdmc"},
+	modulePath + "/internal/testutil":                   {},
+	modulePath + "/replicated/squalltest":               {},
+	"go.uber.org/goleak":                                {},
+	"golang.org/x/net":                                  {},
 }
 
 func whatTestsNeedStaysInTests(m *module) {
@@ -134,17 +134,17 @@ package persist
 import _ "github.com/hanwen/go-fuse/v2/fuse"
 `, "persist imports github.com/hanwen/go-fuse/v2/fuse, which is for tests"},
 		{"a package", `
--- internal/testlab/main.go --
+-- cmd/squall/internal/testlab/main.go --
 package testlab
-import _ "github.com/squall-go/squall/internal/testlab/faultfs"
-`, "internal/testlab imports github.com/squall-go/squall/internal/testlab/faultfs"},
+import _ "github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
+`, "cmd/squall/internal/testlab imports github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"},
 		{"where they belong", `
--- internal/testlab/faultfs/server_linux.go --
+-- cmd/squall/internal/testlab/faultfs/server_linux.go --
 package faultfs
 import _ "github.com/hanwen/go-fuse/v2/fuse"
--- internal/testlab/power_linux_test.go --
+-- cmd/squall/internal/testlab/power_linux_test.go --
 package testlab
-import _ "github.com/squall-go/squall/internal/testlab/faultfs"
+import _ "github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
 `, ""},
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// modulePath is this module's; the sources of negative tests use it too.
+// modulePath is that of the library; the sources of negative tests use it too. Other modules lie in directories below it.
 const modulePath = "github.com/squall-go/squall"
 
 // file is one parsed Go file, whatever its build constraints say.
@@ -40,7 +40,7 @@ func (f file) imports(visit func(spec *ast.ImportSpec, path string)) {
 	}
 }
 
-// module is a set of files and the faults found in them.
+// module is a set of files of all modules and the faults found in them.
 type module struct {
 	fset   *token.FileSet
 	files  []file
@@ -70,10 +70,10 @@ func (m *module) packages() []string {
 	return slices.Compact(dirs)
 }
 
-// root is the directory of go.mod, seen from a test of this package.
+// root is the directory of go.work, seen from a test of this package.
 const root = "../.."
 
-// parsed is this module, read once for all tests.
+// parsed is every file of the repository, read once for all tests.
 var parsed = sync.OnceValues(func() (*module, error) {
 	m := &module{fset: token.NewFileSet()}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -99,20 +99,16 @@ var parsed = sync.OnceValues(func() (*module, error) {
 	return m, err
 })
 
-// foreign reports whether a directory holds no packages of this module: the go command's rules.
+// foreign reports whether a directory holds no packages: the go command's rules.
 func foreign(dir string) bool {
 	base := filepath.Base(dir)
-	if base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
-		return true
-	}
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil
+	return base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
 }
 
 // rule looks at a module and reports faults to it.
 type rule func(*module)
 
-// hold fails the test with every fault that the rule finds in this module.
+// hold fails the test with every fault that the rule finds in the repository.
 func hold(t *testing.T, r rule) {
 	t.Helper()
 	m, err := parsed()
@@ -129,7 +125,7 @@ func hold(t *testing.T, r rule) {
 	}
 }
 
-// sample is a module in a string: files that each begin with a line "-- name --".
+// sample is a repository in a string: files that each begin with a line "-- name --".
 type sample string
 
 func (s sample) parse(t *testing.T) *module {

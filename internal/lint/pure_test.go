@@ -22,8 +22,8 @@ import (
 
 // pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
 var pure = []string{
-	"dds/filter", "dds/internal/remote", "dds/internal/space", "dds/qos", "dds/rtps/internal/protocol", "dds/rtps/internal/wire",
-	"internal/catchup", "internal/journal", "internal/life", "internal/linkmodel", "internal/multicast", "internal/relay", "internal/shard",
+	"cmd/squall/internal/linkmodel", "dds/filter", "dds/internal/remote", "dds/internal/space", "dds/qos", "dds/rtps/internal/protocol", "dds/rtps/internal/wire",
+	"internal/catchup", "internal/journal", "internal/life", "internal/multicast", "internal/relay", "internal/shard",
 	"nullsend", "order", "rdmc/schedule", "replicated/internal/client", "replicated/internal/machine", "replicated/internal/relay",
 	"ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "sst", "views",
 }

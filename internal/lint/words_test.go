@@ -44,7 +44,7 @@ func find(words []avoided, text string) (faults []string) {
 }
 
 // unread are packages whose texts no user reads: of tests, and of the simulator.
-var unread = map[string]bool{"internal/fabrictest": true, "internal/lint": true, "internal/mutant": true, "internal/sim": true, "internal/testlab": true}
+var unread = map[string]bool{"internal/fabrictest": true, "internal/lint": true, "internal/mutant": true, "internal/sim": true, "cmd/squall/internal/testlab": true}
 
 // textsArePlain looks at the strings of a program that have a space: errors, events and help.
 func textsArePlain(words []avoided) rule {

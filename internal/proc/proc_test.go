@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/squall-go/squall/internal/testutil"
 )
 
@@ -96,16 +94,8 @@ var children = map[string]func(ctx context.Context, p *Parent) error{
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && children[os.Args[1]] != nil {
-		root := &cobra.Command{SilenceErrors: true}
-		for name, run := range children {
-			root.AddCommand(Command(name, run))
-		}
-		if err := root.Execute(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(3)
-		}
-		os.Exit(0)
+	for name, run := range children {
+		Become(Program{name, run})
 	}
 	os.Exit(m.Run())
 }
@@ -225,7 +215,7 @@ func TestNoneNoticesAnotherOnesEndWhenThePowerIsCut(t *testing.T) {
 func TestAFailedChildTellsItsStatusAndLastLines(t *testing.T) {
 	c := start(t, "fail", nil, Options{ID: 7, Role: "node", Lines: 2})
 	err := c.Wait()
-	want := fmt.Sprintf("node 7 (pid %d) ended with exit status 3: line 19\n\tno luck today", c.Pid())
+	want := fmt.Sprintf("node 7 (pid %d) ended with exit status 1: line 19\n\tno luck today", c.Pid())
 	if err == nil || err.Error() != want {
 		t.Fatalf("%v, not %s", err, want)
 	}
@@ -292,11 +282,8 @@ func TestNoChildOutlivesItsParent(t *testing.T) {
 }
 
 func TestAChildStartedByHandSaysSo(t *testing.T) {
-	cmd := Command("echo", children["echo"])
-	cmd.SetIn(strings.NewReader(""))
-	cmd.SetArgs(nil)
-	cmd.SilenceErrors = true
-	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "not by hand") {
+	echo := Program{"echo", children["echo"]}
+	if err := echo.Serve(context.Background(), strings.NewReader(""), io.Discard); err == nil || !strings.Contains(err.Error(), "not by hand") {
 		t.Fatal(err)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"os/signal"
 	"sync"
 	"time"
-
-	"github.com/spf13/cobra"
 )
 
 // ErrParentGone is why a child's context ended when its standard input did.
@@ -35,35 +33,21 @@ type Parent struct {
 	out *json.Encoder
 }
 
-// Command returns the hidden command of a child: run is its function, called with a context that
-// ends with the parent.
-func Command(name string, run func(ctx context.Context, p *Parent) error) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Hidden: true, Args: cobra.NoArgs, SilenceUsage: true,
-		Short: "a member process, started by another command",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return Serve(cmd, run) },
-	}
-}
-
-// Serve runs a child's function, with the configuration that the parent sent, and returns its
-// error. An interrupt from the terminal reaches all processes of a job; children leave it to their
-// parent.
-func Serve(cmd *cobra.Command, run func(ctx context.Context, p *Parent) error) error {
+// Serve runs a child's function, with a context that ends with the parent and the configuration that
+// the parent sent, and returns its error. An interrupt from the terminal reaches all processes of a
+// job; children leave it to their parent.
+func (c Program) Serve(ctx context.Context, input io.Reader, output io.Writer) error {
 	signal.Ignore(os.Interrupt)
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in := bufio.NewReader(cmd.InOrStdin())
-	p := &Parent{lines: make(chan json.RawMessage, ahead), out: json.NewEncoder(cmd.OutOrStdout())}
+	in := bufio.NewReader(input)
+	p := &Parent{lines: make(chan json.RawMessage, ahead), out: json.NewEncoder(output)}
 	var err error
 	if p.config, err = in.ReadBytes('\n'); err != nil {
-		return fmt.Errorf("%s is started by other commands of this program, not by hand: no configuration on standard input: %w", cmd.Name(), err)
+		return fmt.Errorf("%s is started by other commands of this program, not by hand: no configuration on standard input: %w", c.Name, err)
 	}
 	go p.listen(ctx, in, cancel)
-	return run(ctx, p)
+	return c.Run(ctx, p)
 }
 
 // listen reads the parent's lines. When they end, listen ends the context and, if that does not

@@ -1,6 +1,6 @@
 module github.com/squall-go/squall/examples/etcd/benchmark
 
-go 1.26.8
+go 1.26
 
 tool go.etcd.io/etcd/v3/tools/benchmark
 

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// MemberCommand is the hidden command of every process of a fleet.
+// MemberCommand is the name of the program of every process of a fleet.
 const MemberCommand = "bench-member"
 
 // Member is what one process of a fleet does. Its methods are called in this order, Answer once for
@@ -68,16 +66,16 @@ type answer struct {
 	Err   string `json:",omitempty"`
 }
 
-// NewMemberCommand returns the hidden command that the processes of these workloads are started
-// with. It belongs to the root command.
-func NewMemberCommand(all ...Workload) *cobra.Command {
-	return proc.Command(MemberCommand, func(ctx context.Context, p *proc.Parent) error {
+// MemberProgram returns what the processes of these workloads are started as. Its command belongs to
+// the root command.
+func MemberProgram(all ...Workload) proc.Program {
+	return proc.Program{Name: MemberCommand, Run: func(ctx context.Context, p *proc.Parent) error {
 		err := serve(ctx, p, all)
 		if errors.Is(err, proc.ErrParentGone) {
 			return nil
 		}
 		return err
-	})
+	}}
 }
 
 func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {

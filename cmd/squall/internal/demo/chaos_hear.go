@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
 // hear takes what a member says.

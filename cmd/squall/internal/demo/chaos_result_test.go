@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
 // stayed makes a run out of what members said at its end.

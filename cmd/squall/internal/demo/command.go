@@ -12,8 +12,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab"
 )
 
 const (
@@ -112,7 +112,7 @@ be missing.`,
 	f.SortFlags = false
 	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(proc.Command(memberCommand, serveMember), testlab.NewCommand())
+	cmd.AddCommand(show.Hidden(proc.Program{Name: memberCommand, Run: serveMember}), show.Hidden(testlab.Program))
 	return cmd
 }
 

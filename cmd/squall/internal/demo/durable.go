@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
 // durableDuration is how long the members send by default: their logs are read four times

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab"
 	"github.com/squall-go/squall/persist"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab"
 )
 
 // process is what the parent of a trial knows of a member process.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/testlab"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from

@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
 // timesKept is more than can be on the way, so that no time is overwritten that is still to be

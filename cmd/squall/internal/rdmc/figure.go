@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/squall-go/squall/cmd/squall/internal/linkmodel"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/linkmodel"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/squall-go/squall/internal/linkmodel"
+	"github.com/squall-go/squall/cmd/squall/internal/linkmodel"
 )
 
 // Units of rates in bits, longest first where one ends like the other.

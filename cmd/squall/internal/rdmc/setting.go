@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/squall-go/squall/internal/linkmodel"
+	"github.com/squall-go/squall/cmd/squall/internal/linkmodel"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

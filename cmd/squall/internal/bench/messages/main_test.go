@@ -11,6 +11,6 @@ import (
 
 // TestMain makes the test binary a member process when it is started again as one.
 func TestMain(m *testing.M) {
-	proc.Become(bench.NewMemberCommand(Workload))
+	proc.Become(bench.MemberProgram(Workload))
 	goleak.VerifyTestMain(m)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

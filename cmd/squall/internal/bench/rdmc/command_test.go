@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

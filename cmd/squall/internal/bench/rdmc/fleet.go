@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // The rest is between being ready and the start, so that every process waits. In a lab the buckets

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 

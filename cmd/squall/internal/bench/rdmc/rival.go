@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 )
 
 // rival is a program that broadcasts with MPI, and how to start it on the hosts of a lab.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 )
 
 // hosts are a lab for rivals, which are started with two more commands.

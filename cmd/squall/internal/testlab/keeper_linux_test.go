@@ -51,7 +51,7 @@ type keeperAnswer struct {
 	Durable uint64 // records since the log was opened
 }
 
-func init() { roles = append(roles, proc.Command(keeperCommand, runKeeper)) }
+func init() { roles = append(roles, proc.Program{Name: keeperCommand, Run: runKeeper}) }
 
 func runKeeper(ctx context.Context, parent *proc.Parent) error {
 	k := &keeper{}

@@ -1,10 +1,11 @@
-package join
+package testlab
 
 import (
 	"errors"
 	"testing"
 
-	"github.com/squall-go/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
@@ -43,7 +44,7 @@ func powered(t *testing.T, disk *faultfs.Disk) (id uint64, ok bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, _, lock, err := Identity(m.Dir, 0)
+	node, _, lock, err := join.Identity(m.Dir, 0)
 	lock.Close()
 	power.Cut()
 	if err := m.Close(); err != nil {

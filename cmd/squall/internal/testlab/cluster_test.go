@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // Options describe a cluster. The zero value is good.

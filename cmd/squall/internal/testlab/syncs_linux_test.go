@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
 )
 
 // costs is how often what was synced, of the store's files, between two counts.

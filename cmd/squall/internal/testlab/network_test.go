@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/testlab/netlab"
+	"github.com/squall-go/squall/internal/netlab"
 )
 
 // network makes hosts, or says why there are none.

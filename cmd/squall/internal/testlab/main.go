@@ -11,17 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// Command is the name of the hidden command that is a process of a run.
+// Command is the name of the program that is a process of a run.
 const Command = "run-process"
 
-// NewCommand returns the command. A program that starts processes has it.
-func NewCommand() *cobra.Command { return proc.Command(Command, serve) }
+// Program is a process of a run. A program that starts processes has it.
+var Program = proc.Program{Name: Command, Run: serve}
 
 // process is a member of a group, in a process of its own.
 type process struct {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
 )
 
 // outage is a group whose nodes have disks that forget what was not synced when the power goes.

@@ -7,20 +7,15 @@ import (
 	"os"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 )
 
-// roles are commands for which this program is started, too.
-var roles []*cobra.Command
+// roles are what this executable is started as, too.
+var roles = []proc.Program{Program}
 
 func TestMain(m *testing.M) {
-	proc.Become(NewCommand())
-	for _, role := range roles {
-		proc.Become(role)
-	}
+	proc.Become(roles...)
 	flag.BoolVar(&KeepLogs, "keep", false, "keep the logs of good runs, too")
 	flag.Parse()
 	os.Exit(m.Run())

@@ -30,5 +30,5 @@
 //
 // Package netlab provides hosts, if a run needs several.
 //
-// The processes are this program once more, which has NewCommand.
+// The processes are this program once more, started as Program.
 package testlab

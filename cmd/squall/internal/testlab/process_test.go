@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/testlab/netlab"
 )
 
 // Process is a member of a group in another process, as the test sees it. Its methods may be called

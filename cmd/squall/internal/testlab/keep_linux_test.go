@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/testlab/faultfs"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
