@@ -320,6 +320,7 @@ func (g *Gateway) begins(b *inbound) {
 	p, err := g.p.Carried(g.ending, 0, func(of func(dds.Origin) (last, ended uint64)) { b.last, _ = of(b.origin) })
 	if err == nil {
 		b.since = p.Position
+		b.of.Has(int64(b.last))
 	}
 }
 
@@ -334,7 +335,7 @@ func (g *Gateway) ordered(b *inbound) (last uint64, over bool) {
 func (g *Gateway) duplicate(b *inbound) {
 	g.stats.Duplicates++
 	if b.duplicates++; b.duplicates&(b.duplicates-1) == 0 { // the 1st, 2nd, 4th, …
-		g.log.Warn("a sample of a DDS writer that matches anew has no effect: the space has one with its number; a writer that starts again without having ended needs another GUID",
+		g.log.Warn("a sample of a DDS writer that matches anew has no effect: the space has one with its number",
 			"topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "last", b.last, "duplicates", b.duplicates)
 	}
 }

@@ -47,7 +47,12 @@ func (g *guest) Room(*protocol.Writer)                                     {}
 // newGuest returns a participant that announces itself to gateways.
 func newGuest(t *testing.T, prefix wire.Prefix, domain int, to ...*rtps.Gateway) *guest {
 	t.Helper()
-	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	return newGuestAt(t, "127.0.0.1:0", protocol.Config{Prefix: prefix, Domain: int32(domain)}, to...)
+}
+
+func newGuestAt(t *testing.T, addr string, cfg protocol.Config, to ...*rtps.Gateway) *guest {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(addr)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +62,8 @@ func newGuest(t *testing.T, prefix wire.Prefix, domain int, to ...*rtps.Gateway)
 	for _, gw := range to {
 		announce = append(announce, netip.MustParseAddrPort(gw.Address()))
 	}
-	g.machine = protocol.New(protocol.Config{Prefix: prefix, Domain: int32(domain), Metatraffic: at, Default: at, Announce: announce}, g, g.now())
+	cfg.Metatraffic, cfg.Default, cfg.Announce = at, at, announce
+	g.machine = protocol.New(cfg, g, g.now())
 	g.running.Go(func() {
 		buf := make([]byte, 1<<16)
 		for {
@@ -94,6 +100,11 @@ func (g *guest) with(f func()) {
 // end stops the participant, which says that it ends.
 func (g *guest) end() {
 	g.with(func() { g.machine.Close(g.now()) })
+	g.kill()
+}
+
+// kill stops the participant, which says nothing.
+func (g *guest) kill() {
 	close(g.done)
 	g.conn.Close()
 	g.running.Wait()
@@ -174,6 +185,65 @@ func TestAWriterThatStartsAgainWithItsGUIDLosesNothing(t *testing.T) {
 		})
 	}
 	if s := second.Stats(); s.Duplicates > 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// A DDS writer is killed, and starts again with its GUID and with numbers from 1: at once and at the same address, so that the gateway does not know, or elsewhere and after its lease. What is
+// acknowledged is in the order (RG1), once (RG2).
+func TestAWriterThatIsKilledAndStartsAgainLosesNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p, domain := space(t, nil), newDomain()
+	codec, err := cdr.New[keyedSeq]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := readerOf(t, keyed(t, p, "positions", dds.QoS{}), dds.QoS{History: qos.KeepAll()})
+	gateway := namedGateway(t, p, domain, "s", rtps.Topic{Name: "positions", Direction: rtps.In})
+	at := "127.0.0.1:0"
+	for run := range uint32(3) {
+		program := newGuestAt(t, at, protocol.Config{Prefix: wire.Prefix{9, 9, 9, 9}, Domain: int32(domain), Lease: time.Second}, gateway)
+		var w *protocol.Writer
+		program.with(func() {
+			w = program.machine.OpenWriter(program.now(), wire.Endpoint{Topic: "positions", Type: "KeyedSeq"}, true)
+		})
+		check := func(what string, f func() bool) {
+			t.Helper()
+			await(t, what, func() (ok bool) { program.with(func() { ok = f() }); return ok })
+		}
+		check("the gateway matches", func() bool { return w.Readers() == 1 })
+		each := 5 - run // fewer than the one before: that is how a gateway finds out
+		for i := range each {
+			payload, err := codec.Append(nil, &keyedSeq{Keyval: 1, Seq: 100*run + i}, cdr.XCDR1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program.with(func() { w.Write(protocol.Change{Source: time.Now().UnixNano(), Payload: payload}) })
+		}
+		check("all samples are acknowledged", w.Acknowledged)
+		for i := range each {
+			for {
+				s, err := r.Next(ctx)
+				if err != nil {
+					t.Fatalf("RG1: run %d: sample %d is acknowledged, and does not come: %v", run, 100*run+i, err)
+				}
+				if !s.Info.Valid { // the end of the run before
+					continue
+				}
+				if s.Value.Seq != 100*run+i {
+					t.Fatalf("RG1: run %d: sample %d comes instead of %d", run, s.Value.Seq, 100*run+i)
+				}
+				break
+			}
+		}
+		program.kill()
+		if at = program.conn.LocalAddr().String(); run == 1 {
+			at = "127.0.0.1:0"
+			await(t, "the lease ends", func() bool { return gateway.Stats().Writers == 0 })
+		}
+	}
+	if s := gateway.Stats(); s.Duplicates > 0 {
 		t.Fatalf("%+v", s)
 	}
 }

@@ -367,10 +367,14 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 		if err != nil || c.peer == nil {
 			return err
 		}
+		var restarted []*RemoteWriter
 		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: h.Writer}] {
-			if h.Reader == wire.Unknown || h.Reader == rw.reader.Endpoint.GUID.Entity {
-				rw.heartbeat(&h)
+			if (h.Reader == wire.Unknown || h.Reader == rw.reader.Endpoint.GUID.Entity) && rw.heartbeat(&h) {
+				restarted = append(restarted, rw)
 			}
+		}
+		for _, rw := range restarted {
+			rw.startAgain()
 		}
 	case wire.KindGap:
 		g, err := s.Gap()

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"slices"
+	"time"
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
@@ -41,6 +42,9 @@ type RemoteWriter struct {
 	partialBytes int // sizes of the partial ones
 
 	beat      int64 // number of the last heartbeat; -1: none
+	has       int64 // number of the last sample of the writer that the host had before it matched
+	doubted   int64 // when a heartbeat first said that the writer has fewer samples than came from it; 0: the last one did not say so
+	doubt     int64 // number of the last heartbeat that said so
 	answers   uint32
 	fragments uint32
 	owed      bool  // an answer
@@ -87,9 +91,11 @@ func (r *Reader) match(o *peer, e wire.Endpoint) {
 	}
 }
 
-// ask asks for the first heartbeat.
+// ask asks for a heartbeat, and acknowledges nothing.
 func (rw *RemoteWriter) ask() {
-	rw.answer(false)
+	rw.answers++
+	k := wire.AckNack{Reader: rw.reader.Endpoint.GUID.Entity, Writer: rw.Endpoint.GUID.Entity, Missing: wire.Numbers{Base: 1}, Count: rw.answers}
+	rw.reader.p.begin(rw.out, 128).AckNack(k)
 	rw.nackAt = rw.reader.p.now + int64(firstEvery)
 	rw.reader.p.wake(rw.nackAt)
 }
@@ -132,11 +138,8 @@ func (r *Reader) unmatchPeer(o *peer) {
 // Reliable reports whether the writer sends again what was lost.
 func (rw *RemoteWriter) Reliable() bool { return rw.reliable }
 
-// Begin has a writer, which matched within the same call of the host's, begin behind a sample that the host has already.
-func (rw *RemoteWriter) Begin(behind int64) {
-	rw.next = max(rw.next, behind+1)
-	rw.acked, rw.delivered = max(rw.acked, rw.next), max(rw.delivered, behind)
-}
+// Has tells the number of the last sample of a writer that the host had before the writer matched, 0 for none: heartbeats of a writer that has not started again name it.
+func (rw *RemoteWriter) Has(last int64) { rw.has = last }
 
 // sample takes a whole sample.
 func (rw *RemoteWriter) sample(s Sample) {
@@ -145,7 +148,7 @@ func (rw *RemoteWriter) sample(s Sample) {
 	case !rw.reliable:
 		rw.next = s.Sequence + 1
 		rw.give(s)
-	case rw.begun && s.Sequence == rw.next:
+	case rw.begun && rw.doubted == 0 && s.Sequence == rw.next:
 		if rw.give(s) {
 			rw.pass()
 			rw.drain()
@@ -238,7 +241,7 @@ func (rw *RemoteWriter) Acknowledge(now int64, upTo int64) {
 	rw.acked = max(rw.acked, min(upTo+1, rw.next))
 	rw.settle()
 	switch {
-	case !rw.reliable || rw.acked <= rw.told:
+	case !rw.reliable || rw.acked <= rw.told || rw.doubted > 0:
 	case rw.owed || rw.acked-rw.told >= maxUntold || rw.untold >= maxUntoldBytes || rw.drained():
 		rw.answer(true)
 	case rw.acked == rw.next:
@@ -258,15 +261,54 @@ const (
 	maxUntoldBytes = 64 << 10
 )
 
-// heartbeat takes what a writer has.
-func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
-	if !rw.reliable || int64(h.Count) <= rw.beat && rw.beat-int64(h.Count) < 1<<16 {
-		return
+// restartAfter is how long heartbeats say that a writer has fewer samples than came from it until it counts as one that has started again with its GUID, and with numbers from 1.
+// The writer that is known would have answered meanwhile.
+const restartAfter = time.Second
+
+// lacks reports whether a heartbeat is not of the writer that is known, but of one with its GUID that has started again, or late: it names fewer samples than came from the
+// writer, or comes after such a one and has a smaller number than those of the writer that is known. The second result is true when such heartbeats, each with a larger number than
+// the one before, have come for the time restartAfter, and no other one. Until then nothing is acknowledged, because the writer would take the numbers of earlier samples for those of its own, and
+// samples wait.
+func (rw *RemoteWriter) lacks(h *wire.Heartbeat) (lacks, restarted bool) {
+	last := rw.delivered
+	if !rw.begun {
+		last = max(last, rw.has)
 	}
-	rw.beat = int64(h.Count)
+	if !rw.of.proved || h.Last >= last && (rw.doubted == 0 || int64(h.Count) >= rw.beat) {
+		return false, false
+	}
+	if p := rw.reader.p; rw.doubted == 0 {
+		rw.doubted, rw.doubt = p.now, int64(h.Count)
+		rw.ask()
+	} else if int64(h.Count) > rw.doubt {
+		rw.doubt = int64(h.Count)
+		restarted = p.now-rw.doubted >= int64(restartAfter)
+	}
+	return true, restarted
+}
+
+// startAgain has a writer that has started again end, and match anew.
+func (rw *RemoteWriter) startAgain() {
+	rw.ended = true
+	rw.reader.unmatch(rw)
+	rw.reader.match(rw.of, rw.Endpoint)
+}
+
+// heartbeat takes what a writer has, and reports whether the writer has started again.
+func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) (restarted bool) {
+	if !rw.reliable {
+		return false
+	}
+	if lacks, restarted := rw.lacks(h); lacks {
+		return restarted
+	}
+	if int64(h.Count) <= rw.beat && rw.beat-int64(h.Count) < 1<<16 {
+		return false
+	}
+	rw.beat, rw.doubted = int64(h.Count), 0
 	if !rw.of.proved { // its samples are not taken yet
 		rw.answerOnly(h)
-		return
+		return false
 	}
 	if !rw.begun {
 		rw.begun, rw.nackAt = true, 0
@@ -289,6 +331,7 @@ func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) {
 	default:
 		rw.owe()
 	}
+	return false
 }
 
 // answerOnly answers a heartbeat of a writer of discovery, so that this participant proves its address to it, and asks for nothing.
@@ -337,7 +380,7 @@ func (rw *RemoteWriter) skip(from, to int64) {
 
 // gap takes the word of a writer that it will not send some samples.
 func (rw *RemoteWriter) gap(g *wire.Gap) {
-	if !rw.reliable || !rw.begun {
+	if !rw.reliable || !rw.begun || rw.doubted > 0 {
 		return
 	}
 	if g.Numbers.Base > rw.next {
@@ -474,7 +517,7 @@ func (r *Reader) tick() {
 			continue
 		}
 		now := r.p.now
-		if !rw.begun {
+		if !rw.begun || rw.doubted > 0 {
 			if rw.nackAt <= now {
 				rw.ask()
 			}

@@ -355,15 +355,16 @@ func (w *Writer) message(r *remoteReader, c *change, n int) *wire.Appender {
 }
 
 // beat sends a heartbeat about what was sent to a reader: what waits for its window is not missing. A reader that has not begun is told that there is nothing yet that it could miss: the first
-// heartbeat of all moves a volatile reader behind its last sample.
+// heartbeat of all moves a volatile reader behind its last sample. A reader that gets a history is told of all samples until it has acknowledged some: from its first heartbeat it
+// knows whether the writer has what came from it before.
 func (w *Writer) beat(r *remoteReader) {
 	w.count++
 	h := wire.Heartbeat{Reader: r.Endpoint.GUID.Entity, Writer: w.Endpoint.GUID.Entity, First: max(r.start, w.first), Last: r.sent - 1, Count: w.count}
-	if !r.begun {
+	switch lasting := w.Endpoint.QoS.Durability > qos.Volatile && r.Endpoint.QoS.Durability > qos.Volatile; {
+	case lasting && (!r.begun || r.acked == r.start):
+		h.First, h.Last = max(r.start, w.first), w.next()-1
+	case !r.begun:
 		h.First, h.Last = r.start, r.start-1
-		if w.Endpoint.QoS.Durability > qos.Volatile && r.Endpoint.QoS.Durability > qos.Volatile {
-			h.First, h.Last = max(r.start, w.first), w.next()-1
-		}
 	}
 	h.First = min(h.First, h.Last+1)
 	h.First, h.Last = h.First+r.offset, h.Last+r.offset
