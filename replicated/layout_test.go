@@ -57,17 +57,25 @@ func TestTheMembersOfAViewAreRememberedWhileRepliesAreAwaited(t *testing.T) {
 			t.Errorf("replies of a command in view 7 are awaited: view %d had %v, of which %v stayed, %v", of, then, since, err)
 		}
 	}
-	delete(o.answers.gathered, 1)
+	g.of = 0
 	o.viewed(view(101))
 	for of, known := range map[squall.ViewID]bool{8: false, 9: true, 101: true} {
 		if _, _, err := o.answers.layout(of); (err == nil) != known {
-			t.Errorf("view 9 is delivered: view %d: %v", of, err)
+			t.Errorf("view 9 is delivered, and the command has no position: view %d: %v", of, err)
 		}
 	}
 	for id := range squall.ViewID(2 * maxLayouts) {
 		o.viewed(view(102 + id))
 	}
-	if n := len(o.answers.layouts); n != maxLayouts {
+	if n := len(o.answers.layouts); n != 1024 {
 		t.Errorf("%d views are remembered", n)
+	}
+	delete(o.answers.gathered, 1)
+	for id := range squall.ViewID(3) { // an object that delivers nothing
+		last := 102 + 2*maxLayouts + id
+		o.viewed(view(last))
+		if n := len(o.answers.layouts); n != 1 || o.answers.layouts[0].view != last {
+			t.Errorf("no replies are awaited, and %d views are remembered", n)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -161,8 +162,7 @@ type layout struct {
 	members []machine.Peer
 }
 
-// maxLayouts bounds the views that are remembered. A view is needed until this process has delivered all of its records, and until the replies to commands
-// with a position in it are there.
+// maxLayouts bounds the views that are remembered.
 const maxLayouts = 1024
 
 // viewed notes a view.
@@ -200,14 +200,12 @@ func (o *object) viewed(v *squall.View) {
 	a.mu.Unlock()
 }
 
-// forget drops the views that are not needed any more: those before the view whose records this process delivers now, and before the views of commands whose
-// replies are awaited. The lock is held.
+// forget drops the views that are not needed any more. A command whose replies are awaited needs the views from the one in which it has its position, or, until
+// it has one, from the one whose records this process delivers now. A later command gets no position before the newest view. The lock is held.
 func (a *answering) forget(delivers squall.ViewID) {
-	oldest := delivers
+	oldest := a.layouts[0].view
 	for _, g := range a.gathered {
-		if of := g.view(); of != 0 {
-			oldest = min(oldest, of)
-		}
+		oldest = min(oldest, cmp.Or(g.view(), delivers))
 	}
 	n := min(len(a.layouts), maxLayouts)
 	for n > 1 && a.layouts[n-1].view < oldest {

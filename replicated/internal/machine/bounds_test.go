@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/views"
 )
 
 // bulky executes commands that say in their arguments how much they emit, send or return: pairs of a letter and four bytes.
@@ -423,5 +424,64 @@ func TestRO3TheTimeOfASessionBeginsAnewInEachView(t *testing.T) {
 	s.apply(machine.AppendTouch(nil, machine.Header{}, nil), nil)
 	if s.Sessions() != 0 {
 		t.Error("the session lasts longer than its time")
+	}
+}
+
+// TestTheAnnouncementsOfTheLastNodesAreKept has more nodes announce than a machine remembers. It forgets those that announced first, and a node that announces
+// again counts as a late one. What it encodes is decoded, with the same order.
+func TestTheAnnouncementsOfTheLastNodesAreKept(t *testing.T) {
+	const most, again = 128, 2
+	if most != machine.MaxAnnouncements || most < 2*views.MaxMembers {
+		t.Fatalf("%d announcements are kept, and a view has up to %d members", machine.MaxAnnouncements, views.MaxMembers)
+	}
+	m := new(machine.Machine)
+	names := []string{"op"}
+	announce := func(m *machine.Machine, node uint64) {
+		m.Apply(&machine.Record{View: 1, Sender: node, Data: machine.AppendKnows(nil, machine.Header{}, node, names)}, nil, new(machine.Result))
+	}
+	known := func(m *machine.Machine) (nodes []uint64) {
+		for node := range uint64(most + 10) {
+			if m.Announced(machine.Peer{Node: node, Incarnation: node}, names) {
+				nodes = append(nodes, node)
+			}
+		}
+		return nodes
+	}
+	for node := range uint64(most) {
+		announce(m, most-1-node) // the highest one first
+	}
+	announce(m, most-again) // which was the second one
+	if n := len(known(m)); n != most {
+		t.Fatalf("of %d announcements %d are kept", most, n)
+	}
+	copied := new(machine.Machine)
+	if err := copied.Decode(m.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range []*machine.Machine{m, copied} {
+		announce(m, most)
+		announce(m, most+1)
+		nodes := known(m)
+		if len(nodes) != most || slices.Contains(nodes, most-1) || slices.Contains(nodes, most-3) || !slices.Contains(nodes, most-again) {
+			t.Errorf("machine %d knows %v", i, nodes)
+		}
+	}
+	// Neither more of them, nor two of one node, are decoded.
+	b := new(machine.Machine).Append(nil)
+	const count = 2 + 9*8 + 2 + 2 // the place of the number of announcements
+	encoded := func(n int, node func(i int) uint64) []byte {
+		with := binary.LittleEndian.AppendUint64(slices.Clone(b[:count]), uint64(n))
+		for i := range n {
+			with = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(with, node(i)), 1)
+			with = append(with, b[count-2:count]...) // no names
+		}
+		return append(with, b[count+8:]...)
+	}
+	each := func(i int) uint64 { return uint64(i) }
+	if err := copied.Decode(encoded(most, each)); err != nil {
+		t.Errorf("%d announcements: %v", most, err)
+	}
+	if copied.Decode(encoded(most+1, each)) == nil || copied.Decode(encoded(2, func(int) uint64 { return 7 })) == nil {
+		t.Error("a malformed list of announcements was decoded")
 	}
 }

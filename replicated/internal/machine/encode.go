@@ -85,7 +85,8 @@ func (r *reader) bytes() []byte {
 }
 
 var (
-	errOrder = errors.New("sessions, nodes, replies, events or what was sent is out of order")
+	errOrder = errors.New("sessions, replies, events or what was sent is out of order")
+	errKnown = errors.New("a node has two announcements, or there are too many")
 	errLong  = errors.New("bytes follow the end")
 	errFlag  = errors.New("unknown flags of a reply")
 	errToken = errors.New("two sessions have one token")
@@ -110,8 +111,8 @@ func (m *Machine) Decode(data []byte) error {
 	n.enabled = r.names()
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {
 		a := announcement{node: r.uint64(), incarnation: r.uint64(), names: r.names()}
-		if k := len(n.known); k > 0 && n.known[k-1].node >= a.node {
-			return errOrder
+		if _, again := n.announcement(a.node); again || len(n.known) == MaxAnnouncements {
+			return errKnown
 		}
 		n.known = append(n.known, a)
 	}

@@ -10,14 +10,14 @@ import (
 // Machine is the state of an object beside the application's. The zero value is that of an object that begins.
 type Machine struct {
 	time     uint64
-	view     uint64   // the latest one with a record; at its first record the time of each session began anew
-	executed uint64   // commands that were executed
-	shard    int      // 1 + its number; 0: the object has none, or no record has said which one this is
-	enabled  []string // by number
-	known    []announcement
-	sessions []*session // by number, ascending
-	opened   uint64     // sessions so far
-	expiry   uint64     // no session expires before; 0 if there is none
+	view     uint64         // the latest one with a record; at its first record the time of each session began anew
+	executed uint64         // commands that were executed
+	shard    int            // 1 + its number; 0: the object has none, or no record has said which one this is
+	enabled  []string       // by number
+	known    []announcement // one of each node, in the order in which they came; MaxAnnouncements at most
+	sessions []*session     // by number, ascending
+	opened   uint64         // sessions so far
+	expiry   uint64         // no session expires before; 0 if there is none
 	digest   digest
 	at       Cursor // of the last record
 
@@ -39,6 +39,10 @@ type Machine struct {
 
 // Peer is a process that is a member. A node that was started again is another one, which may run another program.
 type Peer struct{ Node, Incarnation uint64 }
+
+// MaxAnnouncements bounds the nodes whose announcements are kept. It is more than a view has members: a member whose announcement is dropped, because later
+// ones came, announces again.
+const MaxAnnouncements = 128
 
 // announcement is what a node's process can execute, as it said last.
 type announcement struct {
@@ -213,15 +217,8 @@ func contains(sorted []string, name string) bool {
 }
 
 func (m *Machine) announcement(node uint64) (int, bool) {
-	return slices.BinarySearchFunc(m.known, node, func(a announcement, n uint64) int {
-		switch {
-		case a.node < n:
-			return -1
-		case a.node > n:
-			return 1
-		}
-		return 0
-	})
+	i := slices.IndexFunc(m.known, func(a announcement) bool { return a.node == node })
+	return i, i >= 0
 }
 
 // announced returns the place of a process's announcement.
@@ -382,11 +379,12 @@ func (m *Machine) announce(node uint64, rest reader) Status {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	i, ok := m.announcement(node)
-	if !ok {
-		m.known = slices.Insert(m.known, i, announcement{node: node})
+	if i, ok := m.announcement(node); ok {
+		m.known = slices.Delete(m.known, i, i+1)
+	} else if len(m.known) == MaxAnnouncements {
+		m.known = slices.Delete(m.known, 0, 1)
 	}
-	m.known[i].incarnation, m.known[i].names = incarnation, names
+	m.known = append(m.known, announcement{node, incarnation, names})
 	return Done
 }
 
