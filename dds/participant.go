@@ -277,7 +277,11 @@ func (p *Participant) deliver(batch []squall.Message) (taken int) {
 	}
 	p.wake()
 	p.tellAll()
+	serves := len(p.clients) > 0
 	p.mu.Unlock()
+	if serves { // the goroutines that send to clients may share the only processor with the loop, which goes on while there is something to deliver
+		runtime.Gosched()
+	}
 	return taken
 }
 
