@@ -391,7 +391,7 @@ func (p *peer) step() (worked bool) {
 	if p.ended {
 		return true
 	}
-	if pair.Hungry(p.row) && p.rx.Publish() {
+	if p.rx.Answer() {
 		p.tell()
 	}
 	if len(p.later) > 0 && p.sendLater() {

@@ -7,7 +7,8 @@ const (
 	PairNoRelief   Name = "frames that nobody receives hold up the ring"
 	PairEarlyFree  Name = "a frame that is freed frees those before it"
 	PairOldNotice  Name = "the first notice of a key stays, not the latest"
+	PairUntold     Name = "a peer that waits for room is not told of room that moving frames aside made"
 )
 
 // PairNames are all of them.
-var PairNames = []Name{PairOverwrites, PairNoWindow, PairNoRelief, PairEarlyFree, PairOldNotice}
+var PairNames = []Name{PairOverwrites, PairNoWindow, PairNoRelief, PairEarlyFree, PairOldNotice, PairUntold}

@@ -15,6 +15,8 @@ import (
 type roomPlan struct {
 	memory  [4][]byte // of the rows and their copies, for one world after the other
 	direct  bool
+	deaf    [4]bool     // channels of which nothing is received: their frames are moved aside
+	late    bool        // the reader has not looked when the senders begin
 	before  []roomFrame // in the ring, received and held, when the senders begin
 	freed   []int       // of these, what the application gives back before, which may be too little to be published
 	senders []roomFrame // one sender for each
@@ -100,18 +102,27 @@ func newRoomWorld(plan *roomPlan) *roomWorld {
 		}
 	}
 	w.pushFrames()
-	w.look(readerSide)
-	for _, k := range plan.freed {
-		w.rx.Free(w.taken[k])
+	if !plan.late {
+		w.look(readerSide)
+		for _, k := range plan.freed {
+			w.free(k)
+		}
+		w.tell()
+		w.look(senderSide)
 	}
-	w.tell()
-	w.look(senderSide)
 	for id, f := range plan.senders {
 		s := &roomSender{roomFrame: f, id: byte(id)}
 		s.entry.Sender = s
 		w.senders = append(w.senders, s)
 	}
 	return w
+}
+
+// free gives a frame back, if it was received.
+func (w *roomWorld) free(k int) {
+	if f := w.taken[k]; !w.plan.deaf[f.Channel] {
+		w.rx.Free(f)
+	}
 }
 
 // push puts lines of a row on the wire to its copy.
@@ -166,11 +177,13 @@ func (w *roomWorld) look(side int) (worked bool) {
 		if f == nil {
 			break
 		}
-		w.rx.Received(f)
+		if !w.plan.deaf[f.Channel] {
+			w.rx.Received(f)
+		}
 		w.taken = append(w.taken, f)
 		worked = true
 	}
-	if Hungry(w.copies[senderSide]) && w.rx.Publish() {
+	if w.rx.Answer() {
 		w.tell()
 	}
 	return worked
@@ -214,7 +227,7 @@ func (w *roomWorld) act(action int) error {
 		w.tells = false
 		w.tell()
 	default:
-		w.rx.Free(w.taken[w.plan.frees[w.freed]])
+		w.free(w.plan.frees[w.freed])
 		w.freed++
 		w.tells = true
 	}
@@ -383,6 +396,7 @@ func TestASenderThatHasRoomIsWoken(t *testing.T) {
 		"one sender to each channel":                   {before: full, senders: []roomFrame{{1, largeFrame}, {2, largeFrame}}, frees: []int{0, 1, 2}},
 		"room in two windows, and in the ring for one": {before: full, senders: []roomFrame{{1, largeFrame}, {2, largeFrame}, {1, largeFrame}}, frees: []int{0, 2}},
 		"small frames and a large one":                 {before: full, senders: []roomFrame{{1, largeFrame}, {2, 100}, {2, 200}}, frees: []int{2}},
+		"moved aside while one waits":                  {before: full, late: true, deaf: [4]bool{1: true}, senders: []roomFrame{{3, largeFrame}, {2, 100}}},
 		"freed and not published before they wait":     {before: small, freed: []int{1, 2, 3}, senders: []roomFrame{{1, 200}, {1, 100}}},
 	} {
 		for _, plan.direct = range []bool{true, false} {
@@ -412,7 +426,10 @@ func TestSendersThatHaveRoomAreWokenInAnyOrder(t *testing.T) {
 
 func runRoom(seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 16))
-	plan := &roomPlan{direct: r.IntN(2) == 0}
+	plan := &roomPlan{direct: r.IntN(2) == 0, late: r.IntN(4) == 0}
+	for c := range plan.deaf {
+		plan.deaf[c] = r.IntN(4) == 0
+	}
 	const channels = 3
 	var ring int
 	var windows [channels]int
@@ -433,7 +450,7 @@ func runRoom(seed uint64) error {
 	}
 	all := r.Perm(len(plan.before) + len(plan.senders))
 	for _, k := range all[:r.IntN(len(all)+1)] {
-		if k < len(plan.before) && r.IntN(4) == 0 {
+		if k < len(plan.before) && !plan.late && r.IntN(4) == 0 {
 			plan.freed = append(plan.freed, k)
 		} else {
 			plan.frees = append(plan.frees, k)

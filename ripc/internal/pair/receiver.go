@@ -435,6 +435,19 @@ func (r *Receiver) Publish() (news bool) {
 	return news
 }
 
+// Answer publishes all that was freed if a sender of the peer waits for room, and reports whether the peer has to be told: also of what was
+// published before, as Next does when it moves frames aside. It is called in each round, behind the last Next (RP16).
+func (r *Receiver) Answer() (tell bool) {
+	if !Hungry(r.peer) {
+		return false
+	}
+	news := r.Publish()
+	if mutant.Enabled && mutant.On(mutant.PairUntold) {
+		return news
+	}
+	return r.urgent
+}
+
 // Urgent reports whether, since the last call, so much was published that the peer should see it soon, or anything for which it
 // waits.
 func (r *Receiver) Urgent() bool {
