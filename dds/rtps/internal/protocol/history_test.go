@@ -166,3 +166,42 @@ func TestASampleThatExpiresMovesNoOtherOne(t *testing.T) {
 		t.Errorf("there are %d samples, the last one at %p and not %p", n, &w.changes[n-1], last)
 	}
 }
+
+// What a writer does for a sample does not depend on the length of its history: with readers and without, it looks at no sample twice. Samples that leave the history while a late reader
+// lacks them go when it has them.
+func TestAWriterLooksAtNoSampleOfItsHistoryTwice(t *testing.T) {
+	w := newWorld(t, testutil.Seed(t), 0)
+	a := w.host(1, nil)
+	const n = 1000
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll(), Limits: qos.Limits{Samples: n}}}
+	out := a.p.OpenWriter(w.now, endpoint(set), true)
+	write := func(samples int) {
+		t.Helper()
+		for i := range samples {
+			out.Write(Change{Key: "k", Payload: payload(i, 100)})
+			if out.freed > out.next() {
+				t.Fatalf("samples below %d are freed, of %d", out.freed, out.next())
+			}
+		}
+	}
+	write(n)
+	if looked := out.release(); looked > 0 || out.freed != out.next() {
+		t.Errorf("it looks at %d samples of a history of %d again", looked, n)
+	}
+	b := w.host(2, nil)
+	b.p.OpenReader(w.now, endpoint(set), true)
+	w.until("they match", time.Minute, func() bool { return b.matched == 1 && a.matched == 1 })
+	write(n / 2) // half of the history leaves it
+	w.until("all have come", time.Minute, out.Acknowledged)
+	write(1)
+	w.until("all have come", time.Minute, out.Acknowledged)
+	if looked := out.release(); looked > 0 {
+		t.Errorf("it looks at %d samples again", looked)
+	}
+	if all := len(out.changes) - out.gone; all != n || out.history.samples != n {
+		t.Errorf("RT4: the writer keeps %d samples, and its history %d, of %d", all, out.history.samples, n)
+	}
+	if got := b.got[out.Endpoint.GUID]; got[len(got)-1].Sequence != n+n/2+1 {
+		t.Errorf("the last sample is %d", got[len(got)-1].Sequence)
+	}
+}

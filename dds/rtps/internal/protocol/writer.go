@@ -29,6 +29,7 @@ type Writer struct {
 	last    int64 // that was written
 	changes []change
 	gone    int
+	freed   int64            // of the samples below, all are gone or part of the history
 	total   int64            // bytes of all samples so far
 	history *History         // of a writer that is not of discovery
 	lasting int              // changes of it that the history has
@@ -147,7 +148,7 @@ func (w *Writer) end(key string) {
 		return
 	}
 	if c := w.at(w.kept[w.ended[0]]); c != nil {
-		c.durable = false
+		w.exclude(c)
 	}
 	delete(w.kept, w.ended[0])
 	w.ended = w.ended[1:]
@@ -159,10 +160,15 @@ func (w *Writer) expire(seq int64) {
 	if c == nil {
 		return
 	}
-	if c.durable = false; seq < w.needed() {
+	if w.exclude(c); seq < w.needed() {
 		w.drop(c)
 		w.tidy()
 	}
+}
+
+// exclude takes a sample out of the history. It goes when no reader lacks it.
+func (w *Writer) exclude(c *change) {
+	c.durable, w.freed = false, min(w.freed, c.seq)
 }
 
 // find returns where a sample is, or the first one behind it.
@@ -217,22 +223,22 @@ func (w *Writer) needed() int64 {
 	return low
 }
 
-// release forgets samples that no reliable reader lacks (RT3) and that are no part of a history.
-func (w *Writer) release() {
+// release forgets samples that no reliable reader lacks (RT3) and that are no part of a history. It returns how many it looked at: none twice, so that the length of the history does not
+// count.
+func (w *Writer) release() (looked int) {
 	low := w.needed()
-	for i := range w.changes {
-		c := &w.changes[i]
-		if c.seq >= low {
-			break
-		}
-		if !c.durable {
+	for i := w.find(w.freed); i < len(w.changes) && w.changes[i].seq < low; i++ {
+		if c := &w.changes[i]; !c.durable {
 			w.drop(c)
 		}
+		looked++
 	}
+	w.freed = max(w.freed, low)
 	w.tidy()
 	if w.full && w.Room() {
 		w.p.host.Room(w)
 	}
+	return looked
 }
 
 func (w *Writer) proxy(g wire.GUID) *remoteReader {
