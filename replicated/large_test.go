@@ -3,6 +3,7 @@ package replicated_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -108,7 +109,7 @@ func TestArgumentsOfAnySizeReachMembers(t *testing.T) {
 				t.Fatal(err)
 			}
 			add(size + 1)
-			if _, err := stash.Call(testutil.Within(t), o, make([]byte, most)); err == nil || !strings.Contains(err.Error(), squall.ErrTooLarge.Error()) {
+			if _, err := stash.Call(testutil.Within(t), o, make([]byte, most)); err == nil || !errors.Is(err, squall.ErrTooLarge) {
 				t.Errorf("arguments that the object does not take: %v", err)
 			}
 			for r, err := range stash.Replies(testutil.Within(t), o, want[:size], 0) {

@@ -225,7 +225,7 @@ func TestOnlyPersistentObjectsHaveAPast(t *testing.T) {
 	if _, err := total.At(t.Context(), all[0].bank, squall.Version{}, "ann"); !errors.Is(err, squall.ErrNotPersistent) {
 		t.Errorf("an object in memory: %v", err)
 	}
-	if _, err := total.At(t.Context(), c.Object("accounts"), squall.Version{}, "ann"); err == nil || !strings.Contains(err.Error(), "squall.Persistent") {
+	if _, err := total.At(t.Context(), c.Object("accounts"), squall.Version{}, "ann"); !errors.Is(err, squall.ErrNotPersistent) || !strings.Contains(err.Error(), "squall.Persistent") {
 		t.Errorf("an object in memory, of a client: %v", err)
 	}
 	if said, err := nested.Call(t.Context(), all[0].bank, struct{}{}); said != "true" || err != nil {

@@ -3,7 +3,6 @@ package replicated_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestAClientDoesNotRepeatWhatEveryMemberRefuses(t *testing.T) {
 	defer cancel()
 	large := all[0].bank.Subgroup().MaxMessageBytes()
 	_, err := nothing.Call(ctx, o, make([]byte, large))
-	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), squall.ErrTooLarge.Error()) {
+	if err == nil || ctx.Err() != nil || !errors.Is(err, squall.ErrTooLarge) {
 		t.Errorf("a command of more than %d bytes: %v", large, err)
 	}
 	other := replicated.NewQuery[map[string]int, int64]("balance") // of a program with other types

@@ -130,7 +130,7 @@ func TestAKeyIsServedByItsShard(t *testing.T) {
 		if n, err := countOf.Call(ctx, target, "key 7"); err != nil || n != len(targets) {
 			t.Errorf("a key was added to %d times, %v", n, err)
 		}
-		if _, err := size.Call(ctx, target, struct{}{}); !errors.Is(err, replicated.ErrNoKey) && target != targets[0] || err == nil {
+		if _, err := size.Call(ctx, target, struct{}{}); !errors.Is(err, replicated.ErrNoKey) {
 			t.Errorf("a query without a key: %v", err)
 		}
 	}

@@ -248,10 +248,7 @@ func (d *desk) watched(w *watching) (answer []byte, none bool) {
 	if o.failed != nil {
 		err = o.failed
 	}
-	switch {
-	case errors.Is(err, ErrCompacted):
-		return append([]byte{byte(saidCompacted)}, make([]byte, answerHead-1)...), false
-	case err != nil:
+	if err != nil {
 		return appendError(nil, err), false
 	}
 	w.after = next

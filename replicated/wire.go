@@ -42,6 +42,9 @@ const (
 	saidCut       = relay.Cut
 	saidCrowded   = relay.Crowded
 	saidFull      = relay.Full
+	saidTooLarge  = relay.TooLarge
+	saidNoKey     = relay.NoKey
+	saidNoLog     = relay.NotPersistent
 
 	answerHead = relay.AnswerHead
 )
@@ -86,7 +89,17 @@ func appendError(b []byte, err error) []byte {
 		kind = saidFull
 	case errors.As(err, new(*AccessError)):
 		kind = saidDenied
-	case errors.Is(err, errMalformed), errors.Is(err, squall.ErrTooLarge), errors.Is(err, ErrNoKey), errors.Is(err, squall.ErrNotPersistent): // every member would say the same
+	case errors.Is(err, ErrTooManySessions):
+		kind = saidCrowded
+	case errors.Is(err, ErrCompacted):
+		kind = saidCompacted
+	case errors.Is(err, squall.ErrTooLarge):
+		kind = saidTooLarge
+	case errors.Is(err, ErrNoKey):
+		kind = saidNoKey
+	case errors.Is(err, squall.ErrNotPersistent):
+		kind = saidNoLog
+	case errors.Is(err, errMalformed): // every member would say the same
 	default:
 		kind = saidAway
 	}
@@ -119,9 +132,9 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 	case saidUnknown:
 		return v, nil, fmt.Errorf("replicated: %w %q: %s", ErrUnknownOperation, name, reply)
 	case saidNotYet:
-		return v, nil, &pastError{ErrNotReached, string(reply)}
+		return v, nil, &saidError{ErrNotReached, string(reply)}
 	case saidNotKept:
-		return v, nil, &pastError{ErrNotKept, string(reply)}
+		return v, nil, &saidError{ErrNotKept, string(reply)}
 	case saidCut:
 		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
 	case saidCrowded:
@@ -131,17 +144,26 @@ func parseAnswer(name string, b []byte) (v squall.Version, reply []byte, err err
 	case saidAway:
 		return v, nil, fmt.Errorf("%w: %s", errAway, reply)
 	}
-	return v, nil, fmt.Errorf("replicated: %s: %s", name, reply)
+	err = fmt.Errorf("replicated: %s: %s", name, reply)
+	switch a.Said {
+	case saidTooLarge:
+		err = &saidError{squall.ErrTooLarge, err.Error()}
+	case saidNoKey:
+		err = &saidError{ErrNoKey, err.Error()}
+	case saidNoLog:
+		err = &saidError{squall.ErrNotPersistent, err.Error()}
+	}
+	return v, nil, err
 }
 
-// pastError is the text of a member about the past.
-type pastError struct {
+// saidError is an error of a member, in the member's words.
+type saidError struct {
 	kind error
 	text string
 }
 
-func (e *pastError) Error() string { return e.text }
-func (e *pastError) Unwrap() error { return e.kind }
+func (e *saidError) Error() string { return e.text }
+func (e *saidError) Unwrap() error { return e.kind }
 
 // errFull says that a command was not executed, because too many replies are not acknowledged.
 var errFull = errors.New("too many replies are not acknowledged")

@@ -62,7 +62,7 @@ func (c *Client) Asked(i int, answer []byte, err error) {
 	case relay.Full:
 		k.refused = true
 		r.refused++
-	case relay.Else, relay.Unknown:
+	case relay.Else, relay.Unknown, relay.TooLarge, relay.NoKey, relay.NotPersistent:
 		c.Fail(fmt.Errorf("%s, number %d of session %x: %w", k.request.Name, k.request.Number, k.request.Session, err))
 	}
 }
