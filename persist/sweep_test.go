@@ -571,6 +571,9 @@ func (p *pristine) readAll(ctx context.Context, c StoreConfig, lc LogConfig) (i 
 // A bucket of a log that a crash left leads to another good page of its file: what is lost by that
 // lies behind the last note of the log's end.
 func TestAPartOfATreeIsFoundOutInFrontOfTheNote(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of trials of one goroutine")
+	}
 	t.Parallel()
 	for _, p := range pristines(t) {
 		if p.closed || !strings.HasPrefix(p.name, EngineBolt.String()) {

@@ -55,7 +55,7 @@ type line struct {
 }
 
 // newLine begins a line to an address.
-func newLine(t *testing.T, to string) *line {
+func newLine(t testing.TB, to string) *line {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/ripc"
 )
 
 // readingDone is a query of a member process.
@@ -193,21 +194,31 @@ func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
 	}
 }
 
-// BenchmarkSilenceOfAStoppedMember reports for how long a client that calls one command after the other has no answer, at most, when its member is stopped for
-// 12 s with SIGSTOP: FailAfter and MemberTimeout are a second.
-func BenchmarkSilenceOfAStoppedMember(b *testing.B) {
-	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
-		b.Run(name, func(b *testing.B) {
+// BenchmarkSilenceOfAMember reports for how long a client that calls one command after the other has no answer, at most, when its member is stopped for
+// 12 s with SIGSTOP, or when nothing passes between the two for 12 s: FailAfter and MemberTimeout are a second.
+func BenchmarkSilenceOfAMember(b *testing.B) {
+	for _, of := range []struct {
+		name     string
+		tcp, cut bool
+	}{{"stopped/shm", false, false}, {"stopped/tcp", true, false}, {"cut off/tcp", true, true}} {
+		b.Run(of.name, func(b *testing.B) {
 			longest := time.Duration(0)
 			for range b.N {
-				f := newFleet(b, tcp, false, func(s *memberSpec) { s.FailAfter = time.Second })
-				bank := dial(b, replicated.ClientConfig{Addresses: f.clients(), Seed: 1, MemberTimeout: time.Second}).Object("accounts")
+				f := newFleet(b, of.tcp, false, func(s *memberSpec) { s.FailAfter = time.Second })
+				cfg := replicated.ClientConfig{Addresses: f.clients(), Seed: 1, MemberTimeout: time.Second}
+				silence, mend := f.all[0].Stop, f.all[0].Continue
+				if of.cut {
+					l := newLine(b, cfg.Addresses[0])
+					cfg.Addresses[0], cfg.Endpoint.Transport = l.listener.Addr().String(), ripc.TCP
+					silence, mend = func() error { l.hush(true); return nil }, func() error { l.hush(false); return nil }
+				}
+				bank := dial(b, cfg).Object("accounts")
 				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 				defer cancel()
 				last, end := time.Now(), time.Time{}
 				for n := 0; end.IsZero() || last.Before(end); n++ {
 					if n == 100 {
-						if err := f.all[0].Stop(); err != nil {
+						if err := silence(); err != nil {
 							b.Fatal(err)
 						}
 						end = last.Add(12 * time.Second)
@@ -218,7 +229,7 @@ func BenchmarkSilenceOfAStoppedMember(b *testing.B) {
 					now := time.Now()
 					longest, last = max(longest, now.Sub(last)), now
 				}
-				if err := f.all[0].Continue(); err != nil {
+				if err := mend(); err != nil {
 					b.Fatal(err)
 				}
 			}
