@@ -30,6 +30,7 @@ type outWriter struct {
 	w         *protocol.Writer // nil: it could not be announced
 	instances map[string]bool  // that it has written and not unregistered
 	gone      time.Time        // when its writer was found to be gone
+	dropped   bool             // … and its part of the history is not kept
 }
 
 // linger is how long a writer without a successor waits for its readers.
@@ -182,7 +183,11 @@ func (o *outbound) closeWriter(w *outWriter) {
 	}
 }
 
-// retire closes RTPS writers whose writers in the space are gone, once their readers have all samples. A history that outlives its writer is kept.
+// maxRetired is how many RTPS writers of a topic are there only for their part of its history: their writers in the space are gone.
+const maxRetired = 1024
+
+// retire closes RTPS writers whose writers in the space are gone, once their readers have all samples. A history that outlives its writer is kept, of the last maxRetired
+// writers.
 func (o *outbound) retire(all []dds.Endpoint, look bool) {
 	o.g.mu.Lock()
 	defer o.g.mu.Unlock()
@@ -196,10 +201,11 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 				w.gone = time.Now()
 			}
 		}
+		o.limit()
 	}
 	o.retiring = false
 	for id, w := range o.writers {
-		if w.gone.IsZero() || w.w != nil && o.t.QoS.Durability > qos.TransientLocal && w.w.Lasts() {
+		if w.gone.IsZero() || o.lasts(w) {
 			continue
 		}
 		if w.w != nil && !w.w.Acknowledged() && time.Since(w.gone) <= linger {
@@ -210,6 +216,28 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 		delete(o.writers, id)
 	}
 	o.g.settle()
+}
+
+// lasts reports whether a writer is there for its part of the history, also when its writer in the space is gone.
+func (o *outbound) lasts(w *outWriter) bool {
+	return w.w != nil && !w.dropped && o.t.QoS.Durability > qos.TransientLocal && w.w.Lasts()
+}
+
+// limit gives up the history of the first of the writers that are gone, beyond maxRetired. The lock is held.
+func (o *outbound) limit() {
+	var all []*outWriter
+	for _, w := range o.writers {
+		if !w.gone.IsZero() && o.lasts(w) {
+			all = append(all, w)
+		}
+	}
+	if len(all) <= maxRetired {
+		return
+	}
+	slices.SortFunc(all, func(a, b *outWriter) int { return a.gone.Compare(b.gone) })
+	for _, w := range all[:len(all)-maxRetired] {
+		w.dropped = true
+	}
 }
 
 // write writes a sample to DDS, and waits for room.
