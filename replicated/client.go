@@ -326,67 +326,16 @@ const maxAnswers = 256 << 20
 // ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns errAway if
 // another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
-	var before error // why another member is asked
-	var other error  // a member was of another group
-	nowhere := 0     // members in a row that do not know the object
+	var t tries
 	for attempt := 1; ; attempt++ {
 		if err := c.locate(ctx, o); err != nil {
 			return err
 		}
-		l, service, to, err := c.begin(o, attempt, isPatient(parts))
-		if err != nil {
+		err := c.askOne(ctx, o, attempt, f, parts)
+		if final, err := c.judge(ctx, o, &t, attempt, err); final {
 			return err
 		}
-		m, err := c.call(ctx, o, service, to, parts)
-		if errors.Is(err, ErrOtherGroup) {
-			other = err
-		}
-		if err == nil {
-			data := m.Data
-			if m.BodySize() > 0 { // an answer that is no short message
-				data = m.Body()
-			}
-			err = f(data)
-			m.Release()
-		} else if errors.Is(err, ripc.ErrTooLarge) {
-			c.end(o, l, nil)
-			return err
-		} else if c.ctx.Err() == nil && (ctx.Err() == nil || !errors.Is(err, context.Cause(ctx))) {
-			err = fmt.Errorf("%w: %w", errAway, err)
-		}
-		away := errors.Is(err, errAway)
-		if away {
-			c.end(o, l, err)
-		} else {
-			c.end(o, l, nil)
-		}
-		if errors.Is(err, ripc.ErrNoService) || errors.Is(err, ErrOtherGroup) {
-			nowhere++
-		} else {
-			nowhere = 0
-		}
-		if away && nowhere > 0 && c.isRound(o, nowhere) && ctx.Err() == nil {
-			if other != nil {
-				return other
-			}
-			if err := c.absent(ctx, o); err != nil {
-				return err
-			}
-		}
-		switch {
-		case c.ctx.Err() != nil, away && c.closing.Load() && c.isRound(o, attempt):
-			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
-		case !away && ctx.Err() != nil && before != nil:
-			if other != nil {
-				before = fmt.Errorf("%w: %w", other, before)
-			}
-			return unreached(err, before)
-		case !away:
-			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
-		}
-		before = err
+		t.before = err
 		if pause := c.pause(o, attempt); pause > 0 {
 			select {
 			case <-time.After(pause):
@@ -395,6 +344,77 @@ func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte)
 			}
 		}
 	}
+}
+
+// askOne sends a request to one member. The error is errAway if another member is to be asked.
+func (c *Client) askOne(ctx context.Context, o *RemoteObject, attempt int, f func(answer []byte) error, parts [][]byte) error {
+	l, service, to, err := c.begin(o, attempt, isPatient(parts))
+	if err != nil {
+		return err
+	}
+	m, err := c.call(ctx, o, service, to, parts)
+	switch {
+	case err == nil:
+		data := m.Data
+		if m.BodySize() > 0 { // an answer that is no short message
+			data = m.Body()
+		}
+		err = f(data)
+		m.Release()
+	case errors.Is(err, ripc.ErrTooLarge):
+	case c.ctx.Err() == nil && (ctx.Err() == nil || !errors.Is(err, context.Cause(ctx))):
+		err = fmt.Errorf("%w: %w", errAway, err)
+	}
+	if errors.Is(err, errAway) {
+		c.end(o, l, err)
+	} else {
+		c.end(o, l, nil)
+	}
+	return err
+}
+
+// tries is what a client has learned of the members that it asked in vain.
+type tries struct {
+	before  error // why another member is asked
+	other   error // a member was of another group
+	nowhere int   // members in a row that do not know the object
+}
+
+// judge reports whether what became of an attempt is final, and with which error.
+func (c *Client) judge(ctx context.Context, o *RemoteObject, t *tries, attempt int, err error) (final bool, _ error) {
+	away := errors.Is(err, errAway)
+	if errors.Is(err, ErrOtherGroup) {
+		t.other = err
+	}
+	if errors.Is(err, ripc.ErrNoService) || errors.Is(err, ErrOtherGroup) {
+		t.nowhere++
+	} else {
+		t.nowhere = 0
+	}
+	if away && t.nowhere > 0 && c.isRound(o, t.nowhere) && ctx.Err() == nil {
+		if t.other != nil {
+			return true, t.other
+		}
+		if err := c.absent(ctx, o); err != nil {
+			return true, err
+		}
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case c.ctx.Err() != nil, away && c.closing.Load() && c.isRound(o, attempt):
+		return true, fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
+	case !away && ctx.Err() != nil && t.before != nil:
+		if t.other != nil {
+			t.before = fmt.Errorf("%w: %w", t.other, t.before)
+		}
+		return true, unreached(err, t.before)
+	case !away:
+		return true, err
+	case ctx.Err() != nil:
+		return true, fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
+	}
+	return false, nil
 }
 
 // isRound reports whether so many attempts are whole rounds of all members.
