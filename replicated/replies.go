@@ -350,7 +350,12 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	if _, executed := answerOf(g.out.status); !executed {
 		return refusal(name, g.out.status, g.out.reply)
 	}
-	awaited, there, err := a.layout(g.of)
+	return o.collect(ctx, g, n, yield)
+}
+
+// collect yields the replies of a command that was executed: the first n, or those of all members of its layout if n is 0.
+func (o *object) collect(ctx context.Context, g *gathering, n int, yield func(answered) bool) error {
+	awaited, there, err := o.answers.layout(g.of)
 	if err != nil {
 		return err
 	}
@@ -370,28 +375,13 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 		if len(awaited) == 0 {
 			return nil
 		}
-		// What members sent before they left comes before a record that is sent now.
-		if _, there, err = a.layout(g.of); err != nil {
+		if _, there, err = o.answers.layout(g.of); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(awaited, func(p machine.Peer) bool { return !slices.Contains(there, p) }) {
-			if err := o.passOrder(ctx); err != nil {
+			var more bool
+			if awaited, more, err = o.withoutLeavers(ctx, g, awaited, there, yield); !more {
 				return err
-			}
-			late := g.take()
-			for i := 0; i < len(awaited); i++ {
-				p := awaited[i]
-				if slices.Contains(there, p) || slices.ContainsFunc(late, func(r answered) bool { return uint64(r.member) == p.Node }) {
-					continue
-				}
-				awaited = slices.Delete(awaited, i, i+1)
-				i--
-				if !yield(answered{member: squall.NodeID(p.Node)}) {
-					return nil
-				}
-			}
-			for _, r := range late {
-				g.add(r)
 			}
 			continue
 		}
@@ -403,6 +393,26 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// withoutLeavers yields an answer without a reply for each member that is awaited, is not there any more, and sent none before it left. It returns those
+// that are awaited still, and whether more replies are wanted.
+func (o *object) withoutLeavers(ctx context.Context, g *gathering, awaited, there []machine.Peer, yield func(answered) bool) (rest []machine.Peer, more bool, _ error) {
+	if err := o.passOrder(ctx); err != nil { // what members sent before they left comes before a record that is sent now
+		return nil, false, err
+	}
+	late := g.take()
+	for _, p := range awaited {
+		if slices.Contains(there, p) || slices.ContainsFunc(late, func(r answered) bool { return uint64(r.member) == p.Node }) {
+			rest = append(rest, p)
+		} else if !yield(answered{member: squall.NodeID(p.Node)}) {
+			return nil, false, nil
+		}
+	}
+	for _, r := range late {
+		g.add(r)
+	}
+	return rest, true, nil
 }
 
 // passOrder returns when a record that it sends was applied here, and so everything that was ordered before it. If this process leaves its
