@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,100 +66,6 @@ type Group struct {
 
 // loops counts the loops of this process, which compete for its cores.
 var loops atomic.Int32
-
-// Open makes this process a member of a group and returns when it is one. It forms the first view
-// with InitialMembers - 1 other processes, or joins a running group. It fails if ctx ends before
-// that, if the group refuses this process (ErrRefused), or if the configuration is wrong.
-func Open(ctx context.Context, cfg Config) (*Group, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	g := &Group{cfg: cfg.withDefaults(), identity: trust.NewIdentity(), halted: make(chan struct{}), closed: make(chan struct{})}
-	if err := g.open(ctx); err != nil {
-		g.release()
-		return nil, fmt.Errorf("open group %q as node %d: %w", cfg.Cluster, g.cfg.ID, err)
-	}
-	return g, nil
-}
-
-func (g *Group) open(ctx context.Context) (err error) {
-	c := &g.cfg
-	g.upcalls.watch(c)
-	g.rejections.emit = c.emit
-	if err := g.reserve.fit(c.InitialMembers); err != nil {
-		return err
-	}
-	id, incarnation, lock, err := join.Identity(c.Dir, c.ID)
-	if err != nil {
-		return err
-	}
-	c.ID, g.lock = id, lock
-	if g.port, err = port.Listen(port.Config{
-		Addr: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
-		OnReject: g.rejections.add,
-	}); err != nil {
-		return err
-	}
-	g.states = newStates(g)
-	c.emit(Listening{g.port.Addr()})
-	if g.parker, err = fabric.NewParker(); err != nil {
-		return err
-	}
-	g.parker.OneLoop = true
-	if g.node, err = auto.New(auto.Mode(c.Fabric), g.port, c.TLS); err != nil {
-		return err
-	}
-	if err = g.openBulk(); err != nil {
-		return err
-	}
-	g.self = views.Member{
-		ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm(), PublicKey: g.identity.PublicKey(),
-	}
-	host, _, _ := net.SplitHostPort(g.self.Addr)
-	if g.self.Certificate, err = trust.OwnCertificate(c.TLS, host); err != nil {
-		return err
-	}
-	g.present()
-	g.slices = newSlices(c)
-	for i, d := range c.declarations() {
-		g.apps = append(g.apps, c.Subgroups[i].application(&g.upcalls, g.slices, g.parker.Wake))
-		s := &Subgroup{group: g, decl: d, app: g.apps[i], queued: c.Subgroups[i].AsyncQueueBytes > 0}
-		if sg := c.Subgroups[i]; sg.Mode == Persistent && sg.Snapshot != nil {
-			s.snapshots = make(chan struct{}, 1)
-			if p := sg.Log.Snapshots; p.takes() {
-				s.snapshotter = newSnapshotter(s, p)
-			}
-		}
-		g.subs = append(g.subs, s)
-	}
-	if err = g.openDurable(ctx); err != nil {
-		return err
-	}
-	o := &opening{Group: g, ctx: ctx}
-	err = o.run()
-	outcome := o.outcome
-	if err == nil {
-		if len(outcome.Unmet) > 0 {
-			g.made = made{outcome.View.Key(), outcome.Unmet}
-		}
-		err = g.enter(ctx, outcome)
-	}
-	if err != nil {
-		if outcome != nil {
-			outcome.Abort(err)
-		}
-		return err
-	}
-	if outcome.Founded {
-		c.emit(GroupFounded{Group: outcome.View.Group, Members: outcome.View.Members, Unlisted: len(c.Join) == 0 && g.durable == nil})
-	}
-	g.door = outcome.Serve(g.candidates)
-	g.start()
-	if err = g.recovered(ctx); err != nil {
-		g.stop(err)
-	}
-	return err
-}
 
 // present makes this process answer other processes that ask whether it is a running member.
 func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
