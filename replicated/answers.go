@@ -142,24 +142,41 @@ func (a *answers) end(of string, bytes, working int) {
 	p.bytes -= bytes
 	p.working -= working
 	a.working -= working
-	ready := a.ready(p)
+	a.serve(a.ready(p))
+	a.next()
+}
+
+// next has the requests served of the party that stalled first, if a request may have a goroutine. The lock is held.
+func (a *answers) next() {
+	for len(a.stalled) > 0 && a.working < a.mostWorking {
+		p := a.stalled[0]
+		a.stalled = a.stalled[1:]
+		p.stalled = false
+		if waiting := a.ready(p); len(waiting) > 0 {
+			a.serve(waiting)
+			return
+		}
+	}
+}
+
+// serve has requests served that have waited. Those of one object do not wait for another one, whose ring may be full. The lock is held.
+func (a *answers) serve(waiting []waitingRequest) {
 	if a.closed {
 		return
 	}
-	a.done.Add(1)
-	defer a.done.Done()
-	for {
-		a.mu.Unlock()
-		for i := range ready { // some may wait again
-			ready[i].d.accept(&ready[i].m)
-		}
-		a.mu.Lock()
-		if len(a.stalled) == 0 || a.working == a.mostWorking {
-			return
-		}
-		p, a.stalled = a.stalled[0], a.stalled[1:]
-		p.stalled = false
-		ready = a.ready(p)
+	of := map[*desk][]ripc.Message{}
+	for _, w := range waiting {
+		of[w.d] = append(of[w.d], w.m)
+	}
+	for d, requests := range of {
+		a.done.Go(func() {
+			for i := range requests {
+				d.accept(&requests[i]) // it may wait again
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.next()
+		})
 	}
 }
 

@@ -232,6 +232,22 @@ func TestAllAddressesOfAParticipantAreTried(t *testing.T) {
 	}
 }
 
+// While another address is tried, what was put together for the one before has the numbers of that one: it does not go elsewhere, where an answer would prove the wrong address (RT5).
+func TestNumbersOfAnAddressGoNowhereElse(t *testing.T) {
+	for seed := range uint64(40) { // in which the announcements and answers come in different orders
+		w := newWorld(t, seed, 0)
+		a, b := w.host(1, nil), w.host(2, nil)
+		b.p.cfg.Metatraffic = []wire.Locator{nowhere, b.at}
+		b.p.cfg.Default = b.p.cfg.Metatraffic
+		in := a.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+		b.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+		w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+		if o := in.writers[0].of; o.meta.to != b.at {
+			t.Fatalf("RT5: %v counts as proved, where nobody is", o.meta.to)
+		}
+	}
+}
+
 // An answer to what was sent to one address of a peer proves no other one.
 func TestAnAnswerProvesItsAddressOnly(t *testing.T) {
 	w, p, _, _ := alone(t)
