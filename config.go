@@ -151,7 +151,7 @@ type SubgroupConfig struct {
 	// connections of their own. 0: there are none.
 	MaxMessageBytes int
 	// LargeMemoryBytes bounds the large messages that one sender has under way, in bytes: Send
-	// waits for room. Every member needs as much memory for each sender. 0 is twice
+	// waits for buffer space. Every member needs as much memory for each sender. 0 is twice
 	// MaxMessageBytes.
 	LargeMemoryBytes int
 	// LargeDir is a directory. If it is set, this process receives the large messages of others

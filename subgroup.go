@@ -98,7 +98,7 @@ func (s *Subgroup) ids(shard int, of func(views.Subgroup) []order.Rank) (ids []N
 // member waits for its turns. A process that wants to send again has to wait for another view.
 func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
-// Send multicasts a copy of data. It waits for room until ctx ends, and returns once the message
+// Send multicasts a copy of data. It waits for buffer space until ctx ends, and returns once the message
 // has its place behind this process's earlier messages: every member will deliver it, in this view
 // or, if the view ends before, in a later one. If this process halts, the others may have delivered
 // the message or not. In an upcall that runs on the loop, Send returns ErrInUpcall where it would
@@ -106,7 +106,7 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 //
 // A message of more than half of RingBytes, which no ring takes, is brought to every member before
 // it has its place, while small messages go on; if ctx ends before that, no member delivers it.
-// Send waits for room for it in LargeMemoryBytes.
+// Send waits for buffer space for it in LargeMemoryBytes.
 func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	if len(data) > s.ringMessage() {
 		return s.SendFrom(ctx, bytes.NewReader(data), len(data))
@@ -156,7 +156,7 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 	return c.CommitFuture()
 }
 
-// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for room
+// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for buffer space
 // until ctx ends. The message keeps its place before later claims of this process, so the caller
 // should commit or abort soon. A claim stays valid across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {

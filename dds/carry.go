@@ -86,7 +86,7 @@ func (t *Topic[T]) WriterFor(ctx context.Context, set QoS, o Origin) (*Writer[T]
 	return newWriter(t, e, set), nil
 }
 
-// Carry writes a sample of the writer's origin, in the order of their numbers. It waits for room in the order, and does not wait
+// Carry writes a sample of the writer's origin, in the order of their numbers. It waits for buffer space in the order, and does not wait
 // until the sample has its position: Participant.Carried tells.
 func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 	if c.Sequence == 0 {

@@ -221,7 +221,7 @@ func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
 	}
 }
 
-// A writer's MaxBlocking is for its calls at the client: a relay that waits for room in the order keeps the client.
+// A writer's MaxBlocking is for its calls at the client: a relay that waits for buffer space in the order keeps the client.
 func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 	all := open(t, 1, nil)
 	failed := make(chan error, 10)

@@ -13,7 +13,7 @@ import (
 // keeper keeps messages in the ring to which the histories of a space refer, in place of copies
 // (package space says what the life of such a loan is). Senders use the room of the first message
 // that is kept, and of all later ones, only when it is let go: when no history refers to it any
-// more, when it is one of more than the space lends of a sender, when its sender may wait for room,
+// more, when it is one of more than the space lends of a sender, when its sender may wait for buffer space,
 // or when it is old. In the last three cases the histories copy what they still have of it, first.
 //
 // What is let go is told in one place: tell stores from, under the lock, after Repay or Owes have

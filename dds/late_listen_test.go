@@ -97,7 +97,7 @@ func TestAListenerThatIsBusyWithAHistoryHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A listener that writes while it hears a history is told where it would have to wait for room, which may come only when it has heard the history.
+// A listener that writes while it hears a history is told where it would have to wait for buffer space, which may come only when it has heard the history.
 func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 	all := open(t, 1, nil)
 	tp, w := lateTopic(t, all[0])
@@ -134,7 +134,7 @@ func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 	}
 }
 
-// A listener of a client that has no relay writes until the client's outbox is full, and does not wait for room that only its own goroutine could make.
+// A listener of a client that has no relay writes until the client's outbox is full, and does not wait for buffer space that only its own goroutine could make.
 func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	all := open(t, 1, nil)
 	c := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})

@@ -524,7 +524,7 @@ func (p *Participant) tend(ctx context.Context) time.Duration {
 	return min(max(patience/4, leastLook), mostLook)
 }
 
-// mayWait returns ErrInUpcall if the caller, which is about to wait for room, is a listener: what it would wait for may wait
+// mayWait returns ErrInUpcall if the caller, which is about to wait for buffer space, is a listener: what it would wait for may wait
 // for the listener.
 func (p *Participant) mayWait() error {
 	if p.hearers.HasCaller() {

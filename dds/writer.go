@@ -50,7 +50,7 @@ func newWriter[T any](t *Topic[T], e endpoint, set QoS) *Writer[T] {
 	return w
 }
 
-// Write writes a sample. It returns when the sample has its room in the order, and waits for room if there is none: until ctx ends, or
+// Write writes a sample. It returns when the sample has its room in the order, and waits for buffer space if there is none: until ctx ends, or
 // for MaxBlocking of RELIABILITY.
 func (w *Writer[T]) Write(ctx context.Context, v T) error {
 	_, err := w.write(ctx, space.Sample{}, v, false)
@@ -111,7 +111,7 @@ func (w *Writer[T]) Unregister(ctx context.Context, v T) error {
 	return err
 }
 
-// write sends the record of a sample. The writer's lock is not held while the call waits for room: the group's loop may write, too.
+// write sends the record of a sample. The writer's lock is not held while the call waits for buffer space: the group's loop may write, too.
 func (w *Writer[T]) write(ctx context.Context, s space.Sample, v T, future bool) (*squall.Future, error) {
 	if w.p.client != nil {
 		return nil, w.writeRemote(ctx, s, v, nil)
@@ -283,7 +283,7 @@ type Claim struct {
 	Bytes []byte // to be filled by the caller; it has what an earlier message left there
 }
 
-// Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for room until ctx ends. The sample keeps its place before
+// Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for buffer space until ctx ends. The sample keeps its place before
 // later ones of this process: the caller should commit or abort soon. The topic must have the codec Raw.
 func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	if !w.raw {

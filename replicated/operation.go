@@ -203,7 +203,7 @@ func (c *Command[A, R]) make(args A) *call[A, R] {
 	return f
 }
 
-// Go is like Call, and does not wait for the outcome. It waits for room to send. Commands that one goroutine
+// Go is like Call, and does not wait for the outcome. It waits for buffer space to send. Commands that one goroutine
 // calls on an Object are executed in the order of its calls, in a shard as long as this member is in it; commands that it calls on a
 // RemoteObject may be executed in another order. In a handler, which every member executes, Go fails with ErrInHandler: Send is for it.
 func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {

@@ -41,7 +41,7 @@ type sending struct {
 func (b *sending) limit(ring int) { b.batch.Limit(min(maxBatch, ring/8)) }
 
 // post has a record sent, which is head and tail together. It is by itself if the call is alone, and nothing else waits. Post
-// returns once the record has its place behind this process's earlier ones, and waits for room until ctx ends.
+// returns once the record has its place behind this process's earlier ones, and waits for buffer space until ctx ends.
 func (o *object) post(ctx context.Context, head, tail []byte, of posted, alone bool) error {
 	b, size := &o.sending, len(head)+len(tail)
 	if alone {

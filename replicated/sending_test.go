@@ -186,7 +186,7 @@ func TestAnObjectIsRecoveredFromMessagesWithSeveralCommands(t *testing.T) {
 	}
 }
 
-// TestACallerThatWaitsForRoomMayLeave has callers wait for room in a message behind a handler that does not return.
+// TestACallerThatWaitsForRoomMayLeave has callers wait for buffer space in a message behind a handler that does not return.
 func TestACallerThatWaitsForRoomMayLeave(t *testing.T) {
 	t.Parallel()
 	blocked, goOn := make(chan struct{}), make(chan struct{})

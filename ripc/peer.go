@@ -44,7 +44,7 @@ type peer struct {
 	wanting  []*waiter           // for a channel that is not used
 	later    []later             // frames that found no room
 	laterSum int                 // their bytes
-	room     pair.Queue[*waiter] // senders that wait for room
+	room     pair.Queue[*waiter] // senders that wait for buffer space
 	woken    []*waiter           // memory of wakeSenders
 	drains   int                 // channels that were left and may still be received: the peer tells at once what it received
 	kept     int                 // frames that the application or a queue has
@@ -76,7 +76,7 @@ type inbound struct {
 	callers *callers // the channel carries streams
 }
 
-// later is a frame of channel 0 that waits for room.
+// later is a frame of channel 0 that waits for buffer space.
 type later struct {
 	kind    pair.Kind
 	channel int
@@ -89,7 +89,7 @@ func (l *later) bytes() int { return laterCost + len(l.data) }
 
 const laterCost = 64
 
-// countLater counts bytes of frames that wait for room, or gives them back if n is negative.
+// countLater counts bytes of frames that wait for buffer space, or gives them back if n is negative.
 func (p *peer) countLater(n int) {
 	p.laterSum += n
 	if n > 0 {
@@ -110,7 +110,7 @@ type opening struct {
 }
 
 const (
-	maxLater   = 1 << 20 // bytes of frames that wait for room: a peer for which more wait does not take what it asked for
+	maxLater   = 1 << 20 // bytes of frames that wait for buffer space: a peer for which more wait does not take what it asked for
 	stepFrames = 512     // taken from one peer before the others have their turn
 )
 
@@ -282,7 +282,7 @@ func (p *peer) bumpParked(parity uint64) {
 	}
 }
 
-// wakeSenders wakes the goroutines that wait for room and have it (RP16). The caller holds the endpoint's mu.
+// wakeSenders wakes the goroutines that wait for buffer space and have it (RP16). The caller holds the endpoint's mu.
 func (p *peer) wakeSenders() {
 	if p.ended || p.room.Len() == 0 {
 		return
@@ -300,7 +300,7 @@ func (p *peer) wakeSenders() {
 	}
 }
 
-// setHungry tells the peer whether something here waits for room. A peer that sleeps may have room that it has not published: it is
+// setHungry tells the peer whether something here waits for buffer space. A peer that sleeps may have room that it has not published: it is
 // woken. The caller holds the endpoint's mu.
 func (p *peer) setHungry() {
 	if p.ended {

@@ -82,7 +82,7 @@ func (r *Remote) Transport() string {
 	return ""
 }
 
-// send sends a frame and waits for room.
+// send sends a frame and waits for buffer space.
 func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byte) error {
 	for {
 		to := r.route.Load()

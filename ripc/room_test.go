@@ -21,7 +21,7 @@ func fillWindow(t *testing.T, s *Service, to *Remote, body []byte) (sent int) {
 	return sent + 1
 }
 
-// A sender that waits for room goes on when the receiver gives some back, and stops when its context ends.
+// A sender that waits for buffer space goes on when the receiver gives some back, and stops when its context ends.
 func TestASenderWaitsForRoom(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -58,7 +58,7 @@ func TestASenderWaitsForRoom(t *testing.T) {
 	})
 }
 
-// Of many senders that wait for room, those go on that there is room for, and the others sleep on.
+// Of many senders that wait for buffer space, those go on that there is room for, and the others sleep on.
 func TestRoomWakesTheSendersThatFindIt(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -308,7 +308,7 @@ func (s *Service) unlist(which func(*Remote) bool) {
 // idle reports whether an address is not connected, and no goroutine connects it.
 func (r *Remote) idle() bool { return r.route.Load() == nil && r.left == nil && len(r.turn) == 0 }
 
-// Send sends a message, of parts that become one, and waits for room if there is none. The parts may be used again at once.
+// Send sends a message, of parts that become one, and waits for buffer space if there is none. The parts may be used again at once.
 func (s *Service) Send(ctx context.Context, to *Remote, parts ...[]byte) error {
 	return to.send(ctx, pair.Message, 0, parts)
 }

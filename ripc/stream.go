@@ -77,7 +77,7 @@ func (c *Stream) attach(p *peer, out *Remote) {
 	c.service.streams.open.add(c)
 }
 
-// send sends a frame of a few bytes, which may wait for room on the heap, if the other side is there.
+// send sends a frame of a few bytes, which may wait for buffer space on the heap, if the other side is there.
 func (c *Stream) send(k stream.Kind, data []byte) {
 	if r := c.out.route.Load(); r != nil {
 		r.peer.say(pair.Message, r.channel, c.core.ID(k), data)
@@ -227,7 +227,7 @@ func (c *Stream) writeSome(b []byte) (int, error) {
 	return 0, err
 }
 
-// put puts a part of what is written in the ring, and waits for room if there is none. The part is not accepted, and the connection not over, if the
+// put puts a part of what is written in the ring, and waits for buffer space if there is none. The part is not accepted, and the connection not over, if the
 // stream was closed or lost meanwhile.
 func (c *Stream) put(r *route) (accepted, over bool, err error) {
 	p, id := r.peer, c.core.ID(stream.Data)

@@ -74,7 +74,7 @@ func (w *waiter) reached() bool {
 	return false
 }
 
-// isHalted reports whether a frame that waits for room has no place there any more.
+// isHalted reports whether a frame that waits for buffer space has no place there any more.
 func (w *waiter) isHalted() bool {
 	return w.turned || w.peer.ended || w.route.isOver() || w.asks != nil && w.asks.answered || w.halts != nil && w.halts()
 }

@@ -99,7 +99,7 @@ const (
 // Reliability is whether samples may be lost.
 type Reliability struct {
 	Kind        ReliabilityKind
-	MaxBlocking time.Duration // how long a write without a deadline of its own waits for room; 0 is without an end
+	MaxBlocking time.Duration // how long a write without a deadline of its own waits for buffer space; 0 is without an end
 }
 
 // DestinationOrder is by which time samples are in order.

@@ -240,7 +240,7 @@ func (o *outbound) limit() {
 	}
 }
 
-// write writes a sample to DDS, and waits for room.
+// write writes a sample to DDS, and waits for buffer space.
 func (o *outbound) write(s *dds.Sample[dds.Encoded]) error {
 	if o.g.passed(s.Info.Origin) { // RG3
 		return nil

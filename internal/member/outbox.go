@@ -58,7 +58,7 @@ type Outbox struct {
 	ending  *part           // in that view, until its ring is another one
 	rest    int             // claims that views which have ended deliver, and this member has not delivered yet
 	origins []order.ViewID  // the views in whose rings claims were open as they ended, while any is
-	queue   []*waiter       // goroutines that wait for room, the first one first
+	queue   []*waiter       // goroutines that wait for buffer space, the first one first
 	pending []pendingFuture // of claims that were not delivered yet, in their order
 	larges  larges
 	// timeBytes is what each message carries behind the application's bytes.
@@ -69,7 +69,7 @@ type Outbox struct {
 	direct   atomic.Pointer[direct] // of the view in force; nil: this member is in no shard there, or there are no direct rounds
 }
 
-// waiter is a goroutine that waits for room for n bytes.
+// waiter is a goroutine that waits for buffer space for n bytes.
 type waiter struct {
 	n    int
 	bell chan struct{} // it may try again
@@ -159,7 +159,7 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// Claim is like TryClaim, but waits for room until ctx ends. Callers get room in the order in which
+// Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get room in the order in which
 // they began to wait.
 func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
 	c, err := o.TryClaim(n)

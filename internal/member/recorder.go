@@ -181,7 +181,7 @@ func (r *Recorder) hold(run []multicast.Message) (taken int) {
 // Take records a message and, with AfterPersist, keeps the message until every disk has it. It
 // reports false if there is no room in the log. It is for the code that makes a partial log whole,
 // and does not bound the messages that wait for disks: they come out of a backlog that is bounded
-// already, and while the log is partial no message is on every disk, so that waiting for room among
+// already, and while the log is partial no message is on every disk, so that waiting for buffer space among
 // them would never end. A caller for which the Recorder is a receiver calls Deliver instead.
 func (r *Recorder) Take(m *multicast.Message) bool {
 	if !r.cfg.AfterPersist {

@@ -5,7 +5,7 @@
 //
 //	line 0   fabric's: parked
 //	line 1   sent    position behind the last frame
-//	line 2   hungry  not 0: a sender waits for room          core     where the owner runs
+//	line 2   hungry  not 0: a sender waits for buffer space          core     where the owner runs
 //	line 3   freed   position in the peer's ring below which the peer may write again
 //	line 4…  one word for each channel of the peer: bytes of its window given back
 //	line 12… one word for each channel of the peer: messages received
@@ -56,7 +56,7 @@
 //	RP14  what a peer says of a long message is believed only if it is possible at that moment
 //	RP15  nothing of one use of a channel is taken for another: it is opened again when both sides ended its use, and its counts begin with
 //	      the last ones
-//	RP16  a sender that waits for room is woken within one round of its keeper when there is room for its frame behind the frames of
+//	RP16  a sender that waits for buffer space is woken within one round of its keeper when there is room for its frame behind the frames of
 //	      the senders that were woken and have not sent yet; and what a reader freed is published within one round of its keeper when
 //	      a sender waits
 //	RP17  what a reader allocates for frames is bounded by its Allowance and what its Memory gave; without memory frames stay in the

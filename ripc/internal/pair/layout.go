@@ -114,5 +114,5 @@ func store(row []byte, off int, v uint64) { atomic.StoreUint64(fabric.Word(row, 
 // Core loads on which core a row's owner said that it runs, plus one; 0 is unknown.
 func Core(row []byte) uint64 { return load(row, coreOff) }
 
-// Hungry reports whether a row's owner waits for room.
+// Hungry reports whether a row's owner waits for buffer space.
 func Hungry(row []byte) bool { return load(row, hungryOff) != 0 }

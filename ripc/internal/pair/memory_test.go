@@ -72,7 +72,7 @@ func TestAReceiverAllocatesNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// A sender that does not wait for room, and so does not ask for it, finds the room of frames that were moved aside (RP4).
+// A sender that does not wait for buffer space, and so does not ask for it, finds the room of frames that were moved aside (RP4).
 func TestRoomOfFramesThatWereMovedIsPublished(t *testing.T) {
 	for _, direct := range []bool{true, false} {
 		a, _, _ := fabric.NewMemory(ControlBytes + MinRingBytes)

@@ -2,7 +2,7 @@ package pair
 
 import "github.com/squall-go/squall/internal/invariants"
 
-// Queue is the queue of the senders that wait for room in the ring of one Sender, in the order in which they came (RP16). A sender
+// Queue is the queue of the senders that wait for buffer space in the ring of one Sender, in the order in which they came (RP16). A sender
 // that is woken claims the room for its frame until the frame is in the ring or the sender gives up, so that room wakes as many
 // senders as it has frames for. What is claimed of the window of one channel is not claimed of another. One goroutine at a time.
 // The zero value is ready.

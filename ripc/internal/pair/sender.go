@@ -34,7 +34,7 @@ type Sender struct {
 	pushed    uint64 // position up to which Ranges told what to push
 	frames    uint64 // sent
 	channels  [Channels]outgoing
-	hungry    bool // a sender waits for room, and the peer knows
+	hungry    bool // a sender waits for buffer space, and the peer knows
 	err       error
 }
 
@@ -261,7 +261,7 @@ func (s *Sender) WasReceived(channel int, messages uint32) bool {
 	return int32(s.channels[channel].received-messages) >= 0
 }
 
-// SetHungry tells the peer whether a sender here waits for room: then the peer publishes all that it frees at once, and rings. It
+// SetHungry tells the peer whether a sender here waits for buffer space: then the peer publishes all that it frees at once, and rings. It
 // reports whether that is news. A peer that sleeps has to be woken for it: it may have freed what it has not published (RP16).
 func (s *Sender) SetHungry(waits bool) (news bool) {
 	if waits == s.hungry {
@@ -291,7 +291,7 @@ func (s *Sender) Total() (frames, bytes uint64) { return s.frames, s.sent }
 func (s *Sender) Fill() int { return int(s.sent - s.freed) }
 
 // Offsets of the lines that a side marks for its link: SentLine and HungryLine when it sent, or
-// waits for room. Receiver.Lines returns the lines of the receiving half.
+// waits for buffer space. Receiver.Lines returns the lines of the receiving half.
 const (
 	SentLine   = sentOff
 	HungryLine = hungryOff

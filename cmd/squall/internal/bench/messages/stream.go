@@ -77,11 +77,11 @@ func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, erro
 	return s, err
 }
 
-// errOver is why a sender stops that waits for room: the run is over, and without nulls that room
+// errOver is why a sender stops that waits for buffer space: the run is over, and without nulls that room
 // may never come.
 var errOver = errors.New("the run is over")
 
-// stop ends the senders. Senders that wait for room in the ring may wait for one second more.
+// stop ends the senders. Senders that wait for buffer space in the ring may wait for one second more.
 func (g *groupMember) stop() {
 	g.ended.Store(true)
 	timer := time.AfterFunc(time.Second, func() { g.cancel(errOver) })
