@@ -103,8 +103,10 @@ func (p *Participant) discovery() [3]*Writer {
 // short reports that the numbers of discovery of a peer have few bits.
 func (o *peer) short() bool { return o.Vendor == fastDDS }
 
-// use has a peer sent what is for it at one of its addresses.
+// use has a peer sent what is for it at one of its addresses. What was put together for the address before leaves for that one, with its numbers: an answer to them is its proof.
 func (p *Participant) use(o *peer, at int) {
+	p.flush(&o.meta)
+	p.flush(&o.data)
 	o.at = at
 	o.meta.to, o.data.to = o.paths[at].meta, o.paths[at].data
 	for i, w := range p.discovery() {
@@ -162,8 +164,8 @@ func (p *Participant) prove(o *peer, at int) {
 		}
 	}
 	first := !o.proved
+	p.use(o, at) // within the budget, for the address before
 	o.proved = true
-	p.use(o, at)
 	p.readdress(o)
 	o.heard(p)
 	if !first {

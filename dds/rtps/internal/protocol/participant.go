@@ -258,13 +258,17 @@ func (p *Participant) send(o *outbox) {
 // Flush sends what was put together.
 func (p *Participant) Flush() {
 	for _, o := range p.dirty {
-		if o.queued {
-			p.put(o.of, o.to, o.msg.Bytes())
-			o.queued = false
-			o.msg.Reset(p.cfg.Prefix)
-		}
+		p.flush(o)
 	}
 	p.dirty = p.dirty[:0]
+}
+
+func (p *Participant) flush(o *outbox) {
+	if o.queued {
+		p.put(o.of, o.to, o.msg.Bytes())
+		o.queued = false
+		o.msg.Reset(p.cfg.Prefix)
+	}
 }
 
 // Close tells the peers that this participant ends.
