@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // story is an application whose state is every message, one behind the other. It takes the state
@@ -191,11 +192,7 @@ func TestStatesAreEqualInABusyGroup(t *testing.T) {
 		})
 	}
 	snapshotOf := func(g *squall.Group) squall.Version { return mustLog(t, g).Info().Snapshot }
-	laps := []bool{false, true, false, true}
-	if testing.Short() {
-		laps = laps[:2]
-	}
-	for _, empty := range laps {
+	for _, empty := range []bool{false, true, false, true}[:testutil.Seeds(2, 4)] {
 		closeWell(t, groups[2])
 		if empty {
 			if err := os.RemoveAll(filepath.Join(dir, "node-3")); err != nil {

@@ -338,10 +338,7 @@ func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
 // there, connections that break anywhere: in the end, the one is the other.
 func TestLW3RandomLogsBecomeEqualWhateverBreaks(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
-		if testing.Short() && seed == 6 {
-			break
-		}
+	for seed := range testutil.Seeds[uint64](8, 30) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel() // most of it is waiting for the disk
 			randomCatchUp(t, rand.New(rand.NewPCG(seed, 7)))
