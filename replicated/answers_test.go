@@ -189,3 +189,115 @@ func TestGoroutinesForRequestsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestsThatWaitedDoNotWaitForAnotherObject has a client's requests to three objects wait: the client has as much in progress as it may have, a large
+// command to the first object. When that is over, commands to the second object go on waiting, because its ring is full, and a query to the third one does not.
+func TestRequestsThatWaitedDoNotWaitForAnotherObject(t *testing.T) {
+	t.Parallel()
+	ctx := testutil.Within(t)
+	addr := testutil.FreeAddress(t)
+	var objects [2][3]*replicated.Object[*sharer]
+	var groups [2]*squall.Group
+	var gates [3]chan struct{}
+	var opening sync.WaitGroup
+	for i := range gates {
+		gates[i] = make(chan struct{})
+	}
+	close(gates[2])
+	for i := range objects {
+		for k, name := range []string{"first", "second", "third"} {
+			objects[i][k] = replicated.New(squall.SubgroupConfig{Name: name, RingBytes: 32 << 10, Window: 4, AsyncQueueBytes: 64 << 10}, func() *sharer { return &sharer{} },
+				replicated.Handle(grow, func(_ *sharer, _ *replicated.Context, n int) (int, error) { return n, nil }),
+				replicated.Handle(kept, func(*sharer, *replicated.Context, []byte) ([]byte, error) { return nil, nil }),
+				replicated.Handle(stash, func(_ *sharer, _ *replicated.Context, b []byte) (int, error) {
+					if i == 1 {
+						<-gates[k]
+					}
+					return len(b), nil
+				}))
+		}
+		c := squall.Config{Cluster: "test", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 2, Logger: quiet}
+		if i == 0 {
+			c.Listen = addr
+		}
+		opening.Go(func() {
+			var err error
+			if groups[i], err = replicated.Open(ctx, c, objects[i][0], objects[i][1], objects[i][2]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	opening.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Cleanup(func() {
+		var closing sync.WaitGroup
+		for _, g := range groups {
+			closing.Go(func() { _ = g.Close(testutil.Within(t)) })
+		}
+		closing.Wait()
+	})
+	first, second := sync.OnceFunc(func() { close(gates[0]) }), sync.OnceFunc(func() { close(gates[1]) })
+	t.Cleanup(first)
+	t.Cleanup(second)
+	s, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, objects[0][0], objects[0][1], objects[0][2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.LimitWorking(100, 1)
+	client := dial(t, replicated.ClientConfig{Addresses: []string{s.Addr()}, MemberTimeout: time.Hour, SessionTimeout: time.Hour})
+	for _, name := range []string{"first", "second", "third"} { // which opens the sessions
+		if _, err := grow.Call(ctx, client.Object(name), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var calls sync.WaitGroup
+	stashes := func(at replicated.Target, n, bytes int) {
+		for range n {
+			calls.Go(func() {
+				if got, err := stash.Call(ctx, at, make([]byte, bytes)); got != bytes || err != nil {
+					t.Errorf("%d, %v", got, err)
+				}
+			})
+		}
+	}
+	await := func(what string, n int, f func() int) {
+		t.Helper()
+		for ; f() != n; time.Sleep(time.Millisecond) { // polls
+			if ctx.Err() != nil {
+				t.Fatalf("%s: %d, want %d", what, f(), n)
+			}
+		}
+	}
+	for _, o := range objects[0][:2] { // fill the rings
+		stashes(o, 24, 12<<10)
+		for ; ; time.Sleep(time.Millisecond) {
+			c, err := o.Subgroup().TryClaim(12 << 10)
+			if err != nil {
+				break
+			}
+			if err := c.Abort(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stashes(client.Object("first"), 1, 12<<10)
+	await("in progress", 1, s.Working)
+	stashes(client.Object("third"), 1, 12<<10) // which is one too many
+	await("waiting", 1, s.Waiting)
+	stashes(client.Object("second"), 7, 3<<9) // more than two batches
+	await("waiting", 8, s.Waiting)
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		if _, err := kept.Local(ctx, client.Object("third"), nil); err != nil {
+			t.Errorf("a query to the third object: %v", err)
+		}
+	})
+	await("waiting", 9, s.Waiting)
+	first()
+	asked.Wait()
+	second()
+	calls.Wait()
+}
