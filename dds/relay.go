@@ -222,8 +222,8 @@ func public(guid [16]byte) (name [16]byte) {
 
 // Bounds of a client.
 const (
-	batchBytes   = 256 << 10
-	maxOutBytes  = 8 << 20 // of answers and events that it does not take
+	batchBytes   = 256 << 10 // of samples that it sends at once
+	maxOutBytes  = 8 << 20   // of answers and events that it does not take
 	maxEndpoints = 1 << 12
 
 	maxRequestBytes = 1 << 20

@@ -9,6 +9,10 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
+// feedBytes bounds a batch of what readers of a client are told, about. The goroutine that sends to the client may share its processor with the loop, which takes as much as a ring has when it
+// is its turn: a smaller batch is a smaller part of that.
+const feedBytes = 1 << 20
+
 // pump sends to the client what there is for it.
 func (a *attendance) pump() error {
 	var (
@@ -29,7 +33,7 @@ func (a *attendance) pump() error {
 			a.out = a.out[:0]
 			var more bool
 			apart := a.follower.Apart()
-			batch.Fed, more = a.follower.Collect(batch.Fed[:0], batchBytes)
+			batch.Fed, more = a.follower.Collect(batch.Fed[:0], feedBytes)
 			switch {
 			case a.follower.Apart():
 				batch.Gate = remote.GateShut
