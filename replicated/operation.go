@@ -168,7 +168,8 @@ type reading interface {
 // client uses. The errors of handlers are of type *HandlerError. If ctx ends first the command may be
 // executed or not; if the group halts here the error says so, and the others may execute it or not. A command for a shard that
 // this member leaves meanwhile is executed there all the same, once, by way of another member; ErrOutcomeUnknown says that its
-// reply is lost.
+// reply is lost. A reply of more than 1 MiB is not kept for a client: if its member fails before the client has the reply, the error is
+// ErrReplyNotKept, and the command was executed.
 func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 	var none R
 	if err := t.inHandler(); err != nil {

@@ -28,7 +28,8 @@ func (a Addr) String() string { return string(a) }
 
 // Stream is a connection between two services: a [net.Conn] whose halves can be closed separately.
 // Its bytes go through the memory or the socket of the two processes, and a stream that is not read
-// holds up no other stream. Its methods may be called from any goroutine.
+// holds up no other stream. Its methods may be called from any goroutine. A stream that was accepted counts for its peer
+// (Config.MaxBytesPerClient) until it is closed here, also if it was reset or the other process has ended: close every stream.
 type Stream struct {
 	e       *Endpoint
 	service *Service
