@@ -19,6 +19,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
@@ -381,13 +382,13 @@ func (sg SubgroupConfig) logFaults() (errs []error) {
 	l := sg.Log
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if sg.Mode != Persistent {
-		if l.Engine != 0 || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Snapshots != (SnapshotPolicy{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
+		if l.Engine != nil || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Snapshots != (SnapshotPolicy{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
 			fault("Log is set, and Mode is %v: only a Persistent subgroup has a log", sg.Mode)
 		}
 		return errs
 	}
-	if l.Engine > EngineWAL {
-		fault("Log.Engine is %d: use EngineBolt or EngineWAL", l.Engine)
+	if err := persist.CheckEngine(l.Engine); err != nil {
+		fault("Log.Engine: %w", err)
 	}
 	if l.MemoryBytes < 0 {
 		fault("Log.MemoryBytes is %d: 0 for %d, or more than 0", l.MemoryBytes, DefaultLogMemoryBytes)

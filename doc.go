@@ -56,7 +56,8 @@
 //
 // A process that joins a subgroup gets the state that the others built from earlier messages
 // through SubgroupConfig.Snapshot and SubgroupConfig.Restore. A subgroup whose Mode is Persistent
-// keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log). Future.Persisted
+// keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log); the program imports the
+// engine of its logs, package persist/bolt or persist/wal. Future.Persisted
 // waits until a message is on every disk; Subgroup.Log reads by version and by time, and follows.
 // After all processes of a group have ended, processes that start with the old directories continue
 // the group from the end of its logs: each process restores the state from the last snapshot of its

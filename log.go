@@ -28,14 +28,8 @@ type Record = persist.Record
 // LogInfo describes a log as it is on this process's disk.
 type LogInfo = persist.Info
 
-// LogEngine is the storage format of a log.
+// LogEngine is what a log is kept in: bolt.Engine of package persist/bolt, or wal.Engine of package persist/wal.
 type LogEngine = persist.Engine
-
-// Engines of a log.
-const (
-	EngineBolt = persist.EngineBolt // one file, embedded: the default
-	EngineWAL  = persist.EngineWAL  // append-only segments, for high rates
-)
 
 // Retention says which records may be dropped from the front of a log. A zero field sets no limit.
 type Retention = persist.Retention
@@ -63,7 +57,9 @@ func (s Stage) String() string {
 // LogConfig says how this process keeps the log of a persistent subgroup. It may differ between
 // members.
 type LogConfig struct {
-	// Engine is the engine of a log that is created; an existing log keeps its engine.
+	// Engine is the engine of a log that is created; nil is bolt.Engine. An existing log keeps its engine. The
+	// program must import the package of the engine, also of one that is the default or that an existing
+	// log has: Open returns ErrNoEngine otherwise, with the import.
 	Engine LogEngine
 	// MemoryBytes bounds the messages that are delivered and not on disk yet, in bytes. At the
 	// limit, only the senders of this subgroup are held up. 0 is 16 MiB.
@@ -117,6 +113,8 @@ var (
 	// another node of the cluster.
 	ErrOtherCluster = persist.ErrOtherCluster
 	ErrOtherNode    = persist.ErrOtherNode
+	// ErrNoEngine says that the program does not import the package of a log engine that it needs.
+	ErrNoEngine = persist.ErrNoEngine
 	// ErrNewerFormat says that a directory was written by a newer version of this package.
 	ErrNewerFormat = persist.ErrNewerFormat
 	// ErrInUse says that another process uses a directory.

@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // The log is at nodes 4 and 5; both fail at once, and the group works on without them. Node 4 comes
@@ -103,7 +104,7 @@ func TestWhoHadNotCaughtUpIsNoKeeper(t *testing.T) {
 	config := func(i int, c *squall.Config) {
 		c.Cluster, c.Dir = "durable", filepath.Join(dir, fmt.Sprint("node-", i+1))
 		c.Subgroups = []squall.SubgroupConfig{
-			{Name: "log", Mode: squall.Persistent, RingBytes: 1 << 20, Window: 256, Shards: 2, Layout: layout, LayoutName: "first", Deliver: func(squall.Message) {}, Log: squall.LogConfig{Engine: squall.EngineWAL}},
+			{Name: "log", Mode: squall.Persistent, RingBytes: 1 << 20, Window: 256, Shards: 2, Layout: layout, LayoutName: "first", Deliver: func(squall.Message) {}, Log: squall.LogConfig{Engine: wal.Engine}},
 			{Name: "plain", Deliver: func(squall.Message) {}},
 		}
 	}

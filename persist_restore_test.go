@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // story is an application whose state is every message, one behind the other. It takes the state
@@ -119,7 +120,7 @@ func TestAStateIsRestoredFromASnapshotAndReplayedMessages(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*squall.SubgroupConfig){
 		"bolt": nil,
-		"wal":  func(sg *squall.SubgroupConfig) { sg.Log.Engine = squall.EngineWAL },
+		"wal":  func(sg *squall.SubgroupConfig) { sg.Log.Engine = wal.Engine },
 		"one by one": func(sg *squall.SubgroupConfig) {
 			batch := sg.DeliverBatch
 			sg.DeliverBatch, sg.Deliver = nil, func(m squall.Message) { batch([]squall.Message{m}) }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/persist/bolt"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // book is an application that keeps its state as LogConfig.Recover says: every message, one behind
@@ -78,7 +80,7 @@ func (b *book) snapshotOf(t *testing.T, g *squall.Group, last squall.Version) {
 // process ended and whatever came behind the snapshot.
 func TestAStateIsRecoveredFromASnapshotAndWhatIsBehindIt(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
+	for _, engine := range []squall.LogEngine{bolt.Engine, wal.Engine} {
 		for _, more := range []int{0, 7} {
 			t.Run(fmt.Sprintf("%v/%d", engine, more), func(t *testing.T) {
 				dir, crashed := t.TempDir(), t.TempDir()
@@ -118,7 +120,7 @@ func TestStatesAreEqualWhereverTheirSnapshotsComeFrom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	books := []*book{{}, {}, {}}
-	config := func(i int, c *squall.Config) { books[i].config(dir, squall.EngineBolt)(i, c) }
+	config := func(i int, c *squall.Config) { books[i].config(dir, bolt.Engine)(i, c) }
 	groups := cluster(t, 3, config)
 	last := persistSome(t, groups, "first", 100)
 	for i, b := range books {

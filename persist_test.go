@@ -18,6 +18,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/bolt"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // keeper is what a member of a test saw.
@@ -114,7 +116,7 @@ func persistSome(t testing.TB, groups []*squall.Group, tag string, k int) (last 
 
 func TestWhatIsPersistedIsInEveryLogInTheOrderOfDelivery(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []squall.LogEngine{squall.EngineBolt, squall.EngineWAL} {
+	for _, engine := range []squall.LogEngine{bolt.Engine, wal.Engine} {
 		t.Run(engine.String(), func(t *testing.T) {
 			groups, keepers := durableCluster(t, t.TempDir(), 3, func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = engine })
 			last := persistSome(t, groups, "x", 200)
@@ -463,8 +465,8 @@ func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
 func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	wal := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = squall.EngineWAL }
-	groups, _ := durableCluster(t, dir, 3, wal)
+	onWAL := func(_ int, c *squall.Config) { c.Subgroups[0].Log.Engine = wal.Engine }
+	groups, _ := durableCluster(t, dir, 3, onWAL)
 	for k := range 5 {
 		persistSome(t, groups, fmt.Sprint("round ", k), 20)
 	}
@@ -485,7 +487,7 @@ func TestDamageThatIsFoundWhileReadingIsDroppedAtTheNextStartAndComesFromOthers(
 		g, err := squall.Open(ctx, squall.Config{
 			Cluster: "durable", ID: 3, Listen: "127.0.0.1:0", Join: addrs[:2], InitialMembers: 3, Logger: quiet, Dir: filepath.Join(dir, "node-3"),
 			Subgroups: []squall.SubgroupConfig{{
-				Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Engine: squall.EngineWAL, Recover: j.recover},
+				Name: "log", Mode: squall.Persistent, RingBytes: 64 << 10, Window: 256, Deliver: j.deliver, Log: squall.LogConfig{Engine: wal.Engine, Recover: j.recover},
 			}},
 			Events: func(e squall.Event) {
 				if _, ok := e.(squall.LogRepaired); ok {

@@ -19,6 +19,7 @@ import (
 	"github.com/squall-go/squall/dds/filter"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
+	_ "github.com/squall-go/squall/persist/bolt"
 )
 
 // position is the sample of the tests.

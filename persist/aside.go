@@ -3,6 +3,8 @@ package persist
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // SetAside renames the files of a log that is not open, so that the store does not find them as a
@@ -34,7 +36,7 @@ func (s *Store) SetSnapshotAside(id LogID) (to string, err error) {
 		return "", err
 	}
 	dir := filepath.Join(s.path(logsDir), id.escape())
-	to, err = s.moveAside(id, filepath.Join(dir, snapshotFile))
+	to, err = s.moveAside(id, filepath.Join(dir, engine.SnapshotFile))
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +63,7 @@ func (s *Store) moveAside(id LogID, from string) (to string, err error) {
 		to = filepath.Join(logs, fmt.Sprintf("%s%s%d", id.escape(), asideMark, n))
 	}
 	if err := s.disk.Rename(from, to); err != nil {
-		return "", named(err, from)
+		return "", engine.Named(err, from)
 	}
 	return to, syncDir(s.disk, logs)
 }

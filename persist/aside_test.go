@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
@@ -87,7 +88,7 @@ func TestALogThatIsMissingCanBeForgotten(t *testing.T) {
 	if to, err := s.SetAside(ticks); to != "" || err != nil {
 		t.Fatal(to, err)
 	}
-	if l, err := s.Log(LogConfig{ID: ticks, Engine: EngineWAL}); err != nil || l.Info().Engine != EngineWAL {
+	if l, err := s.Log(LogConfig{ID: ticks, Engine: EngineWAL}); err != nil || l.Info().Engine != "wal" {
 		t.Error(err)
 	}
 }
@@ -229,7 +230,7 @@ func TestALabelThatIsDamagedIsWrittenAnewByRepair(t *testing.T) {
 				t.Fatal(err)
 			}
 			reads(t, l.Range(order.Version{}, order.Version{}), 0, 10)
-			if i := l.Info(); !i.Relabeled || i.Repaired.Blocks != 0 || i.Engine != e {
+			if i := l.Info(); !i.Relabeled || i.Repaired.Blocks != 0 || i.Engine != e.String() {
 				t.Errorf("%+v", i)
 			}
 			mustClose(t, s)
@@ -246,7 +247,7 @@ func TestALabelOfFilesThatAreNotThereStaysDamaged(t *testing.T) {
 	s, l := reopened(t, dir, LogConfig{})
 	files := l.dir
 	mustClose(t, s)
-	if err := errors.Join(os.Remove(filepath.Join(files, labelFile)), os.Remove(filepath.Join(files, boltFile))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(files, labelFile)), os.Remove(filepath.Join(files, engine.BoltFile))); err != nil {
 		t.Fatal(err)
 	}
 	if r := verifiedAs(t, dir); r.OK() || len(r.Logs) != 1 {
@@ -289,7 +290,7 @@ func TestDamageThatWasNotedOutlivesARepairThatFails(t *testing.T) {
 	}
 	mustClose(t, s)
 	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-	broken := func(e engine) engine { return &faulty{engine: e, fails: true} }
+	broken := func(e engine.Log) engine.Log { return &faulty{Log: e, fails: true} }
 	if _, err := s.Log(LogConfig{ID: ticks, Repair: true, wrap: broken}); !errors.Is(err, errBroken) {
 		t.Fatalf("repaired with %v", err)
 	}

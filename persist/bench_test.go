@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // pump appends records as fast as a log takes them, until everything is durable.
@@ -156,7 +157,7 @@ func BenchmarkRaw(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer f.Close()
-	if err := errors.Join(setAside(f, length), f.Sync()); err != nil {
+	if err := errors.Join(engine.SetAside(f, length), f.Sync()); err != nil {
 		b.Fatal(err)
 	}
 	data := bytes.Repeat([]byte("squall"), chunk/6+1)[:chunk]
@@ -166,7 +167,7 @@ func BenchmarkRaw(b *testing.B) {
 		if _, err := f.WriteAt(data, at%length); err != nil {
 			b.Fatal(err)
 		}
-		if err := syncData(f); err != nil {
+		if err := engine.SyncData(f); err != nil {
 			b.Fatal(err)
 		}
 		at += chunk

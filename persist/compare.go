@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // Comparison is what CompareLogs found about one log.
@@ -66,7 +67,7 @@ func CompareLogs(dirs ...string) (all []Comparison, err error) {
 // side is one member's log while it is compared.
 type side struct {
 	dir   string
-	store engine
+	store engine.Log
 	next  func() (journal.Record, error, bool)
 	stop  func()
 	at    journal.Record // the next one to be compared
@@ -79,7 +80,7 @@ func openSide(s *Store, id LogID) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := openEngine(opening{ctx: context.Background(), readOnly: true}, c.Engine, dir)
+	e, err := engine.Open(engine.Opening{Context: context.Background(), ReadOnly: true}, c.driver, dir)
 	if err != nil {
 		return nil, err
 	}

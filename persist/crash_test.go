@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // forgetful is a disk that forgets at a crash what was not synced: names that were made or changed
@@ -120,12 +121,12 @@ func (f *forgetful) list(path string) []os.DirEntry {
 // lose is the crash: what was not synced is undone. The next process finds all steps working.
 func (f *forgetful) lose() {
 	for path := range f.wrote {
-		if err := os.Truncate(path, 0); err != nil && !missing(err) {
+		if err := os.Truncate(path, 0); err != nil && !engine.Missing(err) {
 			f.t.Fatal(err)
 		}
 	}
 	for path, before := range f.old {
-		if err := os.WriteFile(path, before, 0o600); err != nil && !missing(err) {
+		if err := os.WriteFile(path, before, 0o600); err != nil && !engine.Missing(err) {
 			f.t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // filled makes a store whose values take several pages, and returns what meta.db holds.
@@ -26,7 +27,7 @@ func filled(t *testing.T, c StoreConfig) (values map[string][]byte, file []byte)
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	file, err := os.ReadFile(filepath.Join(c.Dir, metaFile))
+	file, err := os.ReadFile(filepath.Join(c.Dir, engine.MetaFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +72,12 @@ func TestADamagedMetaIsNamedOrChangesNothing(t *testing.T) {
 // harm opens a store whose meta.db was changed and reports whether that was said.
 func harm(t *testing.T, c StoreConfig, values map[string][]byte, file []byte, what string) bool {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(c.Dir, metaFile), file, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.Dir, engine.MetaFile), file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(c)
 	if err != nil {
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), metaFile) {
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), engine.MetaFile) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		return true
@@ -97,11 +98,11 @@ func TestADamagedHeadOfMetaDoesNotBringBackWhatWasBefore(t *testing.T) {
 	for page := range 2 {
 		broken := bytes.Clone(file)
 		broken[page*os.Getpagesize()+40]++
-		if err := os.WriteFile(filepath.Join(c.Dir, metaFile), broken, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(c.Dir, engine.MetaFile), broken, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := Open(c)
-		refused(t, err, ErrDamaged, metaFile, "1 of its 2 head pages")
+		refused(t, err, ErrDamaged, engine.MetaFile, "1 of its 2 head pages")
 	}
 }
 
@@ -109,7 +110,7 @@ func TestADamagedLabelIsNamed(t *testing.T) {
 	t.Parallel()
 	c := storeAt(t, testutil.MemoryDir(t))
 	mustClose(t, mustOpen(t, c))
-	path := filepath.Join(c.Dir, identityFile)
+	path := filepath.Join(c.Dir, engine.IdentityFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +129,6 @@ func TestADamagedLabelIsNamed(t *testing.T) {
 
 func TestAPanicOfAnEngineIsAnError(t *testing.T) {
 	t.Parallel()
-	err := guard("here/meta.db", func() error { panic("page 7 already freed") })
+	err := engine.Guard("here/meta.db", func() error { panic("page 7 already freed") })
 	refused(t, err, ErrDamaged, "here", "page 7 already freed", "move the directory away")
 }

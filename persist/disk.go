@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // disk is what the store does to directories. What an engine does inside its own files does not go
@@ -50,7 +51,7 @@ func syncDir(d disk, path string) error {
 	if mutant.Enabled && mutant.On(mutant.NoDirSync) {
 		return nil
 	}
-	return named(d.SyncDir(path), path)
+	return engine.Named(d.SyncDir(path), path)
 }
 
 // makeDirs makes a directory and the missing ones above it, and syncs the parent of each that it
@@ -64,7 +65,7 @@ func makeDirs(d disk, path string) error {
 		}
 	}
 	if err := d.Mkdir(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return named(err, path)
+		return engine.Named(err, path)
 	}
 	return syncDir(d, parent)
 }
@@ -75,10 +76,10 @@ func makeDirs(d disk, path string) error {
 func writeAtomic(d disk, path string, write func(io.Writer) error) error {
 	temp := path + ".new"
 	if err := writeSynced(d, temp, write); err != nil {
-		return errors.Join(named(err, path), d.RemoveAll(temp))
+		return errors.Join(engine.Named(err, path), d.RemoveAll(temp))
 	}
 	if err := d.Rename(temp, path); err != nil {
-		return named(err, path)
+		return engine.Named(err, path)
 	}
 	return syncDir(d, filepath.Dir(path))
 }

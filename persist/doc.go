@@ -3,7 +3,8 @@
 //
 // A Store is the directory of one node in one cluster. It holds values (Get, Put), each Put durable
 // as a whole, and logs (Log). A log is kept in an engine of raft's, behind package
-// internal/journal, which says what is in an entry.
+// internal/journal, which says what is in an entry. A program imports the engines that it uses, packages
+// bolt and wal below this one; without one, Open returns ErrNoEngine.
 //
 // Life of a record: it is delivered and appended (Append; back-pressure is a false) → it waits in a
 // block with others → the log's one writer takes all that waits, as a group → the engine stores the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // A log that is closed notes where it ends, among the engine's own values. An engine of segments
@@ -36,7 +37,7 @@ func encodeEnd(e journal.End) []byte {
 	for _, v := range []uint64{e.Block, e.Records, uint64(e.Version.View), uint64(e.Version.Seq)} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], engine.Castagnoli))
 	return b
 }
 
@@ -50,8 +51,8 @@ func readNote(s journal.Store, place string, key []byte) (e journal.End, noted b
 	if err != nil || len(b) == 0 {
 		return e, false, err
 	}
-	if len(b) != endBytes || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
-		return e, false, damaged(place, "the note of its end has a wrong checksum")
+	if len(b) != endBytes || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], engine.Castagnoli) {
+		return e, false, engine.Damaged(place, "the note of its end has a wrong checksum")
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[4+8*i:]) }
 	e.Block, e.Records = word(0), word(1)
@@ -61,11 +62,11 @@ func readNote(s journal.Store, place string, key []byte) (e journal.End, noted b
 
 // lostEnd is the damage of a log that ends before the place where it was closed, or was not closed
 // and has lost more than a crash takes. What a crash takes is torn.
-func lostEnd(s journal.Store, kind Engine, place string, block uint64) (torn journal.Repaired, err error) {
+func lostEnd(s journal.Store, kind engine.Driver, place string, block uint64) (torn journal.Repaired, err error) {
 	what := "was closed with"
 	e, noted, err := notedEnd(s, place)
-	if err == nil && !noted && kind == EngineWAL {
-		torn, err = lostTail(place, block)
+	if err == nil && !noted {
+		torn, err = kind.LostTail(place, block)
 	}
 	if err == nil && !noted {
 		e, noted, err = leastEnd(s, place)
@@ -108,17 +109,17 @@ func (l *Log) forgetLeast() error {
 
 // checkEnd refuses a log that lost its end, unless it is to be repaired.
 func (l *Log) checkEnd() error {
-	torn, err := lostEnd(l.engine, l.config.Engine, l.dir, l.book.End().Block)
+	torn, err := lostEnd(l.engine, l.config.driver, l.dir, l.book.End().Block)
 	if torn.Blocks > 0 && l.repaired.Blocks == 0 {
 		l.repaired = torn
 	}
 	if errors.Is(err, ErrDamaged) && l.config.Repair {
 		end := l.book.End()
 		l.repaired.Record, l.repaired.Version = end.Records, end.Version
-		if l.config.Engine == EngineWAL && !l.store.config.ReadOnly {
-			return forgetTail(l.dir, end.Block)
+		if l.store.config.ReadOnly {
+			return nil
 		}
-		return nil
+		return l.config.driver.ForgetTail(l.dir, end.Block)
 	}
 	return err
 }

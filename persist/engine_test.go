@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/hashicorp/raft"
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/internal/engine"
+	"github.com/squall-go/squall/persist/internal/wallog"
 )
 
 // fillTo stores entries of 1 MiB behind an index.
-func fillTo(t *testing.T, e engine, from, to uint64) {
+func fillTo(t *testing.T, e engine.Log, from, to uint64) {
 	t.Helper()
 	data := bytes.Repeat([]byte("x"), 1<<20)
 	for i := from; i <= to; i++ {
-		if err := e.StoreLogs([]*raft.Log{{Index: i, Data: data}}); err != nil {
+		if err := e.StoreLogs([]*journal.Entry{{Index: i, Data: data}}); err != nil {
 			t.Fatalf("entry %d: %v", i, err)
 		}
 	}
@@ -23,15 +25,15 @@ func fillTo(t *testing.T, e engine, from, to uint64) {
 func madeEngine(t *testing.T, e Engine) string {
 	t.Helper()
 	dir := testutil.MemoryDir(t)
-	if err := createEngine(e, dir); err != nil {
+	if err := engine.Create(e.(engine.Driver), dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-func opened(t *testing.T, e Engine, dir string) engine {
+func opened(t *testing.T, e Engine, dir string) engine.Log {
 	t.Helper()
-	s, err := openEngine(opening{ctx: t.Context()}, e, dir)
+	s, err := engine.Open(engine.Opening{Context: t.Context()}, e.(engine.Driver), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
 	t.Parallel()
 	for off := range uint64(3) {
 		dir := madeEngine(t, EngineWAL)
-		last := uint64(segmentBytes>>20) - 1 + off
+		last := uint64(wallog.SegmentBytes>>20) - 1 + off
 		e := opened(t, EngineWAL, dir)
 		fillTo(t, e, 1, last)
 		if err := e.Close(); err != nil {
@@ -65,7 +67,7 @@ func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
 			dir := madeEngine(t, EngineWAL)
 			e := opened(t, EngineWAL, dir)
-			full := uint64(segmentBytes>>20) - 1 + off
+			full := uint64(wallog.SegmentBytes>>20) - 1 + off
 			fillTo(t, e, 1, full)
 			if err := e.DeleteRange(full, full); err != nil {
 				t.Fatal(err)
@@ -78,7 +80,7 @@ func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
 				t.Fatal(first, err)
 			}
 			for i := uint64(1); i <= full+2; i++ {
-				var l raft.Log
+				var l journal.Entry
 				if err := e.GetLog(i, &l); err != nil || len(l.Data) != 1<<20 || l.Index != i {
 					t.Fatalf("entry %d: %d bytes, %v", i, len(l.Data), err)
 				}
@@ -93,7 +95,7 @@ func TestARangeOfEntriesIsDroppedFromEitherEnd(t *testing.T) {
 		dir := madeEngine(t, kind)
 		e := opened(t, kind, dir)
 		for i := uint64(1); i <= 1000; i++ {
-			if err := e.StoreLogs([]*raft.Log{{Index: i, Data: bytes.Repeat([]byte{byte(i)}, 3000)}}); err != nil {
+			if err := e.StoreLogs([]*journal.Entry{{Index: i, Data: bytes.Repeat([]byte{byte(i)}, 3000)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,28 +113,14 @@ func TestARangeOfEntriesIsDroppedFromEitherEnd(t *testing.T) {
 			t.Fatalf("from %d to %d", first, last)
 		}
 		for i := first; i <= last; i++ {
-			var l raft.Log
+			var l journal.Entry
 			if err := e.GetLog(i, &l); err != nil || l.Data[0] != byte(i) {
 				t.Fatalf("entry %d: %v", i, err)
 			}
 		}
-		var l raft.Log
+		var l journal.Entry
 		if err := e.GetLog(334, &l); err == nil {
 			t.Fatal("an entry that was dropped")
 		}
 	})
-}
-
-func TestRoomIsSetAsideBeforeTheFileNeedsIt(t *testing.T) {
-	t.Parallel()
-	dir := madeEngine(t, EngineBolt)
-	e := opened(t, EngineBolt, dir)
-	defer e.Close()
-	b := e.(*recovering).engine.(*boltEngine)
-	for i := uint64(1); i <= 30; i++ {
-		fillTo(t, e, i, i)
-		if used, err := b.used(); err != nil || used > b.size || used < int64(i)<<20 {
-			t.Fatalf("after %d MiB %d bytes are used of %d, %v", i, used, b.size, err)
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	_ "github.com/squall-go/squall/persist/bolt"
 )
 
 // A store is the directory of one node. Its logs take records in the order of their versions, and

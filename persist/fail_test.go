@@ -9,16 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // faulty is an engine that fails and waits when it is told to.
 type faulty struct {
-	engine
+	engine.Log
 	mu    sync.Mutex
 	fails bool
 	left  int           // changes that work before all fail
@@ -50,7 +49,7 @@ func (f *faulty) change(do func() error) error {
 	return errBroken
 }
 
-func (f *faulty) StoreLogs(logs []*raft.Log) error {
+func (f *faulty) StoreLogs(logs []*journal.Entry) error {
 	f.mu.Lock()
 	begun, may := f.begun, f.may
 	f.mu.Unlock()
@@ -58,22 +57,22 @@ func (f *faulty) StoreLogs(logs []*raft.Log) error {
 		begun <- struct{}{}
 		<-may
 	}
-	return f.change(func() error { return f.engine.StoreLogs(logs) })
+	return f.change(func() error { return f.Log.StoreLogs(logs) })
 }
 
 func (f *faulty) DeleteRange(first, last uint64) error {
-	return f.change(func() error { return f.engine.DeleteRange(first, last) })
+	return f.change(func() error { return f.Log.DeleteRange(first, last) })
 }
 
 func (f *faulty) Set(key, value []byte) error {
-	return f.change(func() error { return f.engine.Set(key, value) })
+	return f.change(func() error { return f.Log.Set(key, value) })
 }
 
 // withFaulty opens a log whose engine can be told to fail.
 func withFaulty(t *testing.T, dir string, c LogConfig) (*Store, *Log, *faulty) {
 	t.Helper()
 	f := &faulty{}
-	c.wrap = func(e engine) engine { f.engine = e; return f }
+	c.wrap = func(e engine.Log) engine.Log { f.Log = e; return f }
 	s, l := reopened(t, dir, c)
 	return s, l, f
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // small mounts a file system with room for little.
@@ -65,15 +66,15 @@ func TestAFullDiskIsNamedWhereverSomethingIsWritten(t *testing.T) {
 	mount, _ := small(t)
 	c := StoreConfig{Dir: filepath.Join(mount, "store"), Cluster: "test", Node: 1}
 	s := mustOpen(t, c)
-	refused(t, s.Put(map[string][]byte{"large": make([]byte, 2<<20)}), ErrDiskFull, metaFile, "free some space")
-	refused(t, s.Put(map[string][]byte{"small": nil}), ErrDiskFull, metaFile)
+	refused(t, s.Put(map[string][]byte{"large": make([]byte, 2<<20)}), ErrDiskFull, engine.MetaFile, "free some space")
+	refused(t, s.Put(map[string][]byte{"small": nil}), ErrDiskFull, engine.MetaFile)
 	mustClose(t, s)
 	s = mustOpen(t, c)
 	if v, err := s.Get("large"); v != nil || err != nil {
 		t.Errorf("%d bytes, %v", len(v), err)
 	}
 	err := writeSnapshot(osDisk{}, mount, snapshotHead{}, writes(string(make([]byte, 2<<20))))
-	refused(t, err, ErrDiskFull, snapshotFile)
+	refused(t, err, ErrDiskFull, engine.SnapshotFile)
 	_, err = s.Log(LogConfig{ID: ticks, Engine: EngineWAL})
 	refused(t, err, ErrDiskFull, "ticks.0")
 	mustClose(t, s)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // Growth is how much a log has after its snapshot, or after its start if it has none.
@@ -23,7 +24,7 @@ func (l *Log) Growth() (g Growth, err error) {
 		}
 		return nil
 	})
-	if info, err := os.Stat(filepath.Join(l.dir, snapshotFile)); err == nil {
+	if info, err := os.Stat(filepath.Join(l.dir, engine.SnapshotFile)); err == nil {
 		g.SnapshotBytes = info.Size()
 	}
 	return g, err

@@ -2,21 +2,18 @@ package persist
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // Format is the version of everything below a store's directory. A store of a later one is refused.
 const Format = 1
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // identity is squall.json: whose directory this is. It is the last file that is made, so a
 // directory without it holds nothing yet.
@@ -35,8 +32,7 @@ type label struct {
 }
 
 const (
-	identityFile = "squall.json"
-	labelFile    = "log.json"
+	labelFile = "log.json"
 )
 
 // maxLabelBytes bounds what is read of a small file.
@@ -64,37 +60,37 @@ func writeLabel(d disk, path string, v any) error {
 	})
 }
 
-func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, engine.Castagnoli)) }
 
 // readLabel reads a small file into v. The format is looked at before the rest: of a later one,
 // nothing else may be known.
 func readLabel(path string, v any) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return named(err, path)
+		return engine.Named(err, path)
 	}
 	defer f.Close()
 	whole, err := io.ReadAll(io.LimitReader(f, maxLabelBytes))
 	if err != nil {
-		return named(err, path)
+		return engine.Named(err, path)
 	}
 	var s sealed
 	if err := json.Unmarshal(whole, &s); err != nil {
-		return damaged(path, "it is no JSON: %v", err)
+		return engine.Damaged(path, "it is no JSON: %v", err)
 	}
 	if have := checksum(s.Squall); have != s.CRC32C {
-		return damaged(path, "its checksum is %s, and %q stands there", have, s.CRC32C)
+		return engine.Damaged(path, "its checksum is %s, and %q stands there", have, s.CRC32C)
 	}
 	var format struct{ Format int }
 	if err := json.Unmarshal(s.Squall, &format); err != nil || format.Format < 1 {
-		return damaged(path, "it names no format")
+		return engine.Damaged(path, "it names no format")
 	}
 	if format.Format > Format {
 		return fmt.Errorf("%s: %w: it is format %d, and this program knows %d; use the program that wrote it, or a later one",
 			path, ErrNewerFormat, format.Format, Format)
 	}
 	if err := json.Unmarshal(s.Squall, v); err != nil {
-		return damaged(path, "%v", err)
+		return engine.Damaged(path, "%v", err)
 	}
 	return nil
 }
@@ -102,7 +98,7 @@ func readLabel(path string, v any) error {
 // readIdentity returns fs.ErrNotExist for a directory that has no owner yet.
 func readIdentity(dir string) (identity, error) {
 	var id identity
-	err := readLabel(filepath.Join(dir, identityFile), &id)
+	err := readLabel(filepath.Join(dir, engine.IdentityFile), &id)
 	return id, err
 }
 
@@ -119,6 +115,3 @@ func (id identity) check(c StoreConfig) error {
 	}
 	return nil
 }
-
-// missing reports whether an error says that a file is not there.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

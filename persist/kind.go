@@ -1,33 +1,40 @@
 package persist
 
-import "fmt"
+import (
+	"fmt"
 
-// Engine says what a log is kept in.
-type Engine uint8
-
-// The engines: Bolt is the embedded default, WAL the one for high rates.
-const (
-	EngineBolt Engine = iota // raft-boltdb: one file, a B+ tree
-	EngineWAL                // raft-wal: segments that are only appended to
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-func (e Engine) String() string {
-	switch e {
-	case EngineBolt:
-		return "bolt"
-	case EngineWAL:
-		return "wal"
-	}
-	return fmt.Sprintf("engine %d", uint8(e))
+// Engine is what a log is kept in. There are two, bolt.Engine and wal.Engine, of the packages bolt and wal below this one. A
+// program has those that it imports: also a log that is there already needs the import of its engine.
+type Engine interface {
+	String() string // "bolt" or "wal", as in the files of a log
 }
 
-// block is how long a block gets in a log of this engine. With every group raft-boltdb writes the
-// leaf at the end of its tree again, with the up to three entries that were in it, however long
-// they are: short blocks next to a long group make little of that. raft-wal writes nothing twice,
-// and there a longer block is less work.
-func (e Engine) block() int {
-	if e == EngineBolt {
-		return 512 << 10
+// defaultEngine is that of a log whose configuration names none.
+const defaultEngine = "bolt"
+
+// CheckEngine reports whether this program has an engine; nil is bolt. Otherwise it returns an ErrNoEngine,
+// which names the import.
+func CheckEngine(e Engine) error {
+	_, err := driverOf(e)
+	return err
+}
+
+func driverOf(e Engine) (engine.Driver, error) {
+	if e == nil {
+		return driverNamed(defaultEngine)
 	}
-	return 1 << 20
+	if d, is := e.(engine.Driver); is {
+		return d, nil
+	}
+	return nil, fmt.Errorf("%v is no log engine: use bolt.Engine or wal.Engine", e)
+}
+
+func driverNamed(name string) (engine.Driver, error) {
+	if d, has := engine.Find(name); has {
+		return d, nil
+	}
+	return nil, engine.Import(name)
 }

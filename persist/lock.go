@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // lockPatience is how long Open and Verify try a directory that is in use: a process that was killed
@@ -24,7 +26,7 @@ type lock struct{ dir *os.File }
 func takeLock(dir string, shared bool, patience time.Duration) (*lock, error) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, named(err, dir)
+		return nil, engine.Named(err, dir)
 	}
 	how := syscall.LOCK_EX | syscall.LOCK_NB
 	if shared {
@@ -36,10 +38,10 @@ func takeLock(dir string, shared bool, patience time.Duration) (*lock, error) {
 			return &lock{f}, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, errors.Join(named(err, dir), f.Close())
+			return nil, errors.Join(engine.Named(err, dir), f.Close())
 		}
 		if time.Now().After(until) {
-			return nil, errors.Join(fmt.Errorf("%s: %w: %s", dir, ErrInUse, inUseAdvice), f.Close())
+			return nil, errors.Join(fmt.Errorf("%s: %w: %s", dir, ErrInUse, engine.InUseAdvice), f.Close())
 		}
 	}
 }

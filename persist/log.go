@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // Record is one delivered message in a log.
@@ -63,7 +64,7 @@ type Retention struct {
 // LogConfig is how a log is opened.
 type LogConfig struct {
 	ID          LogID
-	Engine      Engine // of a log that is new; one that is there keeps its own
+	Engine      Engine // of a log that is new, nil: bolt.Engine; one that is there keeps its own
 	MemoryBytes int    // bytes appended and not yet durable; more is back-pressure. 0: 16 MiB
 	Retain      Retention
 	Sign        ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
@@ -80,10 +81,10 @@ type LogConfig struct {
 	// then stays dropped. nil: nothing does.
 	Context context.Context
 
-	relabeled bool                // the label was written anew
-	wrap      func(engine) engine // nil: none. A test puts an engine that fails in front of the log's
-	noteEvery uint64              // 0: noteBlocks
-	segments  *walFiles           // nil: real ones. A test has them on another disk
+	relabeled bool                        // the label was written anew
+	wrap      func(engine.Log) engine.Log // nil: none. A test puts an engine that fails in front of the log's
+	noteEvery uint64                      // 0: noteBlocks
+	driver    engine.Driver               // of the log, once it is placed
 }
 
 // Log is one log of a store. Append is for one goroutine at a time; all other methods are safe for
@@ -96,7 +97,7 @@ type Log struct {
 	store  *Store
 	dir    string
 	config LogConfig
-	engine engine
+	engine engine.Log
 
 	mu       sync.Mutex // guards the next five, for some nanoseconds at a time
 	journal  *journal.Journal
@@ -131,25 +132,25 @@ type state struct {
 // openLog opens the log in a directory that has an engine's files.
 func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	l := &Log{store: s, dir: dir, config: c, work: make(chan struct{}, 1)}
-	o := opening{ctx: context.Background(), readOnly: s.config.ReadOnly, repair: c.Repair, segments: c.segments}
+	o := engine.Opening{Context: context.Background(), ReadOnly: s.config.ReadOnly, Repair: c.Repair}
 	if c.Context != nil {
-		o.ctx = c.Context
+		o.Context = c.Context
 	}
-	opened, err := openEngine(o, c.Engine, dir)
+	opened, err := engine.Open(o, c.driver, dir)
 	if err != nil {
 		return nil, err
 	}
-	l.engine, opened.until = opened, o.ctx
+	l.engine, opened.Until = opened, o.Context
 	if c.wrap != nil {
 		l.engine = c.wrap(l.engine)
 	}
-	if err := l.openBook(o.ctx); err != nil {
+	if err := l.openBook(o.Context); err != nil {
 		return nil, errors.Join(err, l.engine.Close())
 	}
-	opened.until = nil
+	opened.Until = nil
 	l.global.Store(&order.Version{})
 	l.state.Store(&state{end: l.book.End()})
-	l.journal = journal.New(journal.Config{Memory: c.MemoryBytes, Block: c.Engine.block(), After: l.book.End(), Chain: l.chain()})
+	l.journal = journal.New(journal.Config{Memory: c.MemoryBytes, Block: c.driver.BlockBytes(), After: l.book.End(), Chain: l.chain()})
 	if !s.config.ReadOnly {
 		l.done = make(chan struct{})
 		go l.run()
@@ -185,10 +186,10 @@ func (l *Log) openBook(ctx context.Context) (err error) {
 		err = l.checkEnd()
 	}
 	if errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w; %s", err, logAdvice)
+		return fmt.Errorf("%w; %s", err, engine.LogAdvice)
 	}
 	if err != nil {
-		return named(err, name)
+		return engine.Named(err, name)
 	}
 	return l.settle()
 }
@@ -343,7 +344,7 @@ func (l *Log) fail(err error) { l.end(err)() }
 
 // end does this, and returns what tells of it: a caller that holds a lock lets go of it first.
 func (l *Log) end(err error) (tell func()) {
-	err = fmt.Errorf("log %v: %w", l.config.ID, named(err, l.dir))
+	err = fmt.Errorf("log %v: %w", l.config.ID, engine.Named(err, l.dir))
 	l.mu.Lock()
 	first := l.failure == nil
 	if first {
@@ -484,7 +485,7 @@ func (l *Log) alter(change func(*journal.Book) error) error {
 			return err
 		}
 		if err := l.forgetLeast(); err != nil {
-			return fmt.Errorf("log %v: %w: %w", l.config.ID, journal.ErrUnknown, named(err, l.dir))
+			return fmt.Errorf("log %v: %w: %w", l.config.ID, journal.ErrUnknown, engine.Named(err, l.dir))
 		}
 		return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
 	})
@@ -537,7 +538,7 @@ func (l *Log) rewrite(change func(*journal.Book) error, then func(journal.End)) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("log %v: %w", l.config.ID, named(err, l.dir))
+		return fmt.Errorf("log %v: %w", l.config.ID, engine.Named(err, l.dir))
 	}
 	old := l.state.Load()
 	next := &state{records: old.records, end: old.end, epoch: old.epoch + 1}
@@ -580,7 +581,7 @@ func (l *Log) close() error {
 // settle makes a log that was opened ready to be written to.
 func (l *Log) settle() error {
 	if err := errors.Join(l.noteLeast(l.book.End()), l.forgetEnd()); err != nil {
-		return named(err, l.dir)
+		return engine.Named(err, l.dir)
 	}
 	return settleSnapshot(l.book, l.dir)
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // unwritten is a log without a writer.
@@ -112,7 +112,7 @@ func TestWhatIsDurableIsReadByVersionByTimeAndInRangesAlsoAfterwards(t *testing.
 			reads(t, l.Range(order.Version{}, order.Version{}), 0, 100)
 			reads(t, l.Range(sample(20).Version, sample(41).Version), 20, 41)
 			reads(t, l.Between(20_001, 41_001), 20, 41)
-			if i := l.Info(); i.Count != 100 || i.First.Version != sample(0).Version || i.Last.Number != 99 || i.First.Time != 1000 || i.Engine != e || i.Bytes == 0 {
+			if i := l.Info(); i.Count != 100 || i.First.Version != sample(0).Version || i.Last.Number != 99 || i.First.Time != 1000 || i.Engine != e.String() || i.Bytes == 0 {
 				t.Fatalf("%+v", i)
 			}
 			if _, err := l.Get(order.Version{View: 1, Seq: 1}); !errors.Is(err, ErrNotFound) {
@@ -299,6 +299,6 @@ func TestAFailedDiskIsSaidOnceAndNothingMoreIsAcknowledged(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-type failing struct{ engine }
+type failing struct{ engine.Log }
 
-func (failing) StoreLogs([]*raft.Log) error { return fmt.Errorf("writing: %w", errBroken) }
+func (failing) StoreLogs([]*journal.Entry) error { return fmt.Errorf("writing: %w", errBroken) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // tarnished is a log that was closed, with groups of ten records, in which the block of a record is
@@ -40,7 +41,7 @@ func tarnished(t *testing.T, e Engine, n int, header bool) (dir string) {
 			}
 			from, found = at, true
 			if header {
-				at = bytes.LastIndex(whole[:at], blockMagic) + 20
+				at = bytes.LastIndex(whole[:at], []byte("SQLB")) + 20
 			}
 			if !damaged[at] {
 				damaged[at] = true
@@ -129,7 +130,7 @@ func TestTheEndOfALogWithADamagedLastRecordIsKnown(t *testing.T) {
 		t.Fatal("no space")
 	}
 	mustClose(t, s)
-	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
+	path := filepath.Join(dir, "logs", "ticks.0", engine.BoltFile)
 	whole, err := os.ReadFile(path)
 	at := bytes.Index(whole, []byte("largelarge"))
 	if err != nil || at < 0 {

@@ -6,8 +6,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 const (
@@ -61,7 +64,7 @@ func (s *Store) place(c *LogConfig) (dir string, err error) {
 			return "", err
 		}
 	}
-	c.Engine, err = engineNamed(l.Engine, dir)
+	c.driver, err = c.driverOf(l.Engine, dir)
 	return dir, err
 }
 
@@ -73,13 +76,13 @@ func (s *Store) reachLog(dir string, c LogConfig, known bool) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return damaged(dir, "it is no directory")
-	case err == nil || !missing(err):
+		return engine.Damaged(dir, "it is no directory")
+	case err == nil || !engine.Missing(err):
 		return nil // if it cannot be reached, reading it says why
 	case isThere(dir):
-		return damaged(dir, "it is a link that leads nowhere")
+		return engine.Damaged(dir, "it is a link that leads nowhere")
 	case known && !c.Repair:
-		return fmt.Errorf("%s: %w: %w; %s", dir, ErrDamaged, ErrMissing, logAdvice)
+		return fmt.Errorf("%s: %w: %w; %s", dir, ErrDamaged, ErrMissing, engine.LogAdvice)
 	case s.config.ReadOnly:
 		return fmt.Errorf("%s: log %v: %w", s.config.Dir, c.ID, ErrNotFound)
 	}
@@ -89,7 +92,7 @@ func (s *Store) reachLog(dir string, c LogConfig, known bool) error {
 // isThere reports whether a name leads to anything, if only to a link.
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
-	return !missing(err)
+	return !engine.Missing(err)
 }
 
 // logsIn tells the directories of logs from what else is in logs/, which is left alone: files that
@@ -97,7 +100,7 @@ func isThere(path string) bool {
 func logsIn(dir string) (ids []LogID, foreign []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, nil, named(err, dir)
+		return nil, nil, engine.Named(err, dir)
 	}
 	for _, e := range entries {
 		id, err := unescape(e.Name())
@@ -153,20 +156,24 @@ func unescape(dir string) (id LogID, err error) {
 func (s *Store) makeLog(dir string, c LogConfig) error {
 	temp := dir + unfinished
 	if err := s.disk.RemoveAll(temp); err != nil {
-		return named(err, temp)
+		return engine.Named(err, temp)
 	}
 	if err := s.disk.Mkdir(temp); err != nil {
-		return named(err, temp)
+		return engine.Named(err, temp)
 	}
-	if err := createEngine(c.Engine, temp); err != nil {
-		return named(err, temp)
+	d, err := driverOf(c.Engine)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
 	}
-	err := writeLabel(s.disk, filepath.Join(temp, labelFile), label{Format, c.ID.Name, c.ID.Shard, c.Engine.String()})
+	if err := engine.Create(d, temp); err != nil {
+		return engine.Named(err, temp)
+	}
+	err = writeLabel(s.disk, filepath.Join(temp, labelFile), label{Format, c.ID.Name, c.ID.Shard, d.String()})
 	if err != nil {
 		return err
 	}
 	if err := s.disk.Rename(temp, dir); err != nil {
-		return named(err, dir)
+		return engine.Named(err, dir)
 	}
 	return syncDir(s.disk, filepath.Dir(dir))
 }
@@ -175,8 +182,8 @@ func readLogLabel(dir string) (label, error) {
 	var l label
 	path := filepath.Join(dir, labelFile)
 	err := readLabel(path, &l)
-	if missing(err) {
-		err = damaged(path, "it is missing")
+	if engine.Missing(err) {
+		err = engine.Damaged(path, "it is missing")
 	}
 	return l, err
 }
@@ -185,9 +192,9 @@ func readLogLabel(dir string) (label, error) {
 // files do not: repair writes it anew.
 func (s *Store) labelOf(dir string, c *LogConfig) (label, error) {
 	l, err := readLogLabel(dir)
-	if kind, ok := engineIn(dir); errors.Is(err, ErrDamaged) && c.Repair && ok {
+	if name, ok := engineIn(dir); errors.Is(err, ErrDamaged) && c.Repair && ok {
 		c.relabeled = true
-		l = label{Format, c.ID.Name, c.ID.Shard, kind.String()}
+		l = label{Format, c.ID.Name, c.ID.Shard, name}
 		err = writeLabel(s.disk, filepath.Join(dir, labelFile), l)
 	}
 	if err == nil {
@@ -205,21 +212,34 @@ func (l *label) check(dir string, id LogID) error {
 	return nil
 }
 
-// engineIn returns the engine whose files are in a directory, if there is one.
-func engineIn(dir string) (e Engine, ok bool) {
-	bolt, wal := isThere(filepath.Join(dir, boltFile)), isThere(filepath.Join(dir, walMetaFile))
+// engineIn returns the name of the engine whose files are in a directory, if there is one.
+func engineIn(dir string) (name string, ok bool) {
+	bolt, wal := isThere(filepath.Join(dir, engine.BoltFile)), isThere(filepath.Join(dir, engine.WALListFile))
 	if wal {
-		e = EngineWAL
+		return "wal", !bolt
 	}
-	return e, bolt != wal
+	return "bolt", bolt
 }
 
-func engineNamed(name, place string) (Engine, error) {
-	for _, e := range []Engine{EngineBolt, EngineWAL} {
-		if e.String() == name {
-			return e, nil
-		}
+// driverOf returns the driver of a log that is there: the configured one if it has the name, otherwise that of this program.
+func (c *LogConfig) driverOf(name, place string) (engine.Driver, error) {
+	if d, is := c.Engine.(engine.Driver); is && d.String() == name {
+		return d, nil
 	}
-	return 0, fmt.Errorf("%s: %w: it is kept by engine %q, which this program does not have; use the program that wrote it",
+	return driverAt(name, place)
+}
+
+// known are the engines of this version.
+var known = []string{"bolt", "wal"}
+
+func driverAt(name, place string) (engine.Driver, error) {
+	d, err := driverNamed(name)
+	switch {
+	case err == nil:
+		return d, nil
+	case slices.Contains(known, name):
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return nil, fmt.Errorf("%s: %w: it is kept by engine %q, which this program does not have; use the program that wrote it",
 		place, ErrNewerFormat, name)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
+	"github.com/squall-go/squall/persist/internal/wallog"
 )
 
 // platter is the disk of one log of segments. What a program sees are real files in a directory;
@@ -64,9 +66,9 @@ func newPlatter(t *testing.T, seed uint64) *platter {
 
 // holds says that the log in a store's directory is on the disk, and of which size its segments
 // are. Whatever is there then is durable; another process may go on with what it sees.
-func (p *platter) holds(store string, size int) *walFiles {
+func (p *platter) holds(store string, size int) wallog.Driver {
 	p.begin(filepath.Join(store, logsDir, ticks.escape()))
-	return &walFiles{disk: p, size: size}
+	return wallog.Driver{Disk: p, SegmentBytes: size}
 }
 
 func (p *platter) begin(dir string) {
@@ -92,7 +94,7 @@ func (p *platter) begin(dir string) {
 // commit takes what the list of segments has now.
 func (p *platter) commit() {
 	var err error
-	if p.list, err = os.ReadFile(filepath.Join(p.dir, walMetaFile)); err != nil {
+	if p.list, err = os.ReadFile(filepath.Join(p.dir, engine.WALListFile)); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -116,9 +118,9 @@ func (p *platter) op(what string, tolerable bool, do func() error) error {
 	return p.fault
 }
 
-func (p *platter) Make(path string, size int64) (f segmentFile, err error) {
+func (p *platter) Make(path string, size int64) (f wallog.SegmentFile, err error) {
 	err = p.op("make", false, func() error {
-		if f, err = (osSegments{}).Make(path, size); err == nil {
+		if f, err = (wallog.OSSegments{}).Make(path, size); err == nil {
 			p.files[path] = &platterFile{}
 		}
 		return err
@@ -129,12 +131,12 @@ func (p *platter) Make(path string, size int64) (f segmentFile, err error) {
 	return p.file(path, f), err
 }
 
-func (p *platter) Open(path string) (segmentFile, error) {
-	f, err := osSegments{}.Open(path)
+func (p *platter) Open(path string) (wallog.SegmentFile, error) {
+	f, err := wallog.OSSegments{}.Open(path)
 	return p.file(path, f), err
 }
 
-func (p *platter) file(path string, f segmentFile) segmentFile {
+func (p *platter) file(path string, f wallog.SegmentFile) wallog.SegmentFile {
 	if f == nil {
 		return nil
 	}
@@ -146,7 +148,7 @@ func (p *platter) file(path string, f segmentFile) segmentFile {
 func (p *platter) Remove(path string) error {
 	return p.op("remove", true, func() error {
 		delete(p.files, path)
-		return osSegments{}.Remove(path)
+		return wallog.OSSegments{}.Remove(path)
 	})
 }
 
@@ -172,7 +174,7 @@ func (p *platter) Transact(change func() error) error {
 
 // platterSegment is a file that is open.
 type platterSegment struct {
-	segmentFile
+	wallog.SegmentFile
 	p    *platter
 	node *platterFile
 }
@@ -180,7 +182,7 @@ type platterSegment struct {
 func (s *platterSegment) WriteAt(b []byte, at int64) (n int, err error) {
 	err = s.p.op("write", false, func() error {
 		s.node.writes = append(s.node.writes, platterWrite{at, bytes.Clone(b)})
-		n, err = s.segmentFile.WriteAt(b, at)
+		n, err = s.SegmentFile.WriteAt(b, at)
 		return err
 	})
 	return n, err
@@ -204,8 +206,8 @@ func (s *platterSegment) Sync() error {
 	return err
 }
 
-func (s *platterSegment) Direct() segmentFile {
-	if f := s.segmentFile.Direct(); f != nil {
+func (s *platterSegment) Direct() wallog.SegmentFile {
+	if f := s.SegmentFile.Direct(); f != nil {
 		return &platterSegment{f, s.p, s.node}
 	}
 	return nil
@@ -261,7 +263,7 @@ func (p *platter) cut(store string) (dir string) {
 			p.t.Fatal(err)
 		}
 	}
-	put(walMetaFile, p.list)
+	put(engine.WALListFile, p.list)
 	paths := slices.Sorted(maps.Keys(p.files))
 	for path := range p.durable {
 		if p.files[path] == nil {
@@ -303,7 +305,7 @@ func smallLog(t *testing.T) (copies func() (dir string)) {
 			t.Fatal(err)
 		}
 	}
-	e, err := openWAL(opening{ctx: t.Context(), create: true, segments: &walFiles{disk: osSegments{}, size: smallSegments}}, l.dir)
+	e, err := wallog.Driver{SegmentBytes: smallSegments}.Open(engine.Opening{Context: t.Context(), Create: true}, l.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +341,7 @@ func workload(t *testing.T, dir string, p *platter) (o workDone) {
 		o.closed = s.Close()
 		o.reported = append(o.reported, reported...)
 	}()
-	l, err := s.Log(LogConfig{ID: ticks, segments: p.holds(dir, smallSegments), Failed: func(err error) {
+	l, err := s.Log(LogConfig{ID: ticks, Engine: p.holds(dir, smallSegments), Failed: func(err error) {
 		reported = append(reported, err)
 	}})
 	if err != nil {
@@ -453,7 +455,7 @@ func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := s.Log(LogConfig{ID: ticks, segments: p.holds(dir, smallSegments)})
+		l, err := s.Log(LogConfig{ID: ticks, Engine: p.holds(dir, smallSegments)})
 		if err != nil {
 			t.Fatalf("operation %d, %s: %v", at, p.hit, err)
 		}
@@ -510,7 +512,7 @@ func TestAGroupIsOneSync(t *testing.T) {
 	dir := testutil.MemoryDir(t)
 	s, _ := reopened(t, dir, LogConfig{Engine: EngineWAL})
 	mustClose(t, s)
-	_, l := reopened(t, dir, LogConfig{segments: p.holds(dir, segmentBytes)})
+	_, l := reopened(t, dir, LogConfig{Engine: p.holds(dir, wallog.SegmentBytes)})
 	appendSamples(t, l, 0, 1)
 	p.ops, p.syncs, p.dirSyncs = nil, 0, 0
 	for n := 1; n <= 100; n++ {

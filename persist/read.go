@@ -12,12 +12,13 @@ import (
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // Info describes a log as it is on disk.
 type Info struct {
 	ID          LogID
-	Engine      Engine
+	Engine      string        // its name
 	First, Last Record        // without data and sender; the zero value if Count is 0
 	Count       uint64        // records that can be read: from First to Last, and all of them behind the snapshot
 	Bytes       int64         // of the blocks with these records: with what the log adds to them, and records in the first block that the snapshot stands for
@@ -30,7 +31,7 @@ type Info struct {
 
 // Info describes the log. What cannot be read is left out.
 func (l *Log) Info() Info {
-	i := Info{ID: l.config.ID, Engine: l.config.Engine, Global: *l.global.Load(), Repaired: Repaired(l.repaired), DiskBytes: diskBytes(l.dir), Relabeled: l.config.relabeled}
+	i := Info{ID: l.config.ID, Engine: l.config.driver.String(), Global: *l.global.Load(), Repaired: Repaired(l.repaired), DiskBytes: diskBytes(l.dir), Relabeled: l.config.relabeled}
 	if h, err := readSnapshotHead(l.dir); err == nil {
 		i.Snapshot = h.at.Version
 	}
@@ -98,7 +99,7 @@ func (l *Log) named(err error) error {
 		return nil
 	}
 	if d := (*journal.Damage)(nil); errors.As(err, &d) {
-		return fmt.Errorf("log %v: %w; %s", l.config.ID, err, logAdvice)
+		return fmt.Errorf("log %v: %w; %s", l.config.ID, err, engine.LogAdvice)
 	}
 	return fmt.Errorf("log %v: %w", l.config.ID, err)
 }

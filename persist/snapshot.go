@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // ErrNotGlobal is returned for a snapshot of what not every member's disk has yet: a restart may
@@ -94,7 +95,7 @@ func (l *Log) aboveSnapshot(after order.Version) error {
 	if err == nil && after.Before(h.at.Version) {
 		err = fmt.Errorf("cutting after version %v: %w: the snapshot here is of %v", after, ErrTruncated, h.at.Version)
 	}
-	if missing(err) {
+	if engine.Missing(err) {
 		return nil
 	}
 	return l.named(err)
@@ -105,7 +106,7 @@ func (l *Log) aboveSnapshot(after order.Version) error {
 // ErrNotFound: there is none.
 func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 	s, err := openSnapshot(l.dir)
-	if missing(err) {
+	if engine.Missing(err) {
 		return at, nil, fmt.Errorf("log %v: snapshot: %w", l.config.ID, ErrNotFound)
 	}
 	if err != nil {

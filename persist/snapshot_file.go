@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // A snapshot stands for all records up to one, that one included. It is a file beside the log:
@@ -51,14 +52,14 @@ func (h *snapshotHead) encode() []byte {
 	for _, v := range []uint64{r.Number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time), uint64(r.Sender), h.block} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, engine.Castagnoli))
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
 // decode reads a head. The format comes before the checksum, which a later one may have elsewhere.
 func (h *snapshotHead) decode(b []byte, path string) error {
 	if string(b[:8]) != snapshotMagic {
-		return damaged(path, "it does not begin as a snapshot does")
+		return engine.Damaged(path, "it does not begin as a snapshot does")
 	}
 	if f := binary.LittleEndian.Uint32(b[8:]); f > Format {
 		return fmt.Errorf("%s: %w: it is format %d, and this program knows %d; use the program that wrote it, or a later one",
@@ -66,8 +67,8 @@ func (h *snapshotHead) decode(b []byte, path string) error {
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[16+8*i:]) }
 	sum := b[snapshotHeadBytes-8:]
-	if crc32.Checksum(b[:snapshotHeadBytes-8], castagnoli) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
-		return damaged(path, "its head has a wrong checksum")
+	if crc32.Checksum(b[:snapshotHeadBytes-8], engine.Castagnoli) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
+		return engine.Damaged(path, "its head has a wrong checksum")
 	}
 	h.at = journal.Record{
 		Number: word(0), Version: order.Version{View: order.ViewID(word(1)), Seq: order.Seq(word(2))},
@@ -93,11 +94,11 @@ func (s *summed) Write(b []byte) (int, error) {
 
 // writeSnapshot replaces the snapshot in a log's directory.
 func writeSnapshot(d disk, dir string, h snapshotHead, write func(io.Writer) error) error {
-	return writeAtomic(d, filepath.Join(dir, snapshotFile), func(w io.Writer) error {
+	return writeAtomic(d, filepath.Join(dir, engine.SnapshotFile), func(w io.Writer) error {
 		if _, err := w.Write(h.encode()); err != nil {
 			return err
 		}
-		s := &summed{to: w, sum: crc32.New(castagnoli)}
+		s := &summed{to: w, sum: crc32.New(engine.Castagnoli)}
 		if err := write(s); err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func readSnapshotHead(dir string) (snapshotHead, error) {
 // readWhole reads a snapshot to its end, if there is one.
 func readWhole(ctx context.Context, dir string) (*snapshotHead, error) {
 	s, err := openSnapshot(dir)
-	if missing(err) {
+	if engine.Missing(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -156,12 +157,12 @@ type snapshot struct {
 }
 
 func openSnapshot(dir string) (*snapshot, error) {
-	path := filepath.Join(dir, snapshotFile)
+	path := filepath.Join(dir, engine.SnapshotFile)
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, named(err, path)
+		return nil, engine.Named(err, path)
 	}
-	s := &snapshot{path: path, file: f, sum: crc32.New(castagnoli)}
+	s := &snapshot{path: path, file: f, sum: crc32.New(engine.Castagnoli)}
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -172,28 +173,28 @@ func openSnapshot(dir string) (*snapshot, error) {
 func (s *snapshot) begin() error {
 	info, err := s.file.Stat()
 	if err != nil {
-		return named(err, s.path)
+		return engine.Named(err, s.path)
 	}
 	content := info.Size() - snapshotHeadBytes - snapshotTailBytes
 	if content < 0 {
-		return damaged(s.path, "it has %d bytes", info.Size())
+		return engine.Damaged(s.path, "it has %d bytes", info.Size())
 	}
 	b := make([]byte, snapshotHeadBytes+snapshotTailBytes)
 	tail := b[snapshotHeadBytes:]
 	if _, err := s.file.ReadAt(b[:snapshotHeadBytes], 0); err != nil {
-		return named(err, s.path)
+		return engine.Named(err, s.path)
 	}
 	if err := s.head.decode(b, s.path); err != nil {
 		return err
 	}
 	if _, err := s.file.ReadAt(tail, snapshotHeadBytes+content); err != nil {
-		return named(err, s.path)
+		return engine.Named(err, s.path)
 	}
 	if string(tail[12:]) != snapshotTailMagic {
-		return damaged(s.path, "it does not end as a snapshot does")
+		return engine.Damaged(s.path, "it does not end as a snapshot does")
 	}
 	if n := binary.LittleEndian.Uint64(tail); n != uint64(content) {
-		return damaged(s.path, "it has %d bytes of content, and its end says %d", content, n)
+		return engine.Damaged(s.path, "it has %d bytes of content, and its end says %d", content, n)
 	}
 	s.want = binary.LittleEndian.Uint32(tail[8:])
 	s.content = io.NewSectionReader(s.file, snapshotHeadBytes, content)
@@ -207,9 +208,9 @@ func (s *snapshot) Read(b []byte) (int, error) {
 	case err == io.EOF && s.sum.Sum32() == s.want:
 		return n, err
 	case err == io.EOF:
-		err = damaged(s.path, "its content has a wrong checksum")
+		err = engine.Damaged(s.path, "its content has a wrong checksum")
 	case err != nil:
-		err = named(err, s.path)
+		err = engine.Named(err, s.path)
 	}
 	if err != nil && s.notice != nil {
 		err = s.notice(err)
@@ -224,7 +225,7 @@ func (s *snapshot) Close() error { return s.file.Close() }
 // nothing but records that it stands for.
 func settleSnapshot(b *journal.Book, dir string) error {
 	h, err := readSnapshotHead(dir)
-	if missing(err) {
+	if engine.Missing(err) {
 		return nil
 	}
 	if err == nil && h.block > b.End().Block {
@@ -233,5 +234,5 @@ func settleSnapshot(b *journal.Book, dir string) error {
 	if err == nil {
 		err = b.BeginBehind(h.at)
 	}
-	return named(err, dir)
+	return engine.Named(err, dir)
 }

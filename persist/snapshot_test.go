@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 func writes(text string) func(io.Writer) error {
@@ -141,7 +142,7 @@ func TestADamagedSnapshotIsNamed(t *testing.T) {
 	if err := writeSnapshot(osDisk{}, dir, snapshotHead{at: journal.Record(sample(3))}, writes("content")); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, snapshotFile)
+	path := filepath.Join(dir, engine.SnapshotFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func withDamagedSnapshot(t *testing.T, e Engine) (dir string) {
 	if err := l.Snapshot(sample(39).Version, writes("forty")); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(l.dir, snapshotFile)
+	path := filepath.Join(l.dir, engine.SnapshotFile)
 	mustClose(t, s)
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -265,8 +266,8 @@ func TestANoteOfDamageSaysEachThingOnce(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
 	_, err = s.Log(LogConfig{ID: ticks})
-	refused(t, err, ErrDamaged, "a reader found: "+filepath.Join(dir, "logs", "ticks.0", snapshotFile)+": the snapshot is damaged: its content")
-	if n := strings.Count(err.Error(), logAdvice); n != 1 {
+	refused(t, err, ErrDamaged, "a reader found: "+filepath.Join(dir, "logs", "ticks.0", engine.SnapshotFile)+": the snapshot is damaged: its content")
+	if n := strings.Count(err.Error(), engine.LogAdvice); n != 1 {
 		t.Errorf("%v gives its advice %d times", err, n)
 	}
 }

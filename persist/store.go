@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // StoreConfig says where a store is and whose it is.
@@ -41,7 +42,7 @@ type Store struct {
 	disk     disk
 	identity identity
 	lock     *lock
-	meta     *meta
+	values   engine.Values
 
 	mu     sync.Mutex
 	open   map[LogID]*Log
@@ -53,6 +54,9 @@ func Open(c StoreConfig) (_ *Store, err error) {
 	s := &Store{config: c, disk: c.disk, open: map[LogID]*Log{}}
 	if s.disk == nil {
 		s.disk = osDisk{}
+	}
+	if engine.OpenValues == nil {
+		return nil, fmt.Errorf("%s: %w", c.Dir, engine.Import(defaultEngine))
 	}
 	if err := s.reach(); err != nil {
 		return nil, err
@@ -71,13 +75,13 @@ func (s *Store) reach() error {
 	if !s.config.ReadOnly {
 		return makeDirs(s.disk, s.config.Dir)
 	}
-	if _, err := os.Stat(s.path(identityFile)); missing(err) {
+	if _, err := os.Stat(s.path(engine.IdentityFile)); engine.Missing(err) {
 		if err := s.checkUnused(); err != nil {
 			return err
 		}
 		return fmt.Errorf("%s: %w: name the directory that the member was started with", s.config.Dir, ErrNoStore)
 	} else if err != nil {
-		return named(err, s.config.Dir)
+		return engine.Named(err, s.config.Dir)
 	}
 	return nil
 }
@@ -85,7 +89,7 @@ func (s *Store) reach() error {
 // enter reads or makes what is in the directory, under its lock.
 func (s *Store) enter() (err error) {
 	s.identity, err = readIdentity(s.config.Dir)
-	if missing(err) && !s.config.ReadOnly {
+	if engine.Missing(err) && !s.config.ReadOnly {
 		s.identity = identity{Format, s.config.Cluster, s.config.Node}
 		err = s.found()
 	}
@@ -95,9 +99,9 @@ func (s *Store) enter() (err error) {
 	if err := s.identity.check(s.config); err != nil {
 		return err
 	}
-	s.meta, err = openMeta(s.config.Dir, s.config.ReadOnly)
-	if missing(err) {
-		return damaged(s.path(metaFile), "it is missing")
+	s.values, err = engine.OpenValues(s.config.Dir, s.config.ReadOnly)
+	if engine.Missing(err) {
+		return engine.Damaged(s.path(engine.MetaFile), "it is missing")
 	}
 	return err
 }
@@ -111,36 +115,52 @@ func (s *Store) found() error {
 	if err := makeDirs(s.disk, s.path(logsDir)); err != nil {
 		return err
 	}
-	if err := createMeta(s.disk, s.config.Dir); err != nil {
+	if err := createValues(s.disk, s.config.Dir); err != nil {
 		return err
 	}
-	return writeLabel(s.disk, s.path(identityFile), s.identity)
+	return writeLabel(s.disk, s.path(engine.IdentityFile), s.identity)
 }
 
 // checkUnused says that nothing was ever kept in a directory without squall.json: that file is not
 // made a second time.
 func (s *Store) checkUnused() error {
 	logs, _, err := logsIn(s.path(logsDir))
-	if err != nil && !missing(err) {
+	if err != nil && !engine.Missing(err) {
 		return err
 	}
 	keys, err := keysIn(s.config.Dir)
-	if err != nil && !missing(err) {
+	if err != nil && !engine.Missing(err) {
 		return err
 	}
 	if len(logs)+len(keys) > 0 {
-		return damaged(s.path(identityFile), "it is missing, and %d logs and %d values are here", len(logs), len(keys))
+		return engine.Damaged(s.path(engine.IdentityFile), "it is missing, and %d logs and %d values are here", len(logs), len(keys))
 	}
 	return nil
 }
 
+// createValues makes the file of values under another name, so that a crash leaves all of it or nothing.
+func createValues(d disk, dir string) error {
+	path := filepath.Join(dir, engine.MetaFile)
+	temp := path + ".new"
+	if err := d.RemoveAll(temp); err != nil {
+		return engine.Named(err, temp)
+	}
+	if err := engine.Guard(temp, func() error { return engine.CreateValues(temp) }); err != nil {
+		return err
+	}
+	if err := d.Rename(temp, path); err != nil {
+		return engine.Named(err, path)
+	}
+	return syncDir(d, dir)
+}
+
 func keysIn(dir string) (keys []string, err error) {
-	m, err := openMeta(dir, true)
+	m, err := engine.OpenValues(dir, true)
 	if err != nil {
 		return nil, err
 	}
-	keys, err = m.keys()
-	return keys, errors.Join(err, m.close())
+	keys, err = m.Keys()
+	return keys, errors.Join(err, m.Close())
 }
 
 func (s *Store) path(name string) string { return filepath.Join(s.config.Dir, name) }
@@ -155,7 +175,7 @@ func (s *Store) Cluster() string { return s.identity.Cluster }
 func (s *Store) Node() order.NodeID { return s.identity.Node }
 
 // Get returns a value, nil if there is none.
-func (s *Store) Get(key string) ([]byte, error) { return s.meta.get(key) }
+func (s *Store) Get(key string) ([]byte, error) { return s.values.Get(key) }
 
 // Put changes values, all or none; nil deletes one. They are durable when it returns nil. After an
 // error it is not known which ones are there, and nothing is written any more: start again.
@@ -163,7 +183,7 @@ func (s *Store) Put(values map[string][]byte) error {
 	if s.config.ReadOnly {
 		return fmt.Errorf("%s: %w: it was opened to be read only", s.config.Dir, ErrReadOnlyDisk)
 	}
-	return s.meta.put(values)
+	return s.values.Put(values)
 }
 
 // Logs lists the logs that are here, or should be, by name and shard. What else is in logs/ is left
@@ -173,14 +193,14 @@ func (s *Store) Logs() ([]LogID, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.meta.keys()
+	keys, err := s.values.Keys()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range made(keys) {
 		id, err := unescape(name)
 		if err != nil {
-			return nil, damaged(s.path(metaFile), "%v", err)
+			return nil, engine.Damaged(s.path(engine.MetaFile), "%v", err)
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -194,7 +214,7 @@ func (s *Store) Logs() ([]LogID, error) {
 // disk that is not mounted.
 func (s *Store) Missing(id LogID) bool {
 	entries, err := os.ReadDir(filepath.Join(s.path(logsDir), id.escape()))
-	return missing(err) || err == nil && len(entries) == 0
+	return engine.Missing(err) || err == nil && len(entries) == 0
 }
 
 func compareIDs(a, b LogID) int {
@@ -239,7 +259,7 @@ func (s *Store) NoteDamage(id LogID, damage error) error {
 	for _, known := range []string{fmt.Sprintf("log %v: ", id), filepath.Join(s.path(logsDir), id.escape()) + ": "} {
 		text = strings.TrimPrefix(text, known)
 	}
-	text = strings.TrimSuffix(text, "; "+logAdvice)
+	text = strings.TrimSuffix(text, "; "+engine.LogAdvice)
 	return s.Put(map[string][]byte{damageKey(id): []byte(text)})
 }
 
@@ -249,7 +269,7 @@ func damageKey(id LogID) string { return "damaged/" + id.escape() }
 func (s *Store) noted(dir string, c LogConfig) error {
 	damage, err := s.Get(damageKey(c.ID))
 	if err == nil && damage != nil && !c.Repair && !s.config.ReadOnly {
-		err = fmt.Errorf("%s: %w: a reader found: %s; %s", dir, ErrDamaged, damage, logAdvice)
+		err = fmt.Errorf("%s: %w: a reader found: %s; %s", dir, ErrDamaged, damage, engine.LogAdvice)
 	}
 	return err
 }
@@ -267,5 +287,5 @@ func (s *Store) Close() error {
 	for _, l := range s.open {
 		errs = append(errs, l.close())
 	}
-	return errors.Join(append(errs, s.meta.close(), s.lock.release())...)
+	return errors.Join(append(errs, s.values.Close(), s.lock.release())...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 func storeAt(t *testing.T, dir string) StoreConfig {
@@ -94,7 +95,7 @@ func TestALaterFormatIsRefused(t *testing.T) {
 	t.Parallel()
 	c := storeAt(t, testutil.MemoryDir(t))
 	mustClose(t, mustOpen(t, c))
-	path := filepath.Join(c.Dir, identityFile)
+	path := filepath.Join(c.Dir, engine.IdentityFile)
 	later := struct {
 		Format  int    `json:"format"`
 		Cluster []bool `json:"cluster"`
@@ -131,16 +132,16 @@ func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	if err := os.Remove(filepath.Join(c.Dir, identityFile)); err != nil {
+	if err := os.Remove(filepath.Join(c.Dir, engine.IdentityFile)); err != nil {
 		t.Fatal(err)
 	}
 	for _, readOnly := range []bool{false, true} {
 		c.ReadOnly = readOnly
 		_, err := Open(c)
-		refused(t, err, ErrDamaged, identityFile, "it is missing")
+		refused(t, err, ErrDamaged, engine.IdentityFile, "it is missing")
 	}
 	_, err := Verify(t.Context(), c.Dir, nil, nil)
-	refused(t, err, ErrDamaged, identityFile)
+	refused(t, err, ErrDamaged, engine.IdentityFile)
 }
 
 func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
@@ -161,7 +162,7 @@ func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
 // Whatever a crash leaves of a store that is being made, opening it again makes it.
 func TestAStoreThatIsHalfMadeIsMade(t *testing.T) {
 	t.Parallel()
-	for _, missing := range [][]string{{identityFile}, {identityFile, metaFile}, {identityFile, metaFile, logsDir}} {
+	for _, missing := range [][]string{{engine.IdentityFile}, {engine.IdentityFile, engine.MetaFile}, {engine.IdentityFile, engine.MetaFile, logsDir}} {
 		c := storeAt(t, testutil.MemoryDir(t))
 		mustClose(t, mustOpen(t, c))
 		for _, name := range missing {
@@ -169,7 +170,7 @@ func TestAStoreThatIsHalfMadeIsMade(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(c.Dir, metaFile+".new"), []byte("torn"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(c.Dir, engine.MetaFile+".new"), []byte("torn"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		mustClose(t, mustOpen(t, c))
@@ -185,13 +186,13 @@ func TestNothingThatWasKeptIsMadeASecondTime(t *testing.T) {
 	}
 	mustClose(t, s)
 	moved := filepath.Join(c.Dir, "moved")
-	rename(t, filepath.Join(c.Dir, identityFile), moved)
+	rename(t, filepath.Join(c.Dir, engine.IdentityFile), moved)
 	_, err := Open(c)
-	refused(t, err, ErrDamaged, identityFile, "1 values", "move the directory away")
-	rename(t, moved, filepath.Join(c.Dir, identityFile))
-	rename(t, filepath.Join(c.Dir, metaFile), moved)
+	refused(t, err, ErrDamaged, engine.IdentityFile, "1 values", "move the directory away")
+	rename(t, moved, filepath.Join(c.Dir, engine.IdentityFile))
+	rename(t, filepath.Join(c.Dir, engine.MetaFile), moved)
 	_, err = Open(c)
-	refused(t, err, ErrDamaged, metaFile, "missing")
+	refused(t, err, ErrDamaged, engine.MetaFile, "missing")
 }
 
 func rename(t *testing.T, from, to string) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // A sweep changes each field of each page and frame of a store's files to what it should not be,
@@ -169,7 +170,7 @@ func (p *pristine) harms(rnd *rand.Rand) (all []harmed) {
 		switch {
 		case strings.HasSuffix(file, ".db"):
 			s.pages()
-			if strings.HasSuffix(file, walMetaFile) {
+			if strings.HasSuffix(file, engine.WALListFile) {
 				s.list()
 			}
 		case strings.HasSuffix(file, ".wal"):
@@ -239,6 +240,39 @@ func (s *sweep) lengths() {
 	}
 }
 
+// The layout of a bbolt file, as package engine checks it.
+const (
+	pageHead    = engine.PageHead
+	headBytes   = engine.HeadBytes
+	elementSize = 16
+
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+
+	bucketElement = 0x01
+	bucketHead    = 16
+)
+
+// The layout of a segment, as package wallog reads it.
+const (
+	segmentHead = 32
+	frameHead   = 8
+	entryFrame  = 1
+	indexFrame  = 2
+	commitFrame = 3
+)
+
+// framed is how long a frame with so many bytes is.
+func framed(length int) int { return frameHead + (length+frameHead-1)&^(frameHead-1) }
+
+// The buckets and keys of a list of segments.
+const (
+	listBucket = "wal-meta"
+	listKey    = "m"
+	listSumKey = "sum"
+)
+
 // pages changes the fields of a bbolt file. It finds them by itself: every page is looked at, in
 // use or not.
 func (s *sweep) pages() {
@@ -260,16 +294,17 @@ func (s *sweep) pages() {
 		s.field("count", at+10, 2, nil, 0xFFFF)
 		s.field("overflow", at+12, 4, nil, high-id, high-id-1, high)
 		s.bytes(at, min(at+size, len(s.content)), 4)
-		g := pageIn(append(bytes.Clone(s.content[at:min(at+pageHead, len(s.content))]), make([]byte, pageHead)...))
-		if id < 2 || g.id != id {
+		head := append(bytes.Clone(s.content[at:min(at+pageHead, len(s.content))]), make([]byte, pageHead)...)
+		flags, count := binary.LittleEndian.Uint16(head[8:]), int(binary.LittleEndian.Uint16(head[10:]))
+		if id < 2 || binary.LittleEndian.Uint64(head) != id {
 			continue // a head page, or the rest of another one
 		}
-		for i := range min(g.count, 64) {
-			if i > 1 && i+1 < g.count && g.flags != freelistPage {
+		for i := range min(count, 64) {
+			if i > 1 && i+1 < count && flags != freelistPage {
 				continue // like the elements beside it
 			}
 			e := at + pageHead + elementSize*i
-			switch g.flags {
+			switch flags {
 			case branchPage:
 				s.field("branch position", e, 4, nil)
 				s.field("branch key", e+4, 4, nil)
@@ -369,7 +404,7 @@ func relisted(content []byte, sealed bool, change func(p *types.PersistentState)
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, walMetaFile)
+	path := filepath.Join(dir, engine.WALListFile)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		return nil, err
 	}
@@ -389,7 +424,7 @@ func relisted(content []byte, sealed bool, change func(p *types.PersistentState)
 			return err
 		}
 		if sealed {
-			sum := binary.LittleEndian.AppendUint32(nil, crc32.Checksum(raw, castagnoli))
+			sum := binary.LittleEndian.AppendUint32(nil, crc32.Checksum(raw, engine.Castagnoli))
 			err = b.Put([]byte(listSumKey), sum)
 		}
 		return errors.Join(err, b.Put([]byte(listKey), raw))
@@ -576,7 +611,7 @@ func TestAPartOfATreeIsFoundOutInFrontOfTheNote(t *testing.T) {
 	}
 	t.Parallel()
 	for _, p := range pristines(t) {
-		if p.closed || !strings.HasPrefix(p.name, EngineBolt.String()) {
+		if p.closed || !strings.HasPrefix(p.name, "bolt") {
 			continue
 		}
 		outcomes := map[outcome]int{}

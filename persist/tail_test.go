@@ -2,11 +2,13 @@ package persist
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
@@ -23,15 +25,21 @@ func crashed(t *testing.T) (dir, segment string) {
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
-	segment, err := lastSegment(filepath.Join(dir, "logs", "ticks.0"))
-	if err != nil || segment == "" {
-		t.Fatal(segment, err)
+	return dir, lastSegment(t, dir)
+}
+
+// lastSegment is the file of a log of segments that was made last.
+func lastSegment(t *testing.T, dir string) string {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "logs", "ticks.0", "*.wal"))
+	if err != nil || len(segments) == 0 {
+		t.Fatal(segments, err)
 	}
-	return dir, segment
+	return segments[len(segments)-1] // a name begins with the number of the first block
 }
 
 // frameOf is where the frame of the block around a record says how long that is.
-func frameOf(whole []byte, at int) int { return bytes.LastIndex(whole[:at], blockMagic) - 1 }
+func frameOf(whole []byte, at int) int { return bytes.LastIndex(whole[:at], []byte("SQLB")) - 1 }
 
 // spoil damages a record, or what is there for it.
 func spoil(t *testing.T, segment string, n int, where func(whole []byte, at int) int) {
@@ -158,10 +166,7 @@ func TestASegmentThatEndsBeforeTheNoteIsDamaged(t *testing.T) {
 // are before that place.
 func harmBehind(t *testing.T, dir string, harm func(file *os.File, at, size int64) error) (kept int) {
 	t.Helper()
-	segment, err := lastSegment(filepath.Join(dir, "logs", "ticks.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	segment := lastSegment(t, dir)
 	whole, err := os.ReadFile(segment)
 	if err != nil {
 		t.Fatal(err)
@@ -170,37 +175,17 @@ func harmBehind(t *testing.T, dir string, harm func(file *os.File, at, size int6
 	if err != nil {
 		t.Fatal(err)
 	}
-	for b := range blocksIn(whole) {
-		if err := harm(file, int64(b.at+framed(b.bytes)), int64(len(whole))); err != nil {
-			t.Fatal(err)
-		}
-		kept = int(b.First) + int(b.Count)
-		break
+	length := int(binary.LittleEndian.Uint32(whole[segmentHead+4:]))
+	b, err := journal.Look(whole[segmentHead+frameHead:][:length])
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := harm(file, int64(segmentHead+frameHead+framed(length)), int64(len(whole))); err != nil {
+		t.Fatal(err)
+	}
+	kept = int(b.First) + int(b.Count)
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return kept
-}
-
-// The file may end within the padding of the block that is the last one.
-func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
-	t.Parallel()
-	_, segment := crashed(t)
-	whole, err := os.ReadFile(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := 0
-	for b := range blocksIn(whole) {
-		for end := b.at + b.bytes; end <= b.at+framed(b.bytes); end++ {
-			if torn, err := tornIn(whole[:end], segment, b.Index); err != nil || torn.Blocks != 0 {
-				t.Errorf("block %d of %d bytes, in a segment of %d: %+v, %v", b.Index, b.bytes, end, torn, err)
-			}
-		}
-		blocks++
-	}
-	if blocks < 5 { // one for each time that the writer was waited for; more if it began early
-		t.Errorf("%d blocks, fewer than 5", blocks)
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // Report is what Verify found in a directory.
@@ -143,14 +144,14 @@ type verifier struct {
 func (v *verifier) everything() error {
 	id, err := readIdentity(v.Dir)
 	v.Cluster, v.Node = id.Cluster, id.Node
-	if err := found(&v.Faults, filepath.Join(v.Dir, identityFile), err); err != nil {
+	if err := found(&v.Faults, filepath.Join(v.Dir, engine.IdentityFile), err); err != nil {
 		return err
 	}
 	keys, err := keysIn(v.Dir)
-	if missing(err) {
-		err = damaged(filepath.Join(v.Dir, metaFile), "it is missing, or cannot be listed (%d values)", len(keys))
+	if engine.Missing(err) {
+		err = engine.Damaged(filepath.Join(v.Dir, engine.MetaFile), "it is missing, or cannot be listed (%d values)", len(keys))
 	}
-	if err := found(&v.Faults, filepath.Join(v.Dir, metaFile), err); err != nil {
+	if err := found(&v.Faults, filepath.Join(v.Dir, engine.MetaFile), err); err != nil {
 		return err
 	}
 	logs := filepath.Join(v.Dir, logsDir)
@@ -194,7 +195,7 @@ func found(faults *[]Fault, file string, err error) error {
 // faultOf returns the damage of a file, or of one in a directory. The caller decides what to do
 // about it.
 func faultOf(file string, err error) Fault {
-	what := strings.TrimSuffix(strings.TrimSuffix(err.Error(), "; "+logAdvice), "; "+storeAdvice)
+	what := strings.TrimSuffix(strings.TrimSuffix(err.Error(), "; "+engine.LogAdvice), "; "+engine.StoreAdvice)
 	if inside, is := strings.CutPrefix(what, file+"/"); is {
 		if name, rest, ok := strings.Cut(inside, ": "); ok {
 			return Fault{File: filepath.Join(file, name), What: rest}
@@ -208,7 +209,7 @@ func (v *verifier) log(dir string, id LogID) error {
 	r := LogReport{Log: id.String(), Name: id.Name, Shard: id.Shard}
 	l, err := readLogLabel(dir)
 	if e, ok := engineIn(dir); errors.Is(err, ErrDamaged) && ok {
-		l = label{Format, id.Name, id.Shard, e.String()}
+		l = label{Format, id.Name, id.Shard, e}
 	} else if err == nil {
 		err = otherLog(&r, dir, l.check(dir, id))
 	}
@@ -231,7 +232,7 @@ func otherLog(r *LogReport, dir string, err error) error {
 
 // files reads all of a log, under the name that its label gives it.
 func (v *verifier) files(r *LogReport, dir string, l *label) error {
-	e, err := engineNamed(l.Engine, dir)
+	e, err := driverAt(l.Engine, dir)
 	if err == nil {
 		err = found(&r.Faults, dir, v.blocks(r, e, dir, LogID{l.Name, l.Shard}))
 	}
@@ -242,20 +243,20 @@ func (v *verifier) files(r *LogReport, dir string, l *label) error {
 	if h != nil {
 		r.Snapshot = placeAt(h.at.Version, h.at.Time, h.at.Number)
 	}
-	return found(&r.Faults, filepath.Join(dir, snapshotFile), err)
+	return found(&r.Faults, filepath.Join(dir, engine.SnapshotFile), err)
 }
 
 // blocks reads the engine's files.
-func (v *verifier) blocks(r *LogReport, e Engine, dir string, id LogID) error {
-	store, err := openEngine(opening{ctx: v.ctx, readOnly: true}, e, dir)
+func (v *verifier) blocks(r *LogReport, e engine.Driver, dir string, id LogID) error {
+	store, err := engine.Open(engine.Opening{Context: v.ctx, ReadOnly: true}, e, dir)
 	if err != nil {
 		return err
 	}
-	store.until = v.ctx
+	store.Until = v.ctx
 	return errors.Join(v.scan(r, store, e, dir, id), store.Close())
 }
 
-func (v *verifier) scan(r *LogReport, store journal.Store, e Engine, dir string, id LogID) error {
+func (v *verifier) scan(r *LogReport, store journal.Store, e engine.Driver, dir string, id LogID) error {
 	first, err := store.FirstIndex()
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 var (
@@ -118,7 +119,7 @@ func TestDamageAnywhereIsReportedAndNeverAPanic(t *testing.T) {
 		if testing.Short() {
 			rounds = 20
 		}
-		rnd := rand.New(rand.NewPCG(8, uint64(e)))
+		rnd := rand.New(rand.NewPCG(8, uint64(e.String()[0])))
 		for _, path := range files {
 			whole, err := os.ReadFile(path)
 			if err != nil || len(whole) == 0 {
@@ -184,7 +185,7 @@ func readDamaged(t *testing.T, dir string) {
 func TestAChangedRecordIsFoundWithItsVersion(t *testing.T) {
 	t.Parallel()
 	dir := signedLog(t, EngineBolt)
-	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
+	path := filepath.Join(dir, "logs", "ticks.0", engine.BoltFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +294,7 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 func TestAFaultNamesItsFileAndGivesNoAdvice(t *testing.T) {
 	t.Parallel()
 	dir := signedLog(t, EngineBolt)
-	path := filepath.Join(dir, "logs", "ticks.0", boltFile)
+	path := filepath.Join(dir, "logs", "ticks.0", engine.BoltFile)
 	if err := os.Truncate(path, 3*4096); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
+	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/ripc"
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
+	_ "github.com/squall-go/squall/persist/bolt"
 )
 
 // text takes samples from a reader until their text is as long as want, and demands that it is want. The text has KEY:NUMBER for a sample, KEY:d for

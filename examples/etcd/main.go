@@ -35,6 +35,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/replicated"
 )
 
@@ -113,7 +114,7 @@ type member struct {
 func open(ctx context.Context, c config) (*member, error) {
 	var sg squall.SubgroupConfig
 	if c.Dir != "" {
-		sg.Mode, sg.Log.Engine = squall.Persistent, squall.EngineWAL // one sync for what has come meanwhile
+		sg.Mode, sg.Log.Engine = squall.Persistent, wal.Engine // one sync for what has come meanwhile
 	}
 	l, err := net.Listen("tcp", c.clients)
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	_ "github.com/squall-go/squall/persist/bolt"
 )
 
 func main() {

@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"github.com/squall-go/squall"
+	_ "github.com/squall-go/squall/persist/bolt"
 )
 
 const (

@@ -7,8 +7,6 @@ import (
 	"iter"
 	"math"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/order"
 )
 
@@ -57,7 +55,7 @@ type frozen struct{ Store }
 
 func (frozen) DeleteRange(uint64, uint64) error { return nil }
 func (frozen) Set([]byte, []byte) error         { return nil }
-func (frozen) StoreLogs([]*raft.Log) error      { return errBlock("the log is open for reading only") }
+func (frozen) StoreLogs([]*Entry) error         { return errBlock("the log is open for reading only") }
 
 // bounds finds the ends.
 func (b *Book) bounds() (rep Repaired, err error) {
@@ -237,7 +235,7 @@ func (b *Book) load(index uint64) (*page, error) {
 	if b.at != nil && b.at.Index == index {
 		return b.at, nil
 	}
-	var l raft.Log
+	var l Entry
 	if err := b.store.GetLog(index, &l); err != nil {
 		return nil, b.missing(index, err)
 	}
@@ -268,7 +266,7 @@ func (b *Book) forget() { b.headers, b.at = nil, nil }
 // its bytes are wrong, or the disk failed.
 func (b *Book) missing(index uint64, err error) error {
 	switch {
-	case errors.Is(err, raft.ErrLogNotFound):
+	case errors.Is(err, ErrNoEntry):
 		if first, e := b.store.FirstIndex(); e == nil && index < first {
 			return fmt.Errorf("%s: block %d: %w", b.name, index, ErrTruncated)
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/order"
 )
 
@@ -98,7 +96,7 @@ func (b *Book) apply(r redo) error {
 	if len(r.block) == 0 {
 		return nil
 	}
-	if err := b.store.StoreLogs([]*raft.Log{{Index: r.index, Type: raft.LogCommand, Data: r.block}}); err != nil {
+	if err := b.store.StoreLogs([]*Entry{{Index: r.index, Data: r.block}}); err != nil {
 		return b.unsure("cutting", err)
 	}
 	if err := b.store.Set(redoKey, []byte{}); err != nil {

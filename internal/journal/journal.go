@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
@@ -62,8 +60,8 @@ type group struct {
 	underway bool
 	bytes    int // about so many are stored
 	blocks   []*block
-	entries  []raft.Log
-	logs     []*raft.Log
+	entries  []Entry
+	logs     []*Entry
 	records  uint64 // that become durable with it
 	end      End
 }
@@ -190,7 +188,7 @@ func (j *Journal) fresh() *block {
 
 // Next is the next group to write, all that accumulated: nil if there is nothing, or a group is
 // under way. It is Take and Finish in one.
-func (j *Journal) Next() []*raft.Log {
+func (j *Journal) Next() []*Entry {
 	if !j.Take() {
 		return nil
 	}
@@ -261,7 +259,7 @@ func (g *group) add(b *block) {
 
 // Finish computes the checksums of what Take set aside, and the seals of a signed log, and gives
 // the entries to be stored.
-func (j *Journal) Finish() []*raft.Log {
+func (j *Journal) Finish() []*Entry {
 	g := &j.group
 	for i, b := range g.blocks {
 		b.fill(j.payload())
@@ -271,7 +269,7 @@ func (j *Journal) Finish() []*raft.Log {
 		b.Offset = g.end.Bytes
 		b.finish()
 		g.end.Bytes += uint64(len(b.buf))
-		g.entries = append(g.entries, raft.Log{Index: b.Index, Type: raft.LogCommand, Data: b.buf})
+		g.entries = append(g.entries, Entry{Index: b.Index, Data: b.buf})
 	}
 	if j.c.Chain != nil {
 		g.end.Head = j.c.Chain.Head()

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/order"
 )
@@ -319,4 +317,4 @@ func TestAppendAllocatesNothingInTheLongRun(t *testing.T) {
 // nothing takes all and keeps nothing.
 type nothing struct{ *memory }
 
-func (nothing) StoreLogs([]*raft.Log) error { return nil }
+func (nothing) StoreLogs([]*Entry) error { return nil }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/order"
 )
 
@@ -25,19 +23,31 @@ func (r Record) String() string {
 	return fmt.Sprintf("record %d: version %v at %v, %d bytes of node %d", r.Number, r.Version, r.Time, len(r.Data), r.Sender)
 }
 
-// Store is what a log is kept in: raft's log of entries, and a few named values beside it. Both
-// must be durable when their calls return, and StoreLogs and DeleteRange all or nothing.
+// Entry is one of a Store: a block.
+type Entry struct {
+	Index uint64
+	Data  []byte
+}
+
+// Store is what a log is kept in: entries, whose indexes are consecutive, and a few named values beside
+// them. Both must be durable when their calls return, and StoreLogs and DeleteRange all or nothing.
 type Store interface {
-	raft.LogStore
+	FirstIndex() (uint64, error) // 0: there is none
+	LastIndex() (uint64, error)
+	GetLog(index uint64, e *Entry) error // ErrNoEntry if there is none. What e.Data had is not written to
+	StoreLogs(entries []*Entry) error    // keeps nothing of them
+	DeleteRange(first, last uint64) error
 	Set(key, value []byte) error
 	Get(key []byte) ([]byte, error) // nil if there is none
 }
 
 // What is wrong with a log, or with a question to it.
 var (
-	ErrDamaged     = errors.New("the log is damaged")
-	ErrTruncated   = errors.New("after the first record of the log")
-	ErrNotFound    = errors.New("no such record")
+	ErrDamaged   = errors.New("the log is damaged")
+	ErrTruncated = errors.New("after the first record of the log")
+	ErrNotFound  = errors.New("no such record")
+	// ErrNoEntry is a Store's.
+	ErrNoEntry     = errors.New("no such entry")
 	ErrNewerFormat = errors.New("written in a newer format")
 	// ErrUnknown is returned for a change that the store did not take: it may have been made or
 	// not, and may be made when the log is opened again.

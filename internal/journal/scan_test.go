@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/squall-go/squall/order"
 )
 
@@ -182,7 +180,7 @@ func TestABlockThatIsMissingOrMovedIsFound(t *testing.T) {
 			t.Errorf("blocks %d and %d: not found", i+1, i+2)
 		}
 		m = clean.copy()
-		m.logs[i] = raft.Log{}
+		m.logs[i] = Entry{}
 		if _, faults, _ := scanned(t, m, nil); len(faults) == 0 {
 			t.Errorf("block %d: not found", i+1)
 		}

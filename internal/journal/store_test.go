@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-
-	"github.com/hashicorp/raft"
 )
 
 var errPower = errors.New("power failed")
@@ -14,7 +12,7 @@ var errPower = errors.New("power failed")
 // durable at once, as a Store's must be.
 type memory struct {
 	first  uint64 // of logs[0]
-	logs   []raft.Log
+	logs   []Entry
 	values map[string][]byte
 	calls  int // that change something
 	fail   int // the call that fails, from 1 on; 0: none
@@ -58,18 +56,18 @@ func (m *memory) LastIndex() (uint64, error) {
 	return m.first + uint64(len(m.logs)) - 1, nil
 }
 
-func (m *memory) GetLog(index uint64, l *raft.Log) error {
+func (m *memory) GetLog(index uint64, l *Entry) error {
 	if index < m.first || index >= m.first+uint64(len(m.logs)) {
-		return raft.ErrLogNotFound
+		return ErrNoEntry
 	}
 	*l = m.logs[index-m.first]
 	l.Data = bytes.Clone(l.Data)
 	return nil
 }
 
-func (m *memory) StoreLog(l *raft.Log) error { return m.StoreLogs([]*raft.Log{l}) }
+func (m *memory) StoreLog(l *Entry) error { return m.StoreLogs([]*Entry{l}) }
 
-func (m *memory) StoreLogs(logs []*raft.Log) error {
+func (m *memory) StoreLogs(logs []*Entry) error {
 	if err := m.change(); err != nil {
 		return err
 	}
@@ -80,7 +78,7 @@ func (m *memory) StoreLogs(logs []*raft.Log) error {
 		if l.Index != m.first+uint64(len(m.logs)) {
 			return errors.New("a gap in the indexes")
 		}
-		m.logs = append(m.logs, raft.Log{Index: l.Index, Data: bytes.Clone(l.Data)})
+		m.logs = append(m.logs, Entry{Index: l.Index, Data: bytes.Clone(l.Data)})
 	}
 	return nil
 }

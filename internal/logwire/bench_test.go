@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // listening serves a host's log over TCP.
@@ -34,7 +35,7 @@ func (h *host) listening() (dial func(context.Context) (net.Conn, error)) {
 
 // big is a log of so many bytes of data.
 func big(b *testing.B, size, total int) *persist.Log {
-	l := newLog(b, persist.EngineWAL)
+	l := newLog(b, wal.Engine)
 	data := make([]byte, size)
 	for n := range total / size {
 		r := persist.Record{Version: order.Version{View: 1, Seq: order.Seq(n)}, Time: order.Time(1 + n), Sender: 1, Data: data}
@@ -75,7 +76,7 @@ func BenchmarkCatchUp(b *testing.B) {
 			b.SetBytes(total)
 			for b.Loop() {
 				b.StopTimer()
-				l := newLog(b, persist.EngineWAL)
+				l := newLog(b, wal.Engine)
 				b.StartTimer()
 				if _, err := CatchUp(b.Context(), CatchUpConfig{ID: prices, Log: l, Dial: dial}); err != nil {
 					b.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/bolt"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // fork is a history that is another one from record n on.
@@ -52,7 +54,7 @@ func TestLW3ALogBecomesThatOfItsSource(t *testing.T) {
 		"both are empty":                     {nil, nil, order.Version{}, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, source := put(t, newLog(t, persist.EngineBolt), c.own...), newHost(t, put(t, newLog(t, persist.EngineWAL), c.source...))
+			l, source := put(t, newLog(t, bolt.Engine), c.own...), newHost(t, put(t, newLog(t, wal.Engine), c.source...))
 			if c.cut > 0 {
 				r, err := bring(t, l, c.before, func(c *CatchUpConfig) { c.Keep = true }, source)
 				if !errors.Is(err, ErrOther) || !alike(everything(t, l), c.own) {
@@ -82,9 +84,9 @@ func TestALogBehindItsSourcesFirstRecordGetsTheSnapshot(t *testing.T) {
 	all := history(100)
 	for name, own := range map[string][]persist.Record{"empty": nil, "old": all[:20], "another one": fork(all, 10)[:30]} {
 		t.Run(name, func(t *testing.T) {
-			source := put(t, newLog(t, persist.EngineBolt), all...)
+			source := put(t, newLog(t, bolt.Engine), all...)
 			snapshot(t, source, all[59].Version, strings.Repeat("state", 1000))
-			l := put(t, newLog(t, persist.EngineBolt), own...)
+			l := put(t, newLog(t, bolt.Engine), own...)
 			r, err := bring(t, l, order.Version{}, nil, newHost(t, source))
 			if err != nil || r.Snapshot != all[59].Version || !alike(everything(t, l), everything(t, source)) {
 				t.Fatalf("%+v, %v", r, err)
@@ -103,7 +105,7 @@ func TestALogBehindItsSourcesFirstRecordGetsTheSnapshot(t *testing.T) {
 func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 	t.Parallel()
 	all := history(100)
-	source := put(t, newLog(t, persist.EngineBolt), all...)
+	source := put(t, newLog(t, bolt.Engine), all...)
 	snapshot(t, source, all[59].Version, "state")
 	for name, c := range map[string]struct {
 		own    []persist.Record
@@ -116,7 +118,7 @@ func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 		"that has a tail of another view": {append(all[:60:60], record(500, text(500))), 60},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := put(t, newLog(t, persist.EngineBolt), c.own...)
+			l := put(t, newLog(t, bolt.Engine), c.own...)
 			r, err := bring(t, l, order.Version{}, nil, newHost(t, source))
 			if name == "that has a tail of another view" { // the probe finds the source's end, which is not here
 				c.common = 60
@@ -131,10 +133,10 @@ func TestALogThatReachesIntoItsSourceNeedsNoSnapshot(t *testing.T) {
 func TestALogWithASnapshotOfItsOwnGoesOnBehindIt(t *testing.T) {
 	t.Parallel()
 	all := history(100)
-	source := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
+	source := newHost(t, put(t, newLog(t, bolt.Engine), all...))
 	for name, own := range map[string][]persist.Record{"alone": all[:20], "with records": all[:30], "with others": fork(all, 25)[:30]} {
 		t.Run(name, func(t *testing.T) {
-			l := put(t, newLog(t, persist.EngineBolt), own...)
+			l := put(t, newLog(t, bolt.Engine), own...)
 			snapshot(t, l, all[19].Version, "state")
 			r, err := bring(t, l, order.Version{}, nil, source)
 			if err != nil || r.Snapshot != (order.Version{}) || !alike(everything(t, l), all[20:]) {
@@ -150,9 +152,9 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 	all := history(30)
 	for name, own := range map[string][]persist.Record{"empty": nil, "as far": all[:10], "behind": all[:4]} {
 		t.Run(name, func(t *testing.T) {
-			source := put(t, newLog(t, persist.EngineBolt), all[:10]...)
+			source := put(t, newLog(t, bolt.Engine), all[:10]...)
 			snapshot(t, source, all[9].Version, "state")
-			l := put(t, newLog(t, persist.EngineBolt), own...)
+			l := put(t, newLog(t, bolt.Engine), own...)
 			h := newHost(t, source)
 			asked := h.asked()
 			done := make(chan error, 1)
@@ -183,8 +185,8 @@ func TestASourceWithNothingBehindItsSnapshotIsWaitedFor(t *testing.T) {
 func TestASourceIsWaitedForUntilItHasWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	all := history(30)
-	source := put(t, newLog(t, persist.EngineBolt), all[:10]...)
-	l := newLog(t, persist.EngineBolt)
+	source := put(t, newLog(t, bolt.Engine), all[:10]...)
+	l := newLog(t, bolt.Engine)
 	asked := make(chan struct{})
 	h := newHost(t, source)
 	h.cut = func(c net.Conn) net.Conn { close(asked); return c }
@@ -208,10 +210,10 @@ func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
 	for n := range all {
 		all[n] = record(n, make([]byte, 100_000)) // several frames
 	}
-	source := put(t, newLog(t, persist.EngineWAL), all...)
+	source := put(t, newLog(t, wal.Engine), all...)
 	bad, good := newHost(t, source), newHost(t, source)
 	bad.cut = func(c net.Conn) net.Conn { return &fragile{c, 2 << 20} }
-	l := newLog(t, persist.EngineWAL)
+	l := newLog(t, wal.Engine)
 	first, err := bring(t, l, order.Version{}, nil, bad)
 	if !errors.Is(err, errBroken) || first.Records == 0 || first.Records == 40 {
 		t.Fatalf("%+v, %v", first, err)
@@ -227,13 +229,13 @@ func TestAnotherSourceGoesOnWhereOneFailed(t *testing.T) {
 
 func TestTheErrorSaysWhatIsWrongWithASource(t *testing.T) {
 	t.Parallel()
-	gone := newHost(t, newLog(t, persist.EngineBolt))
+	gone := newHost(t, newLog(t, bolt.Engine))
 	gone.cut = func(c net.Conn) net.Conn { return &fragile{c, 0} }
-	if _, err := bring(t, newLog(t, persist.EngineBolt), order.Version{}, nil, gone); !errors.Is(err, errBroken) {
+	if _, err := bring(t, newLog(t, bolt.Engine), order.Version{}, nil, gone); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
-	other := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Cluster = "another" })
-	if _, err := bring(t, newLog(t, persist.EngineBolt), order.Version{}, nil, other); !errors.Is(err, ErrOtherCluster) {
+	other := newHost(t, newLog(t, bolt.Engine), func(c *ServerConfig) { c.Cluster = "another" })
+	if _, err := bring(t, newLog(t, bolt.Engine), order.Version{}, nil, other); !errors.Is(err, ErrOtherCluster) {
 		t.Error(err)
 	}
 }
@@ -242,7 +244,7 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 	t.Parallel()
 	all := history(40)
 	has := fork(all, 30) // and an end that no other process kept
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
+	h := newHost(t, put(t, newLog(t, bolt.Engine), has...), func(c *ServerConfig) { c.Partial = func(persist.LogID) bool { return true } })
 	for _, c := range []struct {
 		what   string
 		own    []persist.Record
@@ -256,7 +258,7 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 		{"a version to come", all[:12], catchup.After(order.Version{View: 9, Seq: 5}), 0},
 		{"the end of a view", all[:12], order.Version{View: 3}, 0},
 	} {
-		l := put(t, newLog(t, persist.EngineBolt), c.own...)
+		l := put(t, newLog(t, bolt.Engine), c.own...)
 		_, err := bring(t, l, c.before, nil, h)
 		switch {
 		case c.want == 0 && (err == nil || !alike(everything(t, l), c.own)):
@@ -270,11 +272,11 @@ func TestALogThatCatchesUpItselfGivesWhatLiesBeforeAVersionThatItHas(t *testing.
 func TestABusySourceSaysSo(t *testing.T) {
 	t.Parallel()
 	all := history(10)
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
+	h := newHost(t, put(t, newLog(t, bolt.Engine), all...))
 	for range maxReaders {
 		h.server.readers <- struct{}{}
 	}
-	l := newLog(t, persist.EngineBolt)
+	l := newLog(t, bolt.Engine)
 	if _, err := bring(t, l, order.Version{}, nil, h); !errors.Is(err, ErrBusy) {
 		t.Fatal(err)
 	}
@@ -288,11 +290,11 @@ func TestABusySourceSaysSo(t *testing.T) {
 
 func TestACatchUpEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, newLog(t, persist.EngineBolt))
+	h := newHost(t, newLog(t, bolt.Engine))
 	ctx, cancel := context.WithCancel(t.Context())
 	dialled := 0
 	_, err := CatchUp(ctx, CatchUpConfig{
-		ID: prices, Log: newLog(t, persist.EngineBolt), Before: order.Version{View: 9}, Times: quick,
+		ID: prices, Log: newLog(t, bolt.Engine), Before: order.Version{View: 9}, Times: quick,
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			dialled++
 			context.AfterFunc(h.asked(), cancel)
@@ -328,7 +330,7 @@ func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
 	if err = errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(3)...))
+	h := newHost(t, put(t, newLog(t, bolt.Engine), history(3)...))
 	if _, err := bring(t, l, order.Version{}, nil, h); !errors.Is(err, persist.ErrClosed) || !errors.As(err, new(catchup.OwnError)) {
 		t.Fatal(err)
 	}
@@ -347,7 +349,7 @@ func TestLW3RandomLogsBecomeEqualWhateverBreaks(t *testing.T) {
 }
 
 func randomCatchUp(t *testing.T, random *rand.Rand) {
-	engines := []persist.Engine{persist.EngineBolt, persist.EngineWAL}
+	engines := []persist.Engine{bolt.Engine, wal.Engine}
 	common := randomRecords(random, 0, random.IntN(300), nil)
 	mine := randomRecords(random, len(common), random.IntN(200), common)
 	theirs := randomRecords(random, len(common), random.IntN(200), common)

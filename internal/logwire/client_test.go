@@ -14,19 +14,21 @@ import (
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/bolt"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
 	t.Parallel()
 	all := history(95)
-	l := put(t, newLog(t, persist.EngineBolt), all...)
+	l := put(t, newLog(t, bolt.Engine), all...)
 	c, ctx := newHost(t, l).client(), t.Context()
 
 	infos, err := c.List(ctx)
 	if err != nil || len(infos) != 1 || infos[0].ID != prices || infos[0].Count != 95 || infos[0].Last.Version != all[94].Version {
 		t.Fatalf("%+v, %v", infos, err)
 	}
-	if i, err := c.Info(ctx, prices); err != nil || i.First.Time != all[0].Time || i.Bytes == 0 || i.Engine != persist.EngineBolt {
+	if i, err := c.Info(ctx, prices); err != nil || i.First.Time != all[0].Time || i.Bytes == 0 || i.Engine != "bolt" {
 		t.Fatalf("%+v, %v", i, err)
 	}
 	for name, c := range map[string]struct{ got, want []persist.Record }{
@@ -56,7 +58,7 @@ func TestAReaderGetsWhatIsInTheLog(t *testing.T) {
 
 func TestWhatIsNotThereHasANamedError(t *testing.T) {
 	t.Parallel()
-	l := put(t, newLog(t, persist.EngineBolt), history(30)...)
+	l := put(t, newLog(t, bolt.Engine), history(30)...)
 	snapshot(t, l, order.Version{View: 1, Seq: 18}, "the first view")
 	h, ctx := newHost(t, l), t.Context()
 	c := h.client()
@@ -94,7 +96,7 @@ func TestRecordsOfEverySizeArriveWhole(t *testing.T) {
 		}
 		all = append(all, record(n, data))
 	}
-	l := put(t, newLog(t, persist.EngineWAL), all...)
+	l := put(t, newLog(t, wal.Engine), all...)
 	h := newHost(t, l)
 	if got := collect(t, h.client().Range(t.Context(), prices, order.Version{}, order.Version{})); !alike(got, all) {
 		t.Fatal("they are different")
@@ -115,7 +117,7 @@ func TestRecordsOfEverySizeArriveWhole(t *testing.T) {
 func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
 	t.Parallel()
 	all := history(60)
-	l := put(t, newLog(t, persist.EngineBolt), all[:5]...)
+	l := put(t, newLog(t, bolt.Engine), all[:5]...)
 	c := newHost(t, l).client()
 	next := 3
 	for r, err := range c.Tail(t.Context(), prices, all[3].Version) {
@@ -137,7 +139,7 @@ func TestAFollowerGetsWhatComesAcrossViews(t *testing.T) {
 
 func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	l := put(t, newLog(t, persist.EngineBolt), history(2)...)
+	l := put(t, newLog(t, bolt.Engine), history(2)...)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen := 0
@@ -158,7 +160,7 @@ func TestAFollowerWaitsAndEndsWithItsContext(t *testing.T) {
 func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
 	t.Parallel()
 	all := history(500)
-	l := put(t, newLog(t, persist.EngineBolt), all...)
+	l := put(t, newLog(t, bolt.Engine), all...)
 	for seed := range uint64(10) {
 		h := newHost(t, l)
 		h.cut = breaks(rand.New(rand.NewPCG(seed, 0)), 60_000) // a stream has some 12,000 bytes
@@ -172,7 +174,7 @@ func TestAStreamGoesOnWhereAConnectionBroke(t *testing.T) {
 func TestAFollowerWaitsForAMemberThatIsGoneAndMissesNothing(t *testing.T) {
 	t.Parallel()
 	all := history(40)
-	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
+	l := put(t, newLog(t, bolt.Engine), all[:10]...)
 	h := newHost(t, l)
 	gone, next, told := 0, 0, []string{}
 	c := &Client{
@@ -217,7 +219,7 @@ const earlyBytes = 3 * frameBytes
 
 func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
 	t.Parallel()
-	l := put(t, newLog(t, persist.EngineBolt), large()...)
+	l := put(t, newLog(t, bolt.Engine), large()...)
 	asked, next := 0, 0
 	h := newHost(t, l, func(c *ServerConfig) {
 		find := c.Find
@@ -252,7 +254,7 @@ func TestAFollowerWaitsUntilAMemberThatWasStartedAgainHasItsLogs(t *testing.T) {
 
 func TestWhoeverDoesNotFollowEndsSoonWithoutTheMember(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), large()...))
+	h := newHost(t, put(t, newLog(t, bolt.Engine), large()...))
 	for name, read := range map[string]func(c *Client) iter.Seq2[persist.Record, error]{
 		"a range": func(c *Client) iter.Seq2[persist.Record, error] {
 			return c.Range(t.Context(), prices, order.Version{}, order.Version{})
@@ -303,7 +305,7 @@ func retried(t *testing.T, c *Client, all []persist.Record) func(func(persist.Re
 func TestASnapshotArrivesWithWhatItStandsFor(t *testing.T) {
 	t.Parallel()
 	all := history(30)
-	l := put(t, newLog(t, persist.EngineBolt), all...)
+	l := put(t, newLog(t, bolt.Engine), all...)
 	content := strings.Repeat("state ", 300_000)
 	snapshot(t, l, all[9].Version, content)
 	at, r, err := newHost(t, l).client().Snapshot(t.Context(), prices)
@@ -317,7 +319,7 @@ func TestASnapshotArrivesWithWhatItStandsFor(t *testing.T) {
 	if err := errors.Join(r.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := newHost(t, newLog(t, persist.EngineBolt)).client().Snapshot(t.Context(), prices); !errors.Is(err, persist.ErrNotFound) {
+	if _, _, err := newHost(t, newLog(t, bolt.Engine)).client().Snapshot(t.Context(), prices); !errors.Is(err, persist.ErrNotFound) {
 		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/bolt"
 )
 
 // liar is a source that answers every request for records with the same frames.
@@ -118,8 +119,8 @@ func TestLW1ALyingSourceIsFoundOut(t *testing.T) {
 func TestLW1ACatchUpTakesNothingOfALiar(t *testing.T) {
 	t.Parallel()
 	all := history(20)
-	l := put(t, newLog(t, persist.EngineBolt), all[:10]...)
-	honest := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
+	l := put(t, newLog(t, bolt.Engine), all[:10]...)
+	honest := newHost(t, put(t, newLog(t, bolt.Engine), all...))
 	// Everything goes through, but for the times in frames of records, which the liar turns back.
 	lies := liar(t, func(w *wire.Conn) {
 		i := info{Log: prices.Name, Shard: prices.Shard, Count: 20, First: catchup.Mark{Found: true, Version: all[0].Version}, Last: catchup.Mark{Found: true, Version: all[19].Version}}
@@ -180,7 +181,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 		}, port.Garbage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(1)...))
+			h := newHost(t, put(t, newLog(t, bolt.Engine), history(1)...))
 			conn, err := h.dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -207,7 +208,7 @@ func TestAHostileReaderIsTurnedAway(t *testing.T) {
 
 func TestASilentReaderIsGivenUp(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, newLog(t, persist.EngineBolt), func(c *ServerConfig) { c.Times.Dial, c.Times.Silence = quick.Pulse, quick.Pulse })
+	h := newHost(t, newLog(t, bolt.Engine), func(c *ServerConfig) { c.Times.Dial, c.Times.Silence = quick.Pulse, quick.Pulse })
 	conn, err := h.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func TestASilentReaderIsGivenUp(t *testing.T) {
 
 func TestAnUnknownRequestIsAnswered(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, newLog(t, persist.EngineBolt))
+	h := newHost(t, newLog(t, bolt.Engine))
 	s, err := h.client().dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +240,7 @@ func TestAnUnknownRequestIsAnswered(t *testing.T) {
 
 func TestAnotherFormatIsNamedOnBothSides(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, newLog(t, persist.EngineBolt))
+	h := newHost(t, newLog(t, bolt.Engine))
 	conn, err := h.dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func TestLW4SlowReadersAreBounded(t *testing.T) {
 	for n := range 20 {
 		all = append(all, record(n, make([]byte, 100_000)))
 	}
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...))
+	h := newHost(t, put(t, newLog(t, bolt.Engine), all...))
 	var slow []*session
 	for range maxReaders {
 		s, err := h.client().dial(t.Context())

@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
@@ -31,7 +31,7 @@ func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
 		"no group":                            func(*ServerConfig) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, host := put(t, newLog(t, persist.EngineBolt), all[:10]...), newHost(t, put(t, newLog(t, persist.EngineBolt), fork(all, 0)...), source)
+			l, host := put(t, newLog(t, bolt.Engine), all[:10]...), newHost(t, put(t, newLog(t, bolt.Engine), fork(all, 0)...), source)
 			r, err := bring(t, l, order.Version{}, first, host)
 			if !errors.Is(err, views.ErrOtherHistory) || !strings.Contains(err.Error(), "first") {
 				t.Errorf("%+v, %v", r, err)
@@ -41,11 +41,11 @@ func TestNothingIsCutForALogOfAnotherGroup(t *testing.T) {
 			}
 		})
 	}
-	l, host := put(t, newLog(t, persist.EngineBolt), all[:10]...), newHost(t, put(t, newLog(t, persist.EngineBolt), all...), identified("first", "of the first"))
+	l, host := put(t, newLog(t, bolt.Engine), all[:10]...), newHost(t, put(t, newLog(t, bolt.Engine), all...), identified("first", "of the first"))
 	if _, err := bring(t, l, order.Version{}, first, host); err != nil || !alike(everything(t, l), all) {
 		t.Errorf("from a log of the own group: %v", err)
 	}
-	fresh, open := newLog(t, persist.EngineBolt), newHost(t, l, identified("first", "of the first"), func(c *ServerConfig) { c.Open = true })
+	fresh, open := newLog(t, bolt.Engine), newHost(t, l, identified("first", "of the first"), func(c *ServerConfig) { c.Open = true })
 	if _, err := bring(t, fresh, order.Version{}, nil, open); err != nil || !alike(everything(t, fresh), all) {
 		t.Errorf("a log of no group: %v", err)
 	}
@@ -67,7 +67,7 @@ func TestLW6AStrangerIsToldNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(3)...), identified("first", "of the first"))
+			h := newHost(t, put(t, newLog(t, bolt.Engine), history(3)...), identified("first", "of the first"))
 			conn, err := h.dial(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +97,7 @@ func TestLW6AStrangerIsToldNothing(t *testing.T) {
 // one.
 func TestLW6AProofThatWasRecordedIsOfNoUse(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), history(3)...), identified("first", "of the first"))
+	h := newHost(t, put(t, newLog(t, bolt.Engine), history(3)...), identified("first", "of the first"))
 	var recorded hello // what was said in a conversation that another process overheard
 	said := func(says hello) (w welcome) {
 		conn, err := h.dial(t.Context())
@@ -129,7 +129,7 @@ func TestLW6AProofThatWasRecordedIsOfNoUse(t *testing.T) {
 func TestAMemberThatProvesItselfReads(t *testing.T) {
 	t.Parallel()
 	all := history(3)
-	h := newHost(t, put(t, newLog(t, persist.EngineBolt), all...), identified("first", "of the first"))
+	h := newHost(t, put(t, newLog(t, bolt.Engine), all...), identified("first", "of the first"))
 	c := h.client()
 	if _, err := c.List(t.Context()); !errors.Is(err, ErrNotAdmitted) {
 		t.Errorf("a stranger: %v", err)

@@ -86,7 +86,7 @@ type info struct {
 
 func infoOf(i persist.Info) info {
 	return info{
-		Log: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Count: i.Count, First: catchup.MarkOf(&i.First), Last: catchup.MarkOf(&i.Last),
+		Log: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine, Count: i.Count, First: catchup.MarkOf(&i.First), Last: catchup.MarkOf(&i.Last),
 		Bytes: i.Bytes, OnDisk: i.DiskBytes, Global: i.Global, Snapshot: i.Snapshot,
 	}
 }
@@ -97,10 +97,8 @@ func (i *info) local() persist.Info {
 		ID: persist.LogID{Name: i.Log, Shard: i.Shard}, Count: i.Count, First: i.First.Record(), Last: i.Last.Record(),
 		Bytes: i.Bytes, DiskBytes: i.OnDisk, Global: i.Global, Snapshot: i.Snapshot,
 	}
-	for _, e := range []persist.Engine{persist.EngineBolt, persist.EngineWAL} {
-		if e.String() == i.Engine {
-			l.Engine = e
-		}
+	if i.Engine == "bolt" || i.Engine == "wal" { // a peer may say anything
+		l.Engine = i.Engine
 	}
 	return l
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 const diskSeeds = 400
@@ -168,11 +168,11 @@ func crashing(d *disk, n int, arrive parts, history func()) (cut bool) {
 	return false
 }
 
-func entry(index uint64) *raft.Log {
-	return &raft.Log{Index: index, Type: raft.LogCommand, Data: []byte(fmt.Sprintf("entry %d %s", index, bytes.Repeat([]byte{'.'}, int(index*37%900))))}
+func entry(index uint64) *journal.Entry {
+	return &journal.Entry{Index: index, Data: []byte(fmt.Sprintf("entry %d %s", index, bytes.Repeat([]byte{'.'}, int(index*37%900))))}
 }
 
-func entries(from, to uint64) (all []*raft.Log) {
+func entries(from, to uint64) (all []*journal.Entry) {
 	for i := from; i <= to; i++ {
 		all = append(all, entry(i))
 	}
@@ -186,7 +186,7 @@ func span(t *testing.T, e *engine) (first, last uint64) {
 	last, err2 := e.LastIndex()
 	try(t, err, err2)
 	for i := first; i <= last && last > 0; i++ {
-		var l raft.Log
+		var l journal.Entry
 		if err := e.GetLog(i, &l); err != nil || !bytes.Equal(l.Data, entry(i).Data) {
 			t.Fatalf("entry %d: %q, %v", i, l.Data, err)
 		}
@@ -284,7 +284,7 @@ func TestWhatRottedInTheMiddleOfALogIsGivenAsItIs(t *testing.T) {
 	e := reopen(t, d)
 	try(t, e.StoreLogs(entries(1, 3)), d.rot(e.file(), e.ends[0]+entryHeader+2))
 	e = reopen(t, d)
-	var l raft.Log
+	var l journal.Entry
 	try(t, e.GetLog(2, &l))
 	if bytes.Equal(l.Data, entry(2).Data) || e.torn > 0 {
 		t.Errorf("%q, %d bytes torn", l.Data, e.torn)

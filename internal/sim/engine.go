@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/hashicorp/raft"
+	"github.com/squall-go/squall/internal/journal"
 )
 
 // engine is a log on a simulated disk, as a log engine keeps it: a directory with one file to which entries are appended. It implements
@@ -137,7 +137,7 @@ func parseEntry(data []byte) (h entryHead, ok bool) {
 }
 
 // appendEntry encodes an entry.
-func appendEntry(b []byte, l *raft.Log, behind int) []byte {
+func appendEntry(b []byte, l *journal.Entry, behind int) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(l.Data)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(behind))
@@ -172,7 +172,7 @@ func (e *engine) cut(at int) error {
 	return e.disk.sync(e.file())
 }
 
-// FirstIndex implements raft.LogStore.
+// FirstIndex implements journal.Store.
 func (e *engine) FirstIndex() (uint64, error) {
 	if len(e.ends) == 0 {
 		return 0, nil
@@ -180,7 +180,7 @@ func (e *engine) FirstIndex() (uint64, error) {
 	return e.first, nil
 }
 
-// LastIndex implements raft.LogStore.
+// LastIndex implements journal.Store.
 func (e *engine) LastIndex() (uint64, error) {
 	if len(e.ends) == 0 {
 		return 0, nil
@@ -188,21 +188,18 @@ func (e *engine) LastIndex() (uint64, error) {
 	return e.first + uint64(len(e.ends)) - 1, nil
 }
 
-// GetLog implements raft.LogStore.
-func (e *engine) GetLog(index uint64, l *raft.Log) error {
+// GetLog implements journal.Store.
+func (e *engine) GetLog(index uint64, l *journal.Entry) error {
 	k := index - e.first
 	if index < e.first || k >= uint64(len(e.ends)) {
-		return raft.ErrLogNotFound
+		return journal.ErrNoEntry
 	}
-	*l = raft.Log{Index: index, Type: raft.LogCommand, Data: append([]byte(nil), e.seen()[e.start(int(k))+entryHeader:e.ends[k]]...)}
+	*l = journal.Entry{Index: index, Data: append([]byte(nil), e.seen()[e.start(int(k))+entryHeader:e.ends[k]]...)}
 	return nil
 }
 
-// StoreLog implements raft.LogStore.
-func (e *engine) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
-
-// StoreLogs implements raft.LogStore.
-func (e *engine) StoreLogs(logs []*raft.Log) error {
+// StoreLogs implements journal.Store.
+func (e *engine) StoreLogs(logs []*journal.Entry) error {
 	if err := e.write(logs); err != nil {
 		return err
 	}
@@ -210,7 +207,7 @@ func (e *engine) StoreLogs(logs []*raft.Log) error {
 }
 
 // write is the first half of StoreLogs, which takes no time.
-func (e *engine) write(logs []*raft.Log) error {
+func (e *engine) write(logs []*journal.Entry) error {
 	if e.err != nil || len(logs) == 0 {
 		return e.err
 	}
@@ -245,7 +242,7 @@ func (e *engine) sync() error {
 	return e.err
 }
 
-// DeleteRange implements raft.LogStore: it drops the end of the log, or its beginning.
+// DeleteRange implements journal.Store: it drops the end of the log, or its beginning.
 func (e *engine) DeleteRange(low, high uint64) error {
 	last, _ := e.LastIndex()
 	switch {
@@ -274,7 +271,7 @@ func (e *engine) dropEnd(n int) error {
 func (e *engine) regroup() error {
 	var text []byte
 	for k := range e.ends {
-		var l raft.Log
+		var l journal.Entry
 		if err := e.GetLog(e.first+uint64(k), &l); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
+	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/ripc"
 	"go.uber.org/goleak"
 )

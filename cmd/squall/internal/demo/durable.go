@@ -18,12 +18,10 @@ import (
 // afterwards.
 const durableDuration = 4 * time.Second
 
-var engines = map[string]squall.LogEngine{"bolt": squall.EngineBolt, "wal": squall.EngineWAL}
-
 // durableFaults are all that is wrong with the flags of a durable demo.
 func (o options) durableFaults() (errs []error) {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if _, ok := engines[o.Engine]; !ok {
+	if _, ok := testlab.Engines[o.Engine]; !ok {
 		fault("--engine %q: use bolt or wal", o.Engine)
 	}
 	if o.Size > 0 && o.Size < testlab.HeaderBytes {

@@ -59,7 +59,7 @@ func (r *durableRun) brief(s *testlab.Spec) (command string, config any) {
 // kept is the load that members send, and keep in their logs.
 func (r *durableRun) kept() testlab.Load {
 	return testlab.Load{
-		Name: durableSubgroup, Lines: r.lines, Bytes: r.Size, Durable: true, Engine: engines[r.Engine], Acks: mostUnacked, Newest: true,
+		Name: durableSubgroup, Lines: r.lines, Bytes: r.Size, Durable: true, Engine: r.Engine, Acks: mostUnacked, Newest: true,
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
+	_ "github.com/squall-go/squall/persist/bolt"
+	_ "github.com/squall-go/squall/persist/wal"
 )
 
 // NewCommand returns the command "log".

@@ -65,7 +65,7 @@ type Entry struct {
 }
 
 func entryOf(i *persist.Info) Entry {
-	e := Entry{Log: i.ID.String(), Name: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine.String(), Records: i.Count, Bytes: i.Bytes, OnDisk: i.DiskBytes}
+	e := Entry{Log: i.ID.String(), Name: i.ID.Name, Shard: i.ID.Shard, Engine: i.Engine, Records: i.Count, Bytes: i.Bytes, OnDisk: i.DiskBytes}
 	if i.Count > 0 {
 		e.First, e.Last = persist.PlaceOf(&i.First), persist.PlaceOf(&i.Last)
 	}

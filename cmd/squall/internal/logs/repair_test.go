@@ -13,6 +13,8 @@ import (
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
+	"github.com/squall-go/squall/persist/bolt"
+	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/views"
 )
 
@@ -122,7 +124,7 @@ func lacks(t *testing.T, dir string, want bool) {
 	})
 }
 
-var bothEngines = []persist.Engine{persist.EngineBolt, persist.EngineWAL}
+var bothEngines = []persist.Engine{bolt.Engine, wal.Engine}
 
 // spoilOrder damages a record in whichever file it is.
 func spoilOrder(t *testing.T, dir, text string) {
@@ -213,7 +215,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 		"a link to another disk": func(path string) error { return errors.Join(os.RemoveAll(path), os.Symlink("/nowhere/at/all", path)) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: persist.EngineWAL}, records(25)...)
+			dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders, Engine: wal.Engine}, records(25)...)
 			if err := lose(filepath.Join(dir, "logs", "orders.0")); err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +231,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 				t.Error(out)
 			}
 			remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
-				if l, err := s.Log(persist.LogConfig{ID: orders, Engine: persist.EngineWAL}); err != nil || l.Info().Engine != persist.EngineWAL {
+				if l, err := s.Log(persist.LogConfig{ID: orders, Engine: wal.Engine}); err != nil || l.Info().Engine != "wal" {
 					t.Error(err)
 				}
 			})

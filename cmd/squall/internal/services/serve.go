@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/ripc"
 	"github.com/squall-go/squall/ripc/directory"
 )

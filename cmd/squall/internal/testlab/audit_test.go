@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-var engines = []squall.LogEngine{squall.EngineBolt, squall.EngineWAL}
+var engines = []string{"bolt", "wal"}
 
 // recordsOf are n records of process 7, as a group would keep them.
 func recordsOf(n int) (all []persist.Record) {
@@ -130,7 +130,7 @@ func TestAnAuditReadsDirectories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := s.Log(persist.LogConfig{ID: a.Log, Engine: engines[node-1]})
+		l, err := s.Log(persist.LogConfig{ID: a.Log, Engine: Engines[engines[node-1]]})
 		for _, r := range recordsOf(100) {
 			if err == nil {
 				err = l.Import(t.Context(), r)

@@ -75,19 +75,19 @@ const (
 
 var damages = []struct {
 	name   string
-	engine squall.LogEngine
+	engine string
 	behind int // records behind the damaged one
 	how    func(f *os.File, at int64) error
 	want   string
 }{
-	{"flipped at the end", squall.EngineBolt, 0, flip, isRepaired},
-	{"flipped before the end", squall.EngineBolt, wellBefore, flip, isDropped},
-	{"truncated", squall.EngineBolt, 0, truncate, isSetAside}, // a tree of which a page is missing leads nowhere
+	{"flipped at the end", "bolt", 0, flip, isRepaired},
+	{"flipped before the end", "bolt", wellBefore, flip, isDropped},
+	{"truncated", "bolt", 0, truncate, isSetAside}, // a tree of which a page is missing leads nowhere
 	// The last group that was written is also what a process leaves that ended while it wrote:
 	// nothing tells the one from the other.
-	{"flipped at the end", squall.EngineWAL, 0, flip, isTorn},
-	{"truncated", squall.EngineWAL, 0, truncate, isCutOff},
-	{"flipped before the end", squall.EngineWAL, wellBefore, flip, isDropped},
+	{"flipped at the end", "wal", 0, flip, isTorn},
+	{"truncated", "wal", 0, truncate, isCutOff},
+	{"flipped before the end", "wal", wellBefore, flip, isDropped},
 }
 
 // wellBefore is more records than a group, or a block, has in these tests.
@@ -154,7 +154,7 @@ func awaitDamaged(lab *Cluster, p *Process) (why string) {
 // Records that the last member of a group acknowledged alone may be on its disk only: if they are
 // damaged they are lost, and nothing is dropped without an operator's command.
 func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
-	lab, members := formDurable(t, squall.EngineBolt, Options{})
+	lab, members := formDurable(t, "bolt", Options{})
 	one := members[0] // with it, one of two is a quorum
 	members[1].Kill()
 	lab.AwaitView(one, members[2])
@@ -173,7 +173,7 @@ func TestWhoWasAloneInTheLastViewDropsNothing(t *testing.T) {
 // If no member has all of the log any more, no member begins it anew: the group waits until an
 // operator gives the lost records up.
 func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
-	lab, members := formDurable(t, squall.EngineBolt, Options{})
+	lab, members := formDurable(t, "bolt", Options{})
 	lab.CutPower(members)
 	nodes := []squall.NodeID{1, 2, 3}
 	for _, node := range nodes[1:] {

@@ -17,7 +17,7 @@ import (
 const diskFailAfter = 5 * time.Second
 
 // formDurable makes a group whose members have acknowledged messages.
-func formDurable(t *testing.T, engine squall.LogEngine, o Options) (*Cluster, []*Process) {
+func formDurable(t *testing.T, engine string, o Options) (*Cluster, []*Process) {
 	t.Helper()
 	o.FailAfter = cmp.Or(o.FailAfter, diskFailAfter)
 	o.Loads = []Load{DurableMessages(engine)}
@@ -48,18 +48,18 @@ func records(t *testing.T, p *Process) uint64 {
 	return a.States[0].Messages
 }
 
-func eachEngine(t *testing.T, test func(t *testing.T, engine squall.LogEngine)) {
+func eachEngine(t *testing.T, test func(t *testing.T, engine string)) {
 	for _, engine := range engines {
-		if testing.Short() && engine != squall.EngineBolt {
+		if testing.Short() && engine != "bolt" {
 			continue
 		}
-		t.Run("engine="+engine.String(), func(t *testing.T) { test(t, engine) })
+		t.Run("engine="+engine, func(t *testing.T) { test(t, engine) })
 	}
 }
 
 func TestMembersThatAreKilledOneAfterTheOtherCatchUpByRange(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+	eachEngine(t, func(t *testing.T, engine string) {
 		for _, f := range fabrics[:2] {
 			t.Run("fabric="+f.name, func(t *testing.T) {
 				lab, members := formDurable(t, engine, Options{Fabric: f.of})
@@ -89,7 +89,7 @@ func TestMembersThatAreKilledOneAfterTheOtherCatchUpByRange(t *testing.T) {
 
 func TestTwoOfThreeGoOnAndTheThirdComesLater(t *testing.T) {
 	takesTime(t)
-	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+	eachEngine(t, func(t *testing.T, engine string) {
 		lab, members := formDurable(t, engine, Options{})
 		lab.CutPower(members)
 		two := lab.Back(durableNodes, 3, 1)
@@ -108,7 +108,7 @@ const tries = 20
 
 func TestWhatOnlyOneDiskHadIsCutWhenTheOthersWentOnWithoutIt(t *testing.T) {
 	takesTime(t)
-	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+	eachEngine(t, func(t *testing.T, engine string) {
 		lab, members := formDurable(t, engine, Options{})
 		for try := 1; ; try++ {
 			// The first two stand still with what they have received and not on disk yet: the third
@@ -142,7 +142,7 @@ func TestWhatOnlyOneDiskHadIsCutWhenTheOthersWentOnWithoutIt(t *testing.T) {
 }
 
 func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
-	lab, members := formDurable(t, squall.EngineBolt, Options{})
+	lab, members := formDurable(t, "bolt", Options{})
 	lab.CutPower(members)
 	two, err := lab.Restart(durableNodes, nil, 2)
 	lab.must(err)
@@ -165,7 +165,7 @@ func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
 
 func TestAReplacedDiskIsFilledFromTheOthers(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+	eachEngine(t, func(t *testing.T, engine string) {
 		for _, node := range []squall.NodeID{1, 3} { // node 1 founded the group
 			for _, alone := range []bool{true, false} {
 				t.Run(fmt.Sprintf("node=%d/alone=%v", node, alone), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 )
 
 // DurableMessages is a load whose subgroup is persistent.
-func DurableMessages(engine squall.LogEngine) Load {
+func DurableMessages(engine string) Load {
 	return Load{Name: "durable", Bytes: 100, RingBytes: 64 << 10, Window: 512, Durable: true, Engine: engine}
 }
 

@@ -73,7 +73,7 @@ func (w *wreck) strike() {
 
 func TestNothingAcknowledgedIsLostWhenAllAreKilled(t *testing.T) {
 	for _, engine := range engines {
-		t.Run("engine="+engine.String(), func(t *testing.T) {
+		t.Run("engine="+engine, func(t *testing.T) {
 			rounds := *durableRounds
 			if testing.Short() {
 				rounds = min(rounds, 1)

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -22,7 +21,7 @@ var trials = flag.Int("trials", 0, "trials of a store whose every step is gone t
 
 // trial is one store on one disk. A keeper works on it until the disk fails.
 type trial struct {
-	engine  squall.LogEngine
+	engine  string
 	disk    *faultfs.Disk
 	dice    *rand.Rand // of what is done
 	scratch string     // a directory
@@ -35,7 +34,7 @@ type trial struct {
 	failure string // of the task that failed
 }
 
-func newTrial(t *testing.T, engine squall.LogEngine, seed uint64, disk *faultfs.Disk) *trial {
+func newTrial(t *testing.T, engine string, seed uint64, disk *faultfs.Disk) *trial {
 	return &trial{engine: engine, disk: disk, dice: rand.New(rand.NewPCG(seed, 3)), scratch: t.TempDir(), is: kept{serials: map[uint64]uint64{}}}
 }
 
@@ -202,7 +201,7 @@ func eachTrial(t *testing.T, faults func(at int) faultfs.Faults, fate faultfs.Fa
 	}
 	t.Logf("again with: -args -trials %d -seed %d", *trials, seed)
 	for _, engine := range engines {
-		t.Run("engine="+engine.String(), func(t *testing.T) {
+		t.Run("engine="+engine, func(t *testing.T) {
 			stride := 1
 			if *trials == 0 {
 				stride = 8
@@ -252,7 +251,7 @@ func TestAStoreThatIsBeingMadeCanBeMadeAfterACutAtAnyStep(t *testing.T) {
 	}
 	for at, struck := 1, true; struck; at++ {
 		for n := range draws {
-			r := newTrial(t, squall.EngineBolt, seed, faultfs.New(seed+n+draws*uint64(at)))
+			r := newTrial(t, "bolt", seed, faultfs.New(seed+n+draws*uint64(at)))
 			var err error
 			struck, err = r.while(faultfs.Faults{CutAt: at}, func(*keeperProcess) error { return nil })
 			if errors.Is(err, faultfs.ErrUnavailable) {
@@ -283,14 +282,14 @@ func TestWhatAStoreSaysIsDurableIsThereAfterAnySyncFails(t *testing.T) {
 // syncs of an engine that a disk lies about, as if the engine left them out.
 var leftOut = []struct {
 	name string
-	of   []squall.LogEngine
+	of   []string
 	lies func(s faultfs.Synced) bool
 }{
 	{"all", engines, func(faultfs.Synced) bool { return true }},
 	{"of the files of records", engines, func(s faultfs.Synced) bool {
 		return s.Kind == faultfs.Data && (strings.HasSuffix(s.Path, ".wal") || strings.HasSuffix(s.Path, "log.db"))
 	}},
-	{"of the names of segments", []squall.LogEngine{squall.EngineWAL}, func(s faultfs.Synced) bool {
+	{"of the names of segments", []string{"wal"}, func(s faultfs.Synced) bool {
 		return s.Kind == faultfs.Names && s.Path == "store/logs/kept.0"
 	}},
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -28,7 +27,7 @@ const keeperCommand = "keep-store"
 type keeperTask struct {
 	Do     string
 	Dir    string
-	Engine squall.LogEngine
+	Engine string
 	Serial uint64 // of the first record, snapshot or value; the next ones follow
 	Sizes  []int  // of records
 	At     uint64 // the first number that is not in a snapshot, or that goes
@@ -86,11 +85,11 @@ var (
 	keeperValue = "value"
 )
 
-func (k *keeper) open(dir string, engine squall.LogEngine) (err error) {
+func (k *keeper) open(dir string, engine string) (err error) {
 	if k.store, err = persist.Open(persist.StoreConfig{Dir: dir, Cluster: "keepers", Node: 1}); err != nil {
 		return err
 	}
-	k.log, err = k.store.Log(persist.LogConfig{ID: keeperLog, Engine: engine})
+	k.log, err = k.store.Log(persist.LogConfig{ID: keeperLog, Engine: Engines[engine]})
 	return err
 }
 
@@ -177,7 +176,7 @@ func (k kept) String() string {
 }
 
 // readKept reads a store that no process has, as the next one would find it.
-func readKept(dir string, engine squall.LogEngine) (have kept, err error) {
+func readKept(dir string, engine string) (have kept, err error) {
 	var k keeper
 	if err := k.open(dir, engine); err != nil {
 		return have, err

@@ -136,7 +136,7 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	}
 	if l.Durable {
 		sg.Mode = squall.Persistent
-		sg.Log = squall.LogConfig{Engine: l.Engine, DeliverAfterPersist: l.AfterPersist}
+		sg.Log = squall.LogConfig{Engine: Engines[l.Engine], DeliverAfterPersist: l.AfterPersist}
 	}
 	switch r := p.replicas[i]; {
 	case l.Snapshots, l.Stateful:

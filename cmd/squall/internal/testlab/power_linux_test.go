@@ -218,7 +218,7 @@ func (o *outage) round() (how string) {
 // became of what was not.
 func TestNothingAcknowledgedIsLostWhenThePowerGoes(t *testing.T) {
 	for _, engine := range engines {
-		t.Run("engine="+engine.String(), func(t *testing.T) {
+		t.Run("engine="+engine, func(t *testing.T) {
 			rounds := *durableRounds
 			if testing.Short() {
 				rounds = min(rounds, 1)
@@ -244,7 +244,7 @@ func TestNothingAcknowledgedIsLostWhenThePowerGoes(t *testing.T) {
 
 // A disk that only says that it has synced loses what was acknowledged, and the audit sees it.
 func TestAnAuditSeesWhatDisksThatLieLose(t *testing.T) {
-	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+	eachEngine(t, func(t *testing.T, engine string) {
 		o := newOutage(t, DurableMessages(engine))
 		o.found()
 		o.on(o.all()...)

@@ -30,7 +30,7 @@ func refused(t *testing.T, lab *Cluster, id squall.NodeID, kind string, change f
 }
 
 func TestADirectoryIsRefusedByWhoItDoesNotBelongTo(t *testing.T) {
-	lab, members := formDurable(t, squall.EngineBolt, Options{})
+	lab, members := formDurable(t, "bolt", Options{})
 	refused(t, lab, 2, HaltedInUse, func(s *Spec) { s.Listen = "127.0.0.1:0" }) // a member works in it
 	members[2].Kill()
 	lab.AwaitView(members[:2]...)
@@ -46,7 +46,7 @@ func TestADirectoryIsRefusedByWhoItDoesNotBelongTo(t *testing.T) {
 func TestADirectoryThatCannotBeWrittenIsRefused(t *testing.T) {
 	const node = 3
 	disk := ram(t, 32<<20)
-	lab, members := formDurable(t, squall.EngineBolt, Options{Disks: map[squall.NodeID]string{node: disk}})
+	lab, members := formDurable(t, "bolt", Options{Disks: map[squall.NodeID]string{node: disk}})
 	members[node-1].Kill()
 	lab.AwaitView(members[:node-1]...)
 	freeze(t, disk)
@@ -78,7 +78,7 @@ func (zeros) Read(b []byte) (int, error) {
 
 func TestAMemberWhoseDiskIsFullLeavesAndTheOthersGoOn(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine squall.LogEngine) {
+	eachEngine(t, func(t *testing.T, engine string) {
 		for _, node := range []squall.NodeID{1, 3} {
 			t.Run(fmt.Sprintf("node=%d", node), func(t *testing.T) {
 				if node == 1 {

@@ -74,7 +74,7 @@ func (c *Cluster) auditStates(same bool, nodes ...squall.NodeID) (f Findings, er
 // behind them are replayed.
 func TestStatesFromSnapshotsAreWholeWhenAllAreKilled(t *testing.T) {
 	for _, engine := range engines {
-		t.Run("engine="+engine.String(), func(t *testing.T) {
+		t.Run("engine="+engine, func(t *testing.T) {
 			rounds := *durableRounds
 			if testing.Short() {
 				rounds = min(rounds, 1)

@@ -50,13 +50,13 @@ type Load struct {
 	Async     int
 	Stateful  bool // the application has a State, which a process that joins gets from another one
 
-	Durable      bool             // the subgroup is persistent, the application has a State, and the process tells which of its messages are on every disk
-	Acks         int              // messages of which it is not known whether they are on every disk, at most; 0: mostUnacked
-	Newest       bool             // only the newest message that is on every disk is told, which stands for all before it
-	Engine       squall.LogEngine // of its log
-	AfterPersist bool             // messages are delivered only then
-	Most         uint64           // messages that a process sends; 0: no limit
-	Snapshots    bool             // the application takes snapshots, and takes the log over with Restore and replayed messages; else with Recover
+	Durable      bool   // the subgroup is persistent, the application has a State, and the process tells which of its messages are on every disk
+	Acks         int    // messages of which it is not known whether they are on every disk, at most; 0: mostUnacked
+	Newest       bool   // only the newest message that is on every disk is told, which stands for all before it
+	Engine       string // of its log, by name; "" is bolt
+	AfterPersist bool   // messages are delivered only then
+	Most         uint64 // messages that a process sends; 0: no limit
+	Snapshots    bool   // the application takes snapshots, and takes the log over with Restore and replayed messages; else with Recover
 }
 
 // Config makes a group's configuration of it, without subgroups.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
 )
 
@@ -42,23 +41,23 @@ func TestWhatIsKeptCostsAsManySyncsAsIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		tasks func(next uint64) []keeperTask
-		want  map[squall.LogEngine]counts
+		want  map[string]counts
 	}{
 		{"ten groups of one record", func(uint64) (tasks []keeperTask) {
 			for range 10 {
 				tasks = append(tasks, keeperTask{Do: keepAppend, Sizes: []int{100}})
 			}
 			return tasks
-		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 20}, squall.EngineWAL: {segment: 10}}},
+		}, map[string]counts{"bolt": {tree: 20}, "wal": {segment: 10}}},
 		{"a group that the file of a tree has no space for", func(uint64) []keeperTask {
 			return []keeperTask{{Do: keepAppend, Sizes: []int{4 << 20}}}
-		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 2, lengthened: 1}, squall.EngineWAL: {segment: 1}}},
+		}, map[string]counts{"bolt": {tree: 2, lengthened: 1}, "wal": {segment: 1}}},
 		{"a cut, and a group after it", func(next uint64) []keeperTask {
 			return []keeperTask{{Do: keepCut, At: next - 1}, {Do: keepAppend, Sizes: []int{100}}}
-		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 4}, squall.EngineWAL: {segment: 2, names: 1, list: 2}}},
+		}, map[string]counts{"bolt": {tree: 4}, "wal": {segment: 2, names: 1, list: 2}}},
 		{"a snapshot in place of the log", func(next uint64) []keeperTask {
 			return []keeperTask{{Do: keepHasten, At: next + 1}}
-		}, map[squall.LogEngine]counts{squall.EngineBolt: {tree: 8, snapshot: 1, names: 1}, squall.EngineWAL: {segment: 1, list: 6, snapshot: 1, names: 2}}},
+		}, map[string]counts{"bolt": {tree: 8, snapshot: 1, names: 1}, "wal": {segment: 1, list: 6, snapshot: 1, names: 2}}},
 	} {
 		for _, engine := range engines {
 			t.Run(fmt.Sprintf("engine=%s/%s", engine, c.name), func(t *testing.T) {
@@ -117,7 +116,7 @@ func TestWhatIsOpenedIsSyncedBeforeItIsReliedOn(t *testing.T) {
 			for s := range costs(before, r.disk.Syncs()) {
 				synced[s.Path] = true
 			}
-			log := map[squall.LogEngine]string{squall.EngineBolt: "/log.db", squall.EngineWAL: "/segment"}[engine]
+			log := map[string]string{"bolt": "/log.db", "wal": "/segment"}[engine]
 			for _, file := range []string{"meta.db", log} {
 				if !slices.ContainsFunc(slices.Collect(maps.Keys(synced)), func(path string) bool { return strings.HasSuffix(path, file) }) {
 					t.Errorf("%s is not synced: %v", file, synced)

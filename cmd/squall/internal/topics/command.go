@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/dds"
+	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/ripc"
 )
 

@@ -8,6 +8,8 @@ import (
 	"github.com/squall-go/squall"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/persist/bolt"
+	"github.com/squall-go/squall/persist/wal"
 )
 
 // Spec is what is measured.
@@ -28,7 +30,7 @@ type Spec struct {
 	Records      int           `json:"records,omitempty"`
 }
 
-var engines = map[string]squall.LogEngine{"wal": squall.EngineWAL, "bolt": squall.EngineBolt}
+var engines = map[string]squall.LogEngine{"wal": wal.Engine, "bolt": bolt.Engine}
 
 // treeEngine is the engine that is a tree of pages, below a head page that is written in place.
 const treeEngine = "bolt"

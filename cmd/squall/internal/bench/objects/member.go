@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/ripc"
 )
@@ -48,7 +49,7 @@ func newMember(j job) *member {
 	var sg squall.SubgroupConfig
 	if j.Spec.Durable {
 		sg.Mode, m.Config.Dir = squall.Persistent, j.Dir
-		sg.Log.Engine = squall.EngineWAL
+		sg.Log.Engine = wal.Engine
 	}
 	m.object, m.Survives = newStore(sg), j.Spec.Load == deposits
 	if j.Spec.Load == sends || j.Spec.Load == sendOne {

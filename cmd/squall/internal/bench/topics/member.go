@@ -21,6 +21,7 @@ import (
 	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -83,7 +84,7 @@ func newMember(j job) *member {
 	case unordered:
 		cfg.Unordered.Name, cfg.Unordered.RingBytes = "loose", s.RingBytes
 	case persistent, durable:
-		cfg.Subgroup.Mode, cfg.Subgroup.Log.Engine, m.Config.Dir = squall.Persistent, squall.EngineWAL, j.Dir
+		cfg.Subgroup.Mode, cfg.Subgroup.Log.Engine, m.Config.Dir = squall.Persistent, wal.Engine, j.Dir
 	}
 	if s.Plain {
 		ablation.Set(&m.Config, multicast.Tuning{OneSend: true, OneReceive: true, OneDeliver: true, NoNulls: false})

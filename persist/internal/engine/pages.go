@@ -1,4 +1,4 @@
-package persist
+package engine
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ import (
 // it allocates depends on a number in the file, except for one bit for each page that the file has
 // room for.
 const (
-	pageHead    = 16
-	headBytes   = 64
+	PageHead    = 16
+	HeadBytes   = 64
 	elementSize = 16
 
 	branchPage   = 0x01
@@ -52,21 +52,23 @@ const (
 	// maxHeight bounds the pages from a root to a leaf: ten are more than any file needs, and the
 	// engine calls itself for each.
 	maxHeight = 48
-	// maxTransaction is more than there will ever be, and maxIndex more than a log will ever have.
-	maxTransaction, maxIndex = 1 << 62, 1 << 62
+	// MetaBucket has the values of a store.
+	MetaBucket = "squall"
+	// maxTransaction is more than there will ever be, and MaxIndex more than a log will ever have.
+	maxTransaction, MaxIndex = 1 << 62, 1 << 62
 )
 
-// schema says what is in a file: the buckets of the root, which have no buckets in them.
-type schema struct {
-	buckets []string
+// Schema says what is in a file: the buckets of the root, which have no buckets in them.
+type Schema struct {
+	Buckets []string
 	dense   string // the bucket whose keys are numbers of 8 bytes from 1 on, each one more than the one before; empty: none
 }
 
-// The schemas of the files that engines open.
+// The schemas of the files that engines open. Their buckets are those of raft-boltdb and of raft-wal, and our own.
 var (
-	metaSchema    = &schema{buckets: []string{string(metaBucket)}}
-	boltLogSchema = &schema{buckets: []string{"conf", "logs"}, dense: "logs"}
-	walListSchema = &schema{buckets: []string{stableBucket, listBucket}}
+	MetaSchema    = &Schema{Buckets: []string{MetaBucket}}
+	BoltLogSchema = &Schema{Buckets: []string{"conf", "logs"}, dense: "logs"}
+	WALListSchema = &Schema{Buckets: []string{"stable", "wal-meta"}}
 )
 
 // pages is a file that is checked.
@@ -74,7 +76,7 @@ type pages struct {
 	ctx    context.Context
 	path   string
 	file   []byte
-	schema *schema
+	schema *Schema
 	size   uint64   // of a page
 	high   uint64   // pages in use: ids are below
 	root   uint64   // id of the page that leads to the buckets
@@ -91,26 +93,26 @@ type value struct {
 	key, value []byte
 }
 
-// checkPages follows every page of a file from its root once, and returns what does not fit as an
+// CheckPages follows every page of a file from its root once, and returns what does not fit as an
 // error. The file must not be written meanwhile. The error of a context that ended is no damage.
-func checkPages(ctx context.Context, path string, s *schema) error {
+func CheckPages(ctx context.Context, path string, s *Schema) error {
 	return onPages(ctx, path, s, nil)
 }
 
 // onPages does this, and gives on the values in their order.
-func onPages(ctx context.Context, path string, s *schema, values func(value) error) error {
+func onPages(ctx context.Context, path string, s *Schema, values func(value) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return named(err, path)
+		return Named(err, path)
 	}
 	defer f.Close()
-	return mapped(f, func(file []byte) error {
+	return Mapped(f, func(file []byte) error {
 		p := &pages{ctx: ctx, path: path, file: file, schema: s, values: values}
 		return p.check()
 	})
 }
 
-func (p *pages) damaged(format string, args ...any) error { return damaged(p.path, format, args...) }
+func (p *pages) damaged(format string, args ...any) error { return Damaged(p.path, format, args...) }
 
 // check checks everything that the newest head page leads to, and that none of it is listed as
 // free.
@@ -177,12 +179,12 @@ func bit(b bool) uint8 {
 
 // headAt reads a head page.
 func (p *pages) headAt(at uint64) (h head, ok bool) {
-	if at+pageHead+headBytes > uint64(len(p.file)) {
+	if at+PageHead+HeadBytes > uint64(len(p.file)) {
 		return h, false
 	}
-	b := p.file[at+pageHead:][:headBytes]
+	b := p.file[at+PageHead:][:HeadBytes]
 	sum := fnv.New64a()
-	sum.Write(b[:headBytes-8])
+	sum.Write(b[:HeadBytes-8])
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	if binary.LittleEndian.Uint32(b) != boltMagic || binary.LittleEndian.Uint32(b[4:]) != boltVersion || word(56) != sum.Sum64() {
 		return h, false
@@ -250,7 +252,7 @@ func (p *pages) visit(id uint64) (g page, err error) {
 		}
 		p.seen[i/64] |= 1 << (i % 64)
 	}
-	g.body = p.file[id*p.size+pageHead : (id+g.overflow+1)*p.size]
+	g.body = p.file[id*p.size+PageHead : (id+g.overflow+1)*p.size]
 	return g, nil
 }
 
@@ -277,14 +279,14 @@ func (p *pages) buckets() error {
 	var found []string
 	err := p.tree(p.root, 0, nil, nil, func(e element) error {
 		name := string(e.key)
-		if e.flags != bucketElement || !slices.Contains(p.schema.buckets, name) {
+		if e.flags != bucketElement || !slices.Contains(p.schema.Buckets, name) {
 			return p.damaged("it has %q with flags %#x where its buckets are", clipped(e.key), e.flags)
 		}
 		found = append(found, name)
 		return p.bucket(name, e.value)
 	})
-	if err == nil && len(found) < len(p.schema.buckets) {
-		err = p.damaged("it has the buckets %q, and should have %q", found, p.schema.buckets)
+	if err == nil && len(found) < len(p.schema.Buckets) {
+		err = p.damaged("it has the buckets %q, and should have %q", found, p.schema.Buckets)
 	}
 	return err
 }
@@ -304,11 +306,11 @@ func (p *pages) bucket(name string, b []byte) error {
 		}
 		return p.tree(root, 0, nil, nil, each)
 	}
-	if len(b) < bucketHead+pageHead {
+	if len(b) < bucketHead+PageHead {
 		return p.damaged("bucket %q has %d bytes", name, len(b))
 	}
 	g := pageIn(b[bucketHead:])
-	g.body = b[bucketHead+pageHead:]
+	g.body = b[bucketHead+PageHead:]
 	if g.flags != leafPage || g.id != 0 || g.overflow != 0 {
 		return p.damaged("bucket %q has a page with id %d, flags %#x and %d more", name, g.id, g.flags, g.overflow)
 	}
@@ -342,7 +344,7 @@ func (p *pages) follows(key []byte) error {
 		return p.damaged("an entry has a key of %d bytes", len(key))
 	}
 	n := binary.BigEndian.Uint64(key)
-	if n == 0 || n >= maxIndex || p.last != 0 && n != p.last+1 {
+	if n == 0 || n >= MaxIndex || p.last != 0 && n != p.last+1 {
 		return p.damaged("entry %d comes after entry %d", n, p.last)
 	}
 	p.last = n
@@ -383,7 +385,7 @@ func (p *pages) tree(id uint64, height int, low, high []byte, each func(element)
 // the engine added a page where one was just full.
 func (p *pages) whole(g *page, low, high []byte, each func(element) error) error {
 	used, err := p.elements(g, low, high, each)
-	if err == nil && pageHead+uint64(used) < g.overflow*p.size {
+	if err == nil && PageHead+uint64(used) < g.overflow*p.size {
 		err = p.damaged("page %d uses %d bytes, and has %d pages more", g.id, used, g.overflow)
 	}
 	return err

@@ -1,4 +1,4 @@
-package persist
+package wallog
 
 import (
 	"encoding/binary"
@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // A segment of raft-wal is a head and frames, each padded to 8 bytes:
@@ -56,7 +57,7 @@ func openSegment(dir string, info types.SegmentInfo) (*fullSegment, error) {
 	}
 	b, err := s.read(0, segmentHead)
 	if err == nil && !headOf(b, info) {
-		err = damaged(s.path, "its head is not that of segment %d, which begins with block %d", info.ID, info.BaseIndex)
+		err = engine.Damaged(s.path, "its head is not that of segment %d, which begins with block %d", info.ID, info.BaseIndex)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.file.Close())
@@ -74,7 +75,7 @@ func headOf(b []byte, info types.SegmentInfo) bool {
 func (s *fullSegment) read(at uint64, bytes int) ([]byte, error) {
 	b := make([]byte, bytes)
 	if _, err := s.file.ReadAt(b, int64(at)); errors.Is(err, io.EOF) {
-		return nil, damaged(s.path, "it ends before %d", at+uint64(bytes))
+		return nil, engine.Damaged(s.path, "it ends before %d", at+uint64(bytes))
 	} else if err != nil {
 		return nil, err
 	}
@@ -92,14 +93,14 @@ func (s *fullSegment) GetLog(index uint64) (*types.PooledBuffer, error) {
 	}
 	at := uint64(binary.LittleEndian.Uint32(b))
 	if at < segmentHead || at%frameHead != 0 || at >= s.info.IndexStart {
-		return nil, damaged(s.path, "its index says that block %d is at %d", index, at)
+		return nil, engine.Damaged(s.path, "its index says that block %d is at %d", index, at)
 	}
 	if b, err = s.read(at, frameHead); err != nil {
 		return nil, err
 	}
 	length := binary.LittleEndian.Uint32(b[4:])
 	if !isFrame(b, entryFrame) || length > journal.MaxBlockBytes {
-		return nil, damaged(s.path, "what should be block %d, at %d, is of kind %d and has %d bytes", index, at, b[0], length)
+		return nil, engine.Damaged(s.path, "what should be block %d, at %d, is of kind %d and has %d bytes", index, at, b[0], length)
 	}
 	if b, err = s.read(at+frameHead, int(length)); err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (s *fullSegment) Close() error { return s.file.Close() }
 // walk goes from frame to frame of a segment that may be the last one, as the engine does to find
 // its end.
 type walk struct {
-	opening
+	engine.Opening
 	file   []byte
 	places []int  // of the entries
 	next   uint64 // index of the block that comes next
@@ -131,19 +132,19 @@ type walk struct {
 
 // walkSegment goes through a segment. What the engine would believe and should not is damage, with
 // the place where the segment is still good.
-func walkSegment(o opening, dir string, info types.SegmentInfo) (*walk, error) {
+func walkSegment(o engine.Opening, dir string, info types.SegmentInfo) (*walk, error) {
 	f, err := os.Open(filepath.Join(dir, segment.FileName(info)))
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{opening: o, next: info.BaseIndex}
-	err = mapped(f, func(file []byte) error {
+	w := &walk{Opening: o, next: info.BaseIndex}
+	err = engine.Mapped(f, func(file []byte) error {
 		w.file = file
 		defer func() { w.file = nil }()
 		return w.run()
 	})
 	if err == nil && w.lie != "" {
-		err = damaged(f.Name(), "after %d it %s", w.end(), w.lie)
+		err = engine.Damaged(f.Name(), "after %d it %s", w.end(), w.lie)
 	}
 	return w, errors.Join(err, f.Close())
 }
@@ -156,8 +157,8 @@ func (w *walk) end() int { return max(w.good, segmentHead) }
 func (w *walk) run() error {
 	steps := 0
 	for at := segmentHead; at+frameHead <= len(w.file); {
-		if steps++; steps%4096 == 0 && w.ctx.Err() != nil {
-			return w.ctx.Err()
+		if steps++; steps%4096 == 0 && w.Context.Err() != nil {
+			return w.Context.Err()
 		}
 		length := 0
 		switch w.file[at] {
@@ -180,7 +181,7 @@ func (w *walk) run() error {
 // summed reports whether the group that ends with a commit is as it was written. The first one
 // begins with the head.
 func (w *walk) summed(commit int) bool {
-	return crc32.Checksum(w.file[w.good:commit], castagnoli) == binary.LittleEndian.Uint32(w.file[commit+4:])
+	return crc32.Checksum(w.file[w.good:commit], engine.Castagnoli) == binary.LittleEndian.Uint32(w.file[commit+4:])
 }
 
 func (w *walk) commit(at int) {

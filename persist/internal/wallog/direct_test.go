@@ -1,4 +1,4 @@
-package persist
+package wallog
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ type direct struct {
 	end           int64
 }
 
-func (d *direct) Direct() segmentFile { return d }
+func (d *direct) Direct() SegmentFile { return d }
 
 func (d *direct) WriteAt(p []byte, off int64) (int, error) {
 	d.bytes, d.writes, d.end = d.bytes+len(p), d.writes+1, max(d.end, off+int64(len(p)))

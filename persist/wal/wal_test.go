@@ -1,4 +1,4 @@
-package squall
+package wal
 
 import (
 	"log"
@@ -11,6 +11,6 @@ var stderr = os.Stderr
 
 func TestTheStandardLoggerStaysAsItWas(t *testing.T) {
 	if log.Writer() != stderr || log.Flags() != log.LstdFlags || log.Prefix() != "" {
-		t.Errorf("the standard logger writes to %T with flags %d and prefix %q: importing squall changed it", log.Writer(), log.Flags(), log.Prefix())
+		t.Errorf("the standard logger writes to %T with flags %d and prefix %q: importing this package changed it", log.Writer(), log.Flags(), log.Prefix())
 	}
 }

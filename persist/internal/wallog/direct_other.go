@@ -1,6 +1,6 @@
 //go:build !linux
 
-package persist
+package wallog
 
 import "os"
 

@@ -1,7 +1,9 @@
-package persist
+// Package wallog is the log engine wal, which is raft-wal.
+package wallog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +18,34 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
+
+	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/persist/internal/engine"
+	_ "github.com/squall-go/squall/persist/internal/values"
 )
 
-// segmentBytes is how long a segment gets, but for its last entry. Every new one costs a few
+// Driver is the engine wal: segments that are only appended to. The zero value is the one that ships.
+type Driver struct {
+	Disk         SegmentDisk // nil: the real one
+	SegmentBytes int         // 0: SegmentBytes
+}
+
+func init() {
+	engine.Register(Driver{})
+	engine.Explain(nil, nil, []error{wal.ErrClosed})
+}
+
+func (Driver) String() string { return "wal" }
+
+// BlockBytes implements engine.Driver. Nothing is written twice, and a longer block is less work.
+func (Driver) BlockBytes() int { return 1 << 20 }
+
+// File implements engine.Driver.
+func (Driver) File() (string, *engine.Schema) { return engine.WALListFile, engine.WALListSchema }
+
+// SegmentBytes is how long a segment gets, but for its last entry. Every new one costs a few
 // fsyncs, and dropping the front of a log frees whole ones only.
-const segmentBytes = 64 << 20
+const SegmentBytes = 64 << 20
 
 // walEngine is raft-wal with the parts of it replaced that it lets one replace:
 //
@@ -32,23 +57,25 @@ type walEngine struct {
 	meta  *segmentList
 	files *walFiles
 	turn  *turn
+	logs  []*raft.Log // memory of StoreLogs
 }
 
-func openWAL(o opening, dir string) (abandoner, error) {
-	files := o.segments
-	if files == nil {
-		files = &walFiles{disk: osSegments{}, size: segmentBytes}
+// Open implements engine.Driver.
+func (d Driver) Open(o engine.Opening, dir string) (engine.Abandoner, error) {
+	files := &walFiles{disk: d.Disk, size: cmp.Or(d.SegmentBytes, SegmentBytes)}
+	if files.disk == nil {
+		files.disk = OSSegments{}
 	}
-	e := &walEngine{files: files, turn: &turn{}, meta: &segmentList{opening: o}}
+	e := &walEngine{files: files, turn: &turn{}, meta: &segmentList{Opening: o}}
 	var vfs types.VFS = files
-	if o.readOnly {
+	if o.ReadOnly {
 		vfs = frozenFiles{files}
 	}
 	returned := false
 	defer func() {
 		switch {
 		case !returned:
-			_ = e.meta.abandon() // it panicked, and may hold its locks
+			_ = e.meta.Abandon() // it panicked, and may hold its locks
 		case e.WAL == nil:
 			_ = e.meta.Close()
 		}
@@ -64,20 +91,30 @@ func openWAL(o opening, dir string) (abandoner, error) {
 	return e, nil
 }
 
-// abandon implements engine. Segments are closed when nothing refers to them any more.
-func (e *walEngine) abandon() error { return e.meta.abandon() }
+// Abandon implements engine.Abandoner. Segments are closed when nothing refers to them any more.
+func (e *walEngine) Abandon() error { return e.meta.Abandon() }
 
 func walError(err error) error {
 	if errors.Is(err, wal.ErrCorrupt) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w", engine.ErrDamaged, err)
 	}
 	return err
 }
 
 // StoreLogs says why there is no next segment, where the engine says only that the last one is
 // full.
-func (e *walEngine) StoreLogs(logs []*raft.Log) error {
+func (e *walEngine) StoreLogs(entries []*journal.Entry) error {
+	for len(e.logs) < len(entries) {
+		e.logs = append(e.logs, &raft.Log{Type: raft.LogCommand})
+	}
+	logs := e.logs[:len(entries)]
+	for i, l := range entries {
+		logs[i].Index, logs[i].Data = l.Index, l.Data
+	}
 	err := e.WAL.StoreLogs(logs)
+	for _, l := range logs {
+		l.Data = nil
+	}
 	if errors.Is(err, wal.ErrSealed) {
 		if why := e.files.failure(); why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
@@ -93,12 +130,14 @@ func (e *walEngine) DeleteRange(first, last uint64) error {
 	return walError(e.WAL.DeleteRange(first, last))
 }
 
-func (e *walEngine) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
-
 // GetLog adds the index, which the codec leaves out.
-func (e *walEngine) GetLog(index uint64, l *raft.Log) error {
-	err := e.WAL.GetLog(index, l)
-	l.Index = index
+func (e *walEngine) GetLog(index uint64, l *journal.Entry) error {
+	var found raft.Log
+	err := e.WAL.GetLog(index, &found)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return journal.ErrNoEntry
+	}
+	l.Index, l.Data = index, found.Data
 	return walError(err)
 }
 
@@ -179,13 +218,13 @@ func (m codecMeta) Load(dir string) (types.PersistentState, error) {
 	}
 	last := &s.Segments[len(s.Segments)-1]
 	w, err := m.filer.tail(*last)
-	if missing(err) {
+	if engine.Missing(err) {
 		return s, nil // the engine makes it
 	}
 	if err != nil || !w.full {
 		return s, err
 	}
-	if !m.filer.readOnly { // what filled it may not be synced, and it is not treated as the segment to be written any more
+	if !m.filer.ReadOnly { // what filled it may not be synced, and it is not treated as the segment to be written any more
 		f, err := m.files.OpenWriter(dir, segment.FileName(*last))
 		if err == nil {
 			err = f.Close()
@@ -219,7 +258,7 @@ func (m codecMeta) SetStable(key, value []byte) error {
 
 type codecFiler struct {
 	types.SegmentFiler
-	opening
+	engine.Opening
 	dir  string
 	turn *turn
 }
@@ -228,9 +267,9 @@ type codecFiler struct {
 // drops what the engine would get wrong. It also drops a group that a crash interrupted within the
 // index at its end: the engine would drop the group and keep the index.
 func (f codecFiler) tail(i types.SegmentInfo) (*walk, error) {
-	w, err := walkSegment(f.opening, f.dir, i)
-	drop := err == nil && w.sealed && !w.full || errors.Is(err, ErrDamaged) && f.repair
-	if !drop || f.readOnly {
+	w, err := walkSegment(f.Opening, f.dir, i)
+	drop := err == nil && w.sealed && !w.full || errors.Is(err, engine.ErrDamaged) && f.Repair
+	if !drop || f.ReadOnly {
 		return w, err
 	}
 	w.full = false
@@ -279,42 +318,42 @@ func ofBlocks(i types.SegmentInfo) types.SegmentInfo {
 	return i
 }
 
-var errFrozen = fmt.Errorf("%w: it was opened to be read only", ErrReadOnlyDisk)
+var errFrozen = fmt.Errorf("%w: it was opened to be read only", engine.ErrReadOnlyDisk)
 
-// segmentDisk is what the files of segments, and the list of them, are kept on. A test has one that
+// SegmentDisk is what the files of segments, and the list of them, are kept on. A test has one that
 // forgets what was not synced, and fails.
-type segmentDisk interface {
-	Make(path string, size int64) (segmentFile, error) // a new file, with room for so much
-	Open(path string) (segmentFile, error)
+type SegmentDisk interface {
+	Make(path string, size int64) (SegmentFile, error) // a new file, with room for so much
+	Open(path string) (SegmentFile, error)
 	Remove(path string) error
 	SyncDir(path string) error          // afterwards the names in the directory survive a crash
 	Transact(change func() error) error // of the list, or of a value beside it: as a whole, and durable, or not at all
 }
 
-// segmentFile is a segment that is written. What was not synced may be gone after a crash.
-type segmentFile interface {
+// SegmentFile is a segment that is written. What was not synced may be gone after a crash.
+type SegmentFile interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	Sync() error         // what was written, and what it takes to find it
-	Direct() segmentFile // the same file, for writes that go around the page cache; nil: there is no such thing
+	Direct() SegmentFile // the same file, for writes that go around the page cache; nil: there is no such thing
 }
 
-// osSegments is the real one.
-type osSegments struct{ osDisk }
+// OSSegments is the real one.
+type OSSegments struct{}
 
-func (osSegments) Make(path string, size int64) (segmentFile, error) {
+func (OSSegments) Make(path string, size int64) (SegmentFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, err
 	}
-	if err := setAside(f, size); err != nil {
+	if err := engine.SetAside(f, size); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
 	return osSegment{f}, nil
 }
 
-func (osSegments) Open(path string) (segmentFile, error) {
+func (OSSegments) Open(path string) (SegmentFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -322,14 +361,22 @@ func (osSegments) Open(path string) (segmentFile, error) {
 	return osSegment{f}, nil
 }
 
-func (osSegments) Remove(path string) error           { return os.Remove(path) }
-func (osSegments) Transact(change func() error) error { return change() }
+func (OSSegments) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (OSSegments) Remove(path string) error           { return os.Remove(path) }
+func (OSSegments) Transact(change func() error) error { return change() }
 
 type osSegment struct{ *os.File }
 
-func (s osSegment) Sync() error { return syncData(s.File) }
+func (s osSegment) Sync() error { return engine.SyncData(s.File) }
 
-func (s osSegment) Direct() segmentFile {
+func (s osSegment) Direct() SegmentFile {
 	if f := openDirect(s.Name()); f != nil {
 		return osSegment{f}
 	}
@@ -338,7 +385,7 @@ func (s osSegment) Direct() segmentFile {
 
 // walFiles are the segments' files.
 type walFiles struct {
-	disk segmentDisk
+	disk SegmentDisk
 	size int // of a segment, but for its last entry
 	mu   sync.Mutex
 	err  error // why the last file could not be made, or not be noted in the list
@@ -404,7 +451,7 @@ func (f *walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 // walFile is a segment that is written. Its first Sync makes its name durable, too.
 type walFile struct {
 	*appender
-	disk  segmentDisk
+	disk  SegmentDisk
 	dir   string
 	named bool
 }

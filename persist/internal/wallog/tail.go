@@ -1,16 +1,15 @@
-package persist
+package wallog
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/squall-go/squall/internal/journal"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // The engine of segments takes the first entry that it cannot read in its last segment for the end
@@ -27,25 +26,25 @@ import (
 // blockMagic is what every block begins with.
 var blockMagic = []byte("SQLB")
 
-// lostTail is the damage of a log of segments that ends with a block, while its file shows that
+// LostTail implements engine.Driver: it is the damage of a log of segments that ends with a block, while its file shows that
 // there were more; or what is left of a group whose write was interrupted.
-func lostTail(dir string, last uint64) (torn journal.Repaired, err error) {
+func (Driver) LostTail(dir string, last uint64) (torn journal.Repaired, err error) {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {
-		return torn, named(err, dir)
+		return torn, engine.Named(err, dir)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return torn, named(err, path)
+		return torn, engine.Named(err, path)
 	}
-	err = mapped(f, func(file []byte) error {
+	err = engine.Mapped(f, func(file []byte) error {
 		torn, err = tornIn(file, path, last)
 		return err
 	})
 	return torn, errors.Join(err, f.Close())
 }
 
-// tornIn looks for what lostTail wants in a segment.
+// tornIn looks for what LostTail wants in a segment.
 func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err error) {
 	end, next := segmentHead, uint64(0) // where the log ends in this segment, and the number of the record that would come next
 	for at := range blocksIn(file) {
@@ -68,18 +67,18 @@ func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err e
 	return torn, nil
 }
 
-// forgetTail lets what stands behind the last block be no blocks any more. Otherwise they would be
+// ForgetTail implements engine.Driver: it lets what stands behind the last block be no blocks any more. Otherwise they would be
 // found again once some of them were written over.
-func forgetTail(dir string, last uint64) error {
+func (Driver) ForgetTail(dir string, last uint64) error {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {
-		return named(err, dir)
+		return engine.Named(err, dir)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return named(err, path)
+		return engine.Named(err, path)
 	}
-	err = mapped(f, func(file []byte) error {
+	err = engine.Mapped(f, func(file []byte) error {
 		for at := range blocksIn(file) {
 			if at.Index <= last {
 				continue
@@ -90,26 +89,7 @@ func forgetTail(dir string, last uint64) error {
 		}
 		return f.Sync()
 	})
-	return named(errors.Join(err, f.Close()), path)
-}
-
-// mapped gives the content of a file for the time of a call. A segment is too long to be read into
-// memory for each log that is opened.
-func mapped(f *os.File, look func(content []byte) error) error {
-	info, err := f.Stat()
-	if err != nil {
-		return named(err, f.Name())
-	}
-	if info.Size() == 0 {
-		return look(nil)
-	}
-	content, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
-	if err != nil {
-		return named(fmt.Errorf("mapping %d bytes: %w", info.Size(), err), f.Name())
-	}
-	var answer error
-	err = guard(f.Name(), func() error { answer = look(content); return nil })
-	return errors.Join(answer, err, named(syscall.Munmap(content), f.Name()))
+	return engine.Named(errors.Join(err, f.Close()), path)
 }
 
 // lastSegment is the file that was made last; empty: there is none.

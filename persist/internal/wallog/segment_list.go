@@ -1,4 +1,4 @@
-package persist
+package wallog
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
+
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // The buckets and keys of the file with the list of segments. They are raft-wal's own, and one key
@@ -30,29 +32,29 @@ const (
 // with it in one transaction, and is compared with the files. It can be read only, too, and does
 // not wait for ever for the lock of its file.
 type segmentList struct {
-	opening
-	holder
+	engine.Opening
+	engine.Holder
 	dir string
 	db  *bbolt.DB
 }
 
-func (l *segmentList) path() string { return filepath.Join(l.dir, walMetaFile) }
+func (l *segmentList) path() string { return filepath.Join(l.dir, engine.WALListFile) }
 
 // Load implements types.MetaStore.
 func (l *segmentList) Load(dir string) (s types.PersistentState, err error) {
 	l.dir = dir
 	defer func() {
 		if l.db == nil {
-			_ = l.abandon()
+			_ = l.Abandon()
 		}
 	}()
-	l.db, err = bbolt.Open(l.path(), 0o640, &bbolt.Options{ReadOnly: l.readOnly, Timeout: engineTimeout, OpenFile: l.holder.open})
+	l.db, err = bbolt.Open(l.path(), 0o640, &bbolt.Options{ReadOnly: l.ReadOnly, Timeout: engine.Timeout, OpenFile: l.Holder.Open})
 	if err != nil {
 		return s, err
 	}
-	if l.create {
+	if l.Create {
 		return s, l.db.Update(func(tx *bbolt.Tx) error {
-			for _, name := range walListSchema.buckets {
+			for _, name := range engine.WALListSchema.Buckets {
 				if _, err := tx.CreateBucket([]byte(name)); err != nil {
 					return err
 				}
@@ -65,7 +67,7 @@ func (l *segmentList) Load(dir string) (s types.PersistentState, err error) {
 		return s, err
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return s, damaged(l.path(), "its list of segments cannot be read: %v", err)
+		return s, engine.Damaged(l.path(), "its list of segments cannot be read: %v", err)
 	}
 	return s, l.plausible(s)
 }
@@ -81,13 +83,13 @@ func (l *segmentList) list() (raw []byte, err error) {
 			return err
 		}
 		if raw = bytes.Clone(b.Get([]byte(listKey))); raw == nil {
-			return damaged(l.path(), "its list of segments is missing")
+			return engine.Damaged(l.path(), "its list of segments is missing")
 		}
 		if sum = b.Get([]byte(listSumKey)); sum == nil && known == 1 {
 			return nil
 		}
-		if len(sum) != 4 || known != 2 || binary.LittleEndian.Uint32(sum) != crc32.Checksum(raw, castagnoli) {
-			return damaged(l.path(), "its list of segments has a wrong checksum")
+		if len(sum) != 4 || known != 2 || binary.LittleEndian.Uint32(sum) != crc32.Checksum(raw, engine.Castagnoli) {
+			return engine.Damaged(l.path(), "its list of segments has a wrong checksum")
 		}
 		return nil
 	})
@@ -100,24 +102,24 @@ func (l *segmentList) plausible(s types.PersistentState) error {
 	for i := range s.Segments {
 		x := &s.Segments[i]
 		if what := implausible(s, i); what != "" {
-			return damaged(l.path(), "segment %d of its list, which begins with block %d, %s", x.ID, x.BaseIndex, what)
+			return engine.Damaged(l.path(), "segment %d of its list, which begins with block %d, %s", x.ID, x.BaseIndex, what)
 		}
 		info, err := os.Stat(filepath.Join(l.dir, segment.FileName(*x)))
-		if missing(err) && i == len(s.Segments)-1 {
+		if engine.Missing(err) && i == len(s.Segments)-1 {
 			return nil
 		}
-		if missing(err) {
-			return damaged(filepath.Join(l.dir, segment.FileName(*x)), "it is missing")
+		if engine.Missing(err) {
+			return engine.Damaged(filepath.Join(l.dir, segment.FileName(*x)), "it is missing")
 		}
 		if err != nil {
 			return err
 		}
 		if entries := x.MaxIndex - x.BaseIndex + 1; x.IndexStart > 0 && (uint64(info.Size()) < x.IndexStart || (uint64(info.Size())-x.IndexStart)/4 < entries) {
-			return damaged(filepath.Join(l.dir, segment.FileName(*x)), "it has %d bytes, and an index of %d blocks at %d", info.Size(), entries, x.IndexStart)
+			return engine.Damaged(filepath.Join(l.dir, segment.FileName(*x)), "it has %d bytes, and an index of %d blocks at %d", info.Size(), entries, x.IndexStart)
 		}
 	}
 	if len(s.Segments) == 0 {
-		return damaged(l.path(), "its list of segments is empty")
+		return engine.Damaged(l.path(), "its list of segments is empty")
 	}
 	return nil
 }
@@ -126,9 +128,9 @@ func (l *segmentList) plausible(s types.PersistentState) error {
 func implausible(s types.PersistentState, i int) string {
 	x, last := &s.Segments[i], i == len(s.Segments)-1
 	switch {
-	case x.BaseIndex == 0 || x.MinIndex < x.BaseIndex || x.MinIndex >= maxIndex:
+	case x.BaseIndex == 0 || x.MinIndex < x.BaseIndex || x.MinIndex >= engine.MaxIndex:
 		return fmt.Sprintf("keeps them from block %d on", x.MinIndex)
-	case x.ID >= s.NextSegmentID || s.NextSegmentID >= maxIndex:
+	case x.ID >= s.NextSegmentID || s.NextSegmentID >= engine.MaxIndex:
 		return fmt.Sprintf("should come before segment %d", s.NextSegmentID)
 	case x.Codec != blockCodecID || x.SizeLimit == 0 || x.SizeLimit > maxSegmentBytes:
 		return fmt.Sprintf("has codec %x and %d bytes", x.Codec, x.SizeLimit)
@@ -146,7 +148,7 @@ func implausible(s types.PersistentState, i int) string {
 
 // CommitState implements types.MetaStore: the list and its checksum change together, durably.
 func (l *segmentList) CommitState(s types.PersistentState) error {
-	if l.readOnly {
+	if l.ReadOnly {
 		return nil // what would be changed in it is this process's own
 	}
 	raw, err := json.Marshal(s)
@@ -158,7 +160,7 @@ func (l *segmentList) CommitState(s types.PersistentState) error {
 		if err := b.Put([]byte(listKey), raw); err != nil {
 			return err
 		}
-		return b.Put([]byte(listSumKey), binary.LittleEndian.AppendUint32(nil, crc32.Checksum(raw, castagnoli)))
+		return b.Put([]byte(listSumKey), binary.LittleEndian.AppendUint32(nil, crc32.Checksum(raw, engine.Castagnoli)))
 	})
 }
 
@@ -173,7 +175,7 @@ func (l *segmentList) GetStable(key []byte) (value []byte, err error) {
 
 // SetStable implements types.MetaStore.
 func (l *segmentList) SetStable(key, value []byte) error {
-	if l.readOnly {
+	if l.ReadOnly {
 		return errFrozen
 	}
 	return l.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(stableBucket)).Put(key, value) })

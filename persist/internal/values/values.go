@@ -1,4 +1,5 @@
-package persist
+// Package values keeps the values of a store in a file of bbolt.
+package values
 
 import (
 	"context"
@@ -9,25 +10,27 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-// metaFile holds the few values that a member must not forget: what it promised, and the views that
-// it knows.
-const metaFile = "meta.db"
+func init() {
+	engine.CreateValues, engine.OpenValues = Create, func(dir string, readOnly bool) (engine.Values, error) { return Open(dir, readOnly) }
+	engine.Explain([]error{berrors.ErrTimeout},
+		[]error{berrors.ErrInvalid, berrors.ErrChecksum, berrors.ErrVersionMismatch, berrors.ErrInvalidMapping},
+		[]error{berrors.ErrDatabaseNotOpen})
+}
 
-var metaBucket = []byte("squall")
+var bucket = []byte(engine.MetaBucket)
 
-// engineTimeout is how long an engine waits for the lock of its file. The store's own lock was
-// taken before, so the process that holds this one is no Squall.
-const engineTimeout = time.Second
-
-// meta is meta.db. A value stands behind a checksum of its key and itself, because the engine has
+// Values is meta.db, which holds the few values that a member must not forget: what it promised, and
+// the views that it knows. A value stands behind a checksum of its key and itself, because the engine has
 // one for its two head pages only.
-type meta struct {
-	holder
+type Values struct {
+	engine.Holder
 	path   string
 	db     *bbolt.DB
 	broken atomic.Bool // the engine panicked
@@ -36,49 +39,34 @@ type meta struct {
 	failed error // of the first Put that failed: what the file holds now is not known, so there is no second one
 }
 
-// createMeta makes the file under another name, so that a crash leaves all of it or nothing.
-func createMeta(d disk, dir string) error {
-	path := filepath.Join(dir, metaFile)
-	temp := path + ".new"
-	if err := d.RemoveAll(temp); err != nil {
-		return named(err, temp)
-	}
-	if err := guard(temp, func() error { return initialise(temp) }); err != nil {
-		return err
-	}
-	if err := d.Rename(temp, path); err != nil {
-		return named(err, path)
-	}
-	return syncDir(d, dir)
-}
-
-func initialise(path string) error {
-	db, err := bbolt.Open(path, 0o640, &bbolt.Options{Timeout: engineTimeout})
+// Create makes an empty file.
+func Create(path string) error {
+	db, err := bbolt.Open(path, 0o640, &bbolt.Options{Timeout: engine.Timeout})
 	if err != nil {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(metaBucket)
+		_, err := tx.CreateBucketIfNotExists(bucket)
 		return err
 	})
 	return errors.Join(err, db.Close())
 }
 
-// openMeta opens a file that is there. Its pages are checked first: the engine would follow damaged
+// Open opens a file that is there. Its pages are checked first: the engine would follow damaged
 // ones, and it takes a damaged head page for one that was never written, which would bring back
 // what was true before the last Put.
-func openMeta(dir string, readOnly bool) (*meta, error) {
-	m := &meta{path: filepath.Join(dir, metaFile)}
+func Open(dir string, readOnly bool) (*Values, error) {
+	m := &Values{path: filepath.Join(dir, engine.MetaFile)}
 	defer func() {
 		if m.db == nil {
-			_ = m.abandon()
+			_ = m.Abandon()
 		}
 	}()
-	if err := checkPages(context.Background(), m.path, metaSchema); err != nil {
+	if err := engine.CheckPages(context.Background(), m.path, engine.MetaSchema); err != nil {
 		return nil, err
 	}
-	err := guard(m.path, func() (err error) {
-		m.db, err = bbolt.Open(m.path, 0o640, &bbolt.Options{Timeout: engineTimeout, ReadOnly: readOnly, OpenFile: m.holder.open})
+	err := engine.Guard(m.path, func() (err error) {
+		m.db, err = bbolt.Open(m.path, 0o640, &bbolt.Options{Timeout: engine.Timeout, ReadOnly: readOnly, OpenFile: m.Holder.Open})
 		return err
 	})
 	if err == nil && !readOnly { // the process before may have ended between a write and its sync
@@ -88,7 +76,7 @@ func openMeta(dir string, readOnly bool) (*meta, error) {
 		err = m.checkAll()
 	}
 	if err != nil && m.db != nil {
-		err = errors.Join(err, m.close())
+		err = errors.Join(err, m.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +86,7 @@ func openMeta(dir string, readOnly bool) (*meta, error) {
 
 // checkAll looks at every value once, so that a damaged one is found when a member starts and not
 // in the middle of its work.
-func (m *meta) checkAll() error {
+func (m *Values) checkAll() error {
 	return m.view(func(b *bbolt.Bucket) error {
 		return b.ForEach(func(key, stored []byte) error {
 			_, err := m.unpack(string(key), stored)
@@ -107,20 +95,20 @@ func (m *meta) checkAll() error {
 	})
 }
 
-func (m *meta) view(look func(*bbolt.Bucket) error) error {
+func (m *Values) view(look func(*bbolt.Bucket) error) error {
 	return m.run(func() error {
 		return m.db.View(func(tx *bbolt.Tx) error {
-			b := tx.Bucket(metaBucket)
+			b := tx.Bucket(bucket)
 			if b == nil {
-				return damaged(m.path, "the bucket %q is missing", metaBucket)
+				return engine.Damaged(m.path, "the bucket %q is missing", engine.MetaBucket)
 			}
 			return look(b)
 		})
 	})
 }
 
-// get returns nil for a key that has no value.
-func (m *meta) get(key string) (value []byte, err error) {
+// Get returns nil for a key that has no value.
+func (m *Values) Get(key string) (value []byte, err error) {
 	err = m.view(func(b *bbolt.Bucket) error {
 		if stored := b.Get([]byte(key)); stored != nil {
 			value, err = m.unpack(key, stored)
@@ -130,8 +118,8 @@ func (m *meta) get(key string) (value []byte, err error) {
 	return value, err
 }
 
-// keys lists what has a value.
-func (m *meta) keys() (keys []string, err error) {
+// Keys lists what has a value.
+func (m *Values) Keys() (keys []string, err error) {
 	err = m.view(func(b *bbolt.Bucket) error {
 		return b.ForEach(func(key, _ []byte) error {
 			keys = append(keys, string(key))
@@ -141,8 +129,8 @@ func (m *meta) keys() (keys []string, err error) {
 	return keys, err
 }
 
-// put is one transaction: durable as a whole when it returns nil.
-func (m *meta) put(values map[string][]byte) error {
+// Put is one transaction: durable as a whole when it returns nil.
+func (m *Values) Put(values map[string][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failed != nil {
@@ -150,7 +138,7 @@ func (m *meta) put(values map[string][]byte) error {
 	}
 	m.failed = m.run(func() error {
 		return m.db.Update(func(tx *bbolt.Tx) error {
-			b := tx.Bucket(metaBucket)
+			b := tx.Bucket(bucket)
 			for key, value := range values {
 				if err := change(b, key, value); err != nil {
 					return fmt.Errorf("%q: %w", key, err)
@@ -173,32 +161,33 @@ func pack(key string, value []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, valueSum(key, value)), value...)
 }
 
-func (m *meta) unpack(key string, stored []byte) ([]byte, error) {
+func (m *Values) unpack(key string, stored []byte) ([]byte, error) {
 	if len(stored) < 4 {
-		return nil, damaged(m.path, "the value of %q has no checksum", key)
+		return nil, engine.Damaged(m.path, "the value of %q has no checksum", key)
 	}
 	value := append([]byte{}, stored[4:]...)
 	if binary.LittleEndian.Uint32(stored) != valueSum(key, value) {
-		return nil, damaged(m.path, "the value of %q has a wrong checksum", key)
+		return nil, engine.Damaged(m.path, "the value of %q has a wrong checksum", key)
 	}
 	return value, nil
 }
 
 func valueSum(key string, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
+	return crc32.Update(crc32.Checksum([]byte(key), engine.Castagnoli), engine.Castagnoli, value)
 }
 
-func (m *meta) close() error {
+// Close closes the file. After a panic of the engine it is abandoned.
+func (m *Values) Close() error {
 	if m.broken.Load() {
-		return named(m.abandon(), m.path)
+		return engine.Named(m.Abandon(), m.path)
 	}
-	return guard(m.path, m.db.Close)
+	return engine.Guard(m.path, m.db.Close)
 }
 
 // run has the engine do something, and notes whether it panicked.
-func (m *meta) run(do func() error) error {
-	err := guard(m.path, do)
-	if hasPanicked(err) {
+func (m *Values) run(do func() error) error {
+	err := engine.Guard(m.path, do)
+	if engine.HasPanicked(err) {
 		m.broken.Store(true)
 	}
 	return err

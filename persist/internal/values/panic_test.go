@@ -1,13 +1,15 @@
-package persist
+package values
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // An engine that panics within a transaction keeps its locks, and closing it would wait for them
@@ -15,22 +17,25 @@ import (
 func TestAnEngineThatPanickedIsAbandoned(t *testing.T) {
 	t.Parallel()
 	dir := testutil.MemoryDir(t)
-	if err := createMeta(osDisk{}, dir); err != nil {
+	if err := Create(filepath.Join(dir, engine.MetaFile)); err != nil {
 		t.Fatal(err)
 	}
-	m, err := openMeta(dir, false)
+	m, err := Open(dir, false)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if m.db.NoSync || m.db.NoGrowSync { // what is acknowledged is on the disk
+		t.Errorf("NoSync %v, NoGrowSync %v", m.db.NoSync, m.db.NoGrowSync)
 	}
 	tx, err := m.db.Begin(true) // never ends
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.run(func() error { panic("a page that cannot be read") }); !errors.Is(err, ErrDamaged) {
+	if err := m.run(func() error { panic("a page that cannot be read") }); !errors.Is(err, engine.ErrDamaged) {
 		t.Error(err)
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- m.close() }()
+	go func() { closed <- m.Close() }()
 	select {
 	case err := <-closed:
 		if err != nil {

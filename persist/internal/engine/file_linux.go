@@ -1,4 +1,4 @@
-package persist
+package engine
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 // setAside gives a file its length and its blocks.
-func setAside(f *os.File, size int64) error {
+func SetAside(f *os.File, size int64) error {
 	err := again(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return f.Truncate(size)
@@ -17,7 +17,7 @@ func setAside(f *os.File, size int64) error {
 }
 
 // syncData syncs a file, but for the times in its inode.
-func syncData(f *os.File) error {
+func SyncData(f *os.File) error {
 	return again(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 

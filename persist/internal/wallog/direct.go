@@ -1,4 +1,4 @@
-package persist
+package wallog
 
 import (
 	"errors"
@@ -23,8 +23,8 @@ const sectorBytes = 4096
 // many bytes as small writes had in a row, up to aheadBytes: the writes that follow change nothing that
 // the file system has to note.
 type appender struct {
-	segmentFile             // through the cache
-	direct      segmentFile // around it; nil: there is no such thing
+	SegmentFile             // through the cache
+	direct      SegmentFile // around it; nil: there is no such thing
 	room        int64       // that is set aside
 	end         int64       // behind what was written last, if the last write was made here; -1: it is not known
 	high        int64       // behind everything that was written here
@@ -37,15 +37,18 @@ type appender struct {
 // aheadBytes is how many zeros there are behind a write at most. A write of largeGroup bytes is no small one.
 const aheadBytes = 256 << 10
 
-func newAppender(f segmentFile, room int) *appender {
-	return &appender{segmentFile: f, direct: f.Direct(), room: int64(room), end: -1}
+// largeGroup is how many bytes make a write a large one.
+const largeGroup = 64 << 10
+
+func newAppender(f SegmentFile, room int) *appender {
+	return &appender{SegmentFile: f, direct: f.Direct(), room: int64(room), end: -1}
 }
 
 // WriteAt implements io.WriterAt.
 func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 	if a.direct == nil || len(p) == 0 || off < a.high {
 		a.end, a.high = -1, max(a.high, off+int64(len(p)))
-		return a.segmentFile.WriteAt(p, off)
+		return a.SegmentFile.WriteAt(p, off)
 	}
 	if off != a.end {
 		if err := a.resume(off); err != nil {
@@ -67,7 +70,7 @@ func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		return a.segmentFile.WriteAt(p, off)
+		return a.SegmentFile.WriteAt(p, off)
 	}
 	a.end = off + int64(len(p))
 	a.high, a.zeroed = a.end, max(a.zeroed, at+int64(len(b)))
@@ -94,7 +97,7 @@ func (a *appender) resume(off int64) error {
 	if before == 0 {
 		return nil
 	}
-	_, err := a.segmentFile.ReadAt(a.last, off-before)
+	_, err := a.SegmentFile.ReadAt(a.last, off-before)
 	return err
 }
 
@@ -111,7 +114,7 @@ func (a *appender) stage(n int) []byte {
 // Close closes both.
 func (a *appender) Close() error {
 	if a.direct == nil {
-		return a.segmentFile.Close()
+		return a.SegmentFile.Close()
 	}
-	return errors.Join(a.direct.Close(), a.segmentFile.Close())
+	return errors.Join(a.direct.Close(), a.SegmentFile.Close())
 }
