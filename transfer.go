@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/backlog"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/transfer"
@@ -94,8 +95,8 @@ type stays struct {
 
 // The pauses between two rounds in which sources are asked.
 var (
-	statePauses = shard.Pauses{First: 5 * time.Millisecond, Longest: time.Second}
-	logPauses   = shard.Pauses{First: 10 * time.Millisecond, Longest: time.Second}
+	statePauses = backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
+	logPauses   = backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 )
 
 func newStays(s *states, declaration int) *stays {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/squall-go/squall/internal/goroutine"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/goroutine"
 
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
@@ -23,7 +25,7 @@ const (
 // run keeps a connection to one of the relays.
 func (c *client) run() {
 	relays := max(len(c.cfg.Addresses), len(c.cfg.Services))
-	pause := leastPause
+	pause := backoff.Backoff{First: leastPause, Longest: mostPause}
 	for i, failures := 0, 0; c.ctx.Err() == nil; i++ {
 		met, err := c.use(i % relays)
 		if c.ctx.Err() != nil {
@@ -31,18 +33,15 @@ func (c *client) run() {
 		}
 		if met {
 			c.tell(Relayed{c.name(i % relays), err})
-			pause, failures = leastPause, 0
+			pause.Reset()
+			failures = 0
 			continue
 		}
 		c.mu.Lock()
 		c.failed = fmt.Errorf("the last attempt, at %s: %w", c.name(i%relays), err)
 		c.mu.Unlock()
 		if failures++; failures%relays == 0 {
-			select {
-			case <-time.After(pause):
-			case <-c.ctx.Done():
-			}
-			pause = min(2*pause, mostPause)
+			_ = pause.Wait(c.ctx) // the loop looks whether the client goes on
 		}
 	}
 }

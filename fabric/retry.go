@@ -7,6 +7,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // Pauses between two attempts to reach a peer that hung up.
@@ -36,15 +38,14 @@ func HungUp(err error) error {
 
 // DialWithRetry calls dial until it succeeds, fails with another error than ErrHungUp, or ctx ends.
 func DialWithRetry[L any](ctx context.Context, dial func() (L, error)) (L, error) {
-	for pause := retryPauseMin; ; pause = min(2*pause, retryPauseMax) {
+	pause := backoff.Backoff{First: retryPauseMin, Longest: retryPauseMax}
+	for {
 		l, err := dial()
 		if !errors.Is(err, ErrHungUp) {
 			return l, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return l, fmt.Errorf("%w; %w", context.Cause(ctx), err)
+		if cause := pause.Wait(ctx); cause != nil {
+			return l, fmt.Errorf("%w; %w", cause, err)
 		}
 	}
 }

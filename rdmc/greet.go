@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -369,7 +370,8 @@ func (n *Node) reach(p Peer) {
 
 // keep has a link to a peer as long as one is needed.
 func (n *Node) keep(r *route) {
-	for pause := pauseMin; ; {
+	pause := backoff.Backoff{First: pauseMin, Longest: pauseMax}
+	for {
 		p, needed := n.needed(r)
 		if !needed {
 			return
@@ -381,15 +383,14 @@ func (n *Node) keep(r *route) {
 			start := time.Now()
 			l.run()
 			if time.Since(start) > pauseMax { // a peer that hangs up at once is no better than one that does not answer
-				pause = pauseMin
+				pause.Reset()
 			}
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(pause.Next()):
 		case <-r.bell:
 		case <-n.ctx.Done():
 		}
-		pause = min(2*pause, pauseMax)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
@@ -483,7 +484,8 @@ func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination
 			continue
 		}
 		at := cursorOf(next[0].Cursor)
-		for wait := taskRetry; ; wait = min(2*wait, maxTaskRetry) {
+		wait := backoff.Backoff{First: taskRetry, Longest: maxTaskRetry}
+		for {
 			err := f(ctx, Task{Data: next[0].Data, Version: at.Version, Index: at.Index})
 			if ctx.Err() != nil {
 				return // another member may run it already
@@ -492,9 +494,7 @@ func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination
 				break
 			}
 			o.logger.Warn("a task failed and runs again", "object", o.sg.Name, "task", to.Name, "version", at.Version, "error", err)
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
+			if wait.Wait(ctx) != nil {
 				return
 			}
 		}

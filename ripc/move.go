@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // A service moves when it is closed at one place and registered at another one. This file is what its senders do meanwhile.
@@ -60,7 +62,8 @@ func (r *Remote) connect(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	e := r.service.e
-	for pause := minSearchPause; ; pause = min(2*pause, maxSearchPause) {
+	pauses := backoff.Backoff{First: minSearchPause, Longest: maxSearchPause}
+	for {
 		if r.route.Load() != nil {
 			return nil
 		}
@@ -80,6 +83,7 @@ func (r *Remote) connect(ctx context.Context) error {
 		if r.missed.IsZero() {
 			r.missed = time.Now()
 		}
+		pause := pauses.Next()
 		if time.Since(r.missed)+pause > e.cfg.MoveTime {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/wire"
 )
 
@@ -207,7 +208,7 @@ func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, presenceTime)
 	defer cancel()
 	conn, err := s.dial(ctx, peer.Addr, port.KindPresence, s.tls)
-	if errors.Is(err, syscall.ECONNREFUSED) && s.wasReached(peer.Process()) && sleep(ctx, presenceAgain) {
+	if errors.Is(err, syscall.ECONNREFUSED) && s.wasReached(peer.Process()) && backoff.Sleep(ctx, presenceAgain) == nil {
 		conn, err = s.dial(ctx, peer.Addr, port.KindPresence, s.tls)
 	}
 	if err != nil {
@@ -236,19 +237,20 @@ func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 // was not reached before is asked for at once: the answer is what makes a refused connection a
 // proof later.
 func (s *presence) watch(ctx context.Context, peer fabric.Peer) error {
-	if s.wasReached(peer.Process()) && !sleep(ctx, presenceGrace) {
+	if s.wasReached(peer.Process()) && backoff.Sleep(ctx, presenceGrace) != nil {
 		return nil
 	}
-	for pause := presencePauseMin; ; pause = min(2*pause, presencePauseMax) {
+	pause := backoff.Backoff{First: presencePauseMin, Longest: presencePauseMax}
+	for {
 		conn, err := s.ask(ctx, peer)
 		if errors.Is(err, fabric.ErrPeerGone) && ctx.Err() == nil {
 			return err
 		}
 		if err == nil {
-			pause = presencePauseMin
+			pause.Reset()
 			s.outlast(ctx, conn)
 		}
-		if !sleep(ctx, pause) {
+		if pause.Wait(ctx) != nil {
 			return nil
 		}
 	}
@@ -261,16 +263,4 @@ func (s *presence) outlast(ctx context.Context, conn net.Conn) {
 	var b [1]byte
 	conn.SetDeadline(time.Time{})
 	_, _ = conn.Read(b[:])
-}
-
-// sleep reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

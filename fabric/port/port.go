@@ -34,6 +34,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/descriptors"
 )
 
@@ -176,21 +177,20 @@ const (
 
 func (p *Port) accept() {
 	defer p.own.Done()
-	pause := time.Duration(0)
+	pause := backoff.Backoff{First: acceptPauseMin, Longest: acceptPauseMax}
 	for {
 		conn, err := p.listener.Accept()
 		switch {
 		case err == nil:
-			pause = 0
+			pause.Reset()
 			p.admit(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
 		case descriptors.IsLack(err) && (p.evictSilentFor(showsItself) || descriptors.Give() || p.evictSilentFor(0)):
 		default:
-			pause = min(max(2*pause, acceptPauseMin), acceptPauseMax)
 			p.Reject(Rejection{Reason: AcceptFailed, Err: err})
 			select {
-			case <-time.After(pause):
+			case <-time.After(pause.Next()):
 			case <-p.done:
 				return
 			}

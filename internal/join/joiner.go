@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
@@ -46,7 +47,7 @@ type Joiner struct {
 	failures []error  // the last one at each of addrs
 	at       int      // of addrs, which is asked
 	hops     int      // redirects since
-	pause    time.Duration
+	pause    backoff.Backoff
 	resume   time.Duration // when the next round over addrs begins, if no application is under way
 	last     Ticket
 	beat     time.Duration
@@ -69,12 +70,12 @@ type call struct {
 	stage   callStage
 	meets   order.ViewID // of the last meet
 	heard   time.Duration
-	pause   time.Duration // before the next attempt
-	resume  time.Duration // when that is
-	itself  bool          // it leads back to this process
-	refused error         // what the member answered instead of greeted
-	word    string        // the member's word that it was greeted
-	worded  order.ViewID  // in which view
+	pause   backoff.Backoff // before the next attempt
+	resume  time.Duration   // when that is
+	itself  bool            // it leads back to this process
+	refused error           // what the member answered instead of greeted
+	word    string          // the member's word that it was greeted
+	worded  order.ViewID    // in which view
 }
 
 type callStage uint8
@@ -88,11 +89,8 @@ const (
 	settled                  // an application: all were greeted, and ready was said. A greeting: it was answered.
 )
 
-// Pauses between two rounds over the addresses, and before a member is dialed again.
-const (
-	pauseMin = 50 * time.Millisecond
-	pauseMax = time.Second
-)
+// pauses are between two rounds over the addresses, and before a member is dialed again.
+var pauses = backoff.Backoff{First: 50 * time.Millisecond, Longest: time.Second}
 
 // NewJoiner makes an applicant that does nothing before Start.
 func NewJoiner(c JoinerConfig) *Joiner {
@@ -102,7 +100,7 @@ func NewJoiner(c JoinerConfig) *Joiner {
 	if c.Linger == 0 {
 		c.Linger = 4 * c.Silence
 	}
-	a := &Joiner{config: c, pause: pauseMin}
+	a := &Joiner{config: c, pause: pauses}
 	a.addrs = slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
 	a.failures = make([]error, len(a.addrs))
 	return a
@@ -151,7 +149,7 @@ func (a *Joiner) dial(now time.Duration, c *call, e *Effects) {
 }
 
 func (a *Joiner) ask(now time.Duration, addr string, e *Effects) {
-	a.asked = &call{addr: addr}
+	a.asked = &call{addr: addr, pause: pauses}
 	a.dial(now, a.asked, e)
 }
 
@@ -403,7 +401,7 @@ func (a *Joiner) meet(now time.Duration, c *call, m Message, e *Effects) {
 	}
 	for _, member := range m.Members {
 		if !slices.ContainsFunc(a.greets, func(c *call) bool { return c.member == member }) {
-			one := &call{addr: member.Addr, member: member}
+			one := &call{addr: member.Addr, member: member, pause: pauses}
 			a.greets = append(a.greets, one)
 			a.dial(now, one, e)
 		}
@@ -447,7 +445,8 @@ func (a *Joiner) settle(now time.Duration, e *Effects) {
 // hearMember is a conversation in which this process greets.
 func (a *Joiner) hearMember(now time.Duration, c *call, m Message, e *Effects) {
 	if m.Verb == sayGreeted && c.stage >= opened && len(m.Word) <= hex.EncodedLen(wordBytes) {
-		c.stage, c.pause, c.refused, c.word, c.worded = settled, 0, nil, m.Word, m.ViewID
+		c.pause.Reset()
+		c.stage, c.refused, c.word, c.worded = settled, nil, m.Word, m.ViewID
 		a.settle(now, e)
 		return
 	}
@@ -478,8 +477,7 @@ func (a *Joiner) regreet(now time.Duration, c *call, err error) {
 		a.drop(c) // no application waits for it
 		return
 	}
-	c.pause = min(max(2*c.pause, pauseMin), pauseMax)
-	c.stage, c.resume, c.refused = broken, now+c.pause, err
+	c.stage, c.resume, c.refused = broken, now+c.pause.Next(), err
 }
 
 // unsettle ends an application. If it came so far that this process may be in a view already, the
@@ -518,8 +516,7 @@ func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 		a.ask(now, a.addrs[a.at], e)
 		return
 	}
-	a.at, a.resume = 0, now+a.pause
-	a.pause = min(2*a.pause, pauseMax)
+	a.at, a.resume = 0, now+a.pause.Next()
 }
 
 // Final reports whether an address that failed in this way fails whenever it is asked, until the

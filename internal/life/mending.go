@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/order"
@@ -15,14 +16,14 @@ import (
 type Mending struct {
 	self    order.NodeID
 	plan    []restart.Agreed // what is left of it
-	pauses  shard.Pauses
+	pauses  backoff.Backoff
 	sources shard.Sources
 	under   Effect
 	why     []error // by source that failed, in this round
 }
 
 // NewMending makes a mending of a process's logs.
-func NewMending(self order.NodeID, plan []restart.Agreed, pauses shard.Pauses) *Mending {
+func NewMending(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff) *Mending {
 	return &Mending{self: self, plan: plan, pauses: pauses, sources: shard.Sources{Pauses: pauses}}
 }
 

@@ -3,10 +3,11 @@ package logwire
 import (
 	"context"
 	"fmt"
-	"github.com/squall-go/squall/internal/catchup"
 	"io"
 	"iter"
 	"net"
+
+	"github.com/squall-go/squall/internal/catchup"
 
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
@@ -125,7 +126,7 @@ func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version)
 // stream goes on where a connection broke.
 func (c *Client) stream(ctx context.Context, q request, may bounds) iter.Seq2[persist.Record, error] {
 	return func(yield func(persist.Record, error) bool) {
-		s := resumingStream{c: c, ctx: ctx, q: q, bounds: may, backoff: c.Times.WithDefaults().Backoff()}
+		s := resumingStream{c: c, ctx: ctx, q: q, bounds: may, pause: c.Times.WithDefaults().Backoff()}
 		s.run(yield)
 	}
 }

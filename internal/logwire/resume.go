@@ -3,8 +3,10 @@ package logwire
 import (
 	"context"
 	"errors"
-	"github.com/squall-go/squall/internal/catchup"
 	"slices"
+
+	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/catchup"
 
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
@@ -20,13 +22,13 @@ const maxTries = 5
 // same. One that follows has no other member to ask, and waits for this one, which may be about to
 // be started again.
 type resumingStream struct {
-	c       *Client
-	ctx     context.Context
-	q       request
-	bounds  bounds
-	backoff wire.Backoff
-	tries   int  // in a row that brought nothing
-	lost    bool // the process that follows was told that the member is gone
+	c      *Client
+	ctx    context.Context
+	q      request
+	bounds bounds
+	pause  backoff.Backoff
+	tries  int  // in a row that brought nothing
+	lost   bool // the process that follows was told that the member is gone
 }
 
 // run yields the records. An error is the last thing.
@@ -47,10 +49,10 @@ func (s *resumingStream) run(yield func(persist.Record, error) bool) {
 		s.lose(err)
 		if gained {
 			s.tries = 0
-			s.backoff.Reset()
+			s.pause.Reset()
 		}
 		s.tries++
-		if !s.follows() && s.tries >= maxTries || !wire.Wait(s.ctx, s.backoff.Next()) {
+		if !s.follows() && s.tries >= maxTries || s.pause.Wait(s.ctx) != nil {
 			yield(persist.Record{}, wire.Because(s.ctx, err))
 			return
 		}

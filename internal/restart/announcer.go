@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -50,7 +51,7 @@ type Announcer struct {
 	beat    time.Duration
 
 	due   time.Duration
-	pause time.Duration // after the next hello
+	pause backoff.Backoff // after the next hello
 	said  uint64
 }
 
@@ -61,7 +62,7 @@ const maxPause = 64
 // configuration.
 func NewAnnouncer(cluster string, self views.Member, join []string, t Times) *Announcer {
 	beat := t.withDefaults().Beat
-	return &Announcer{cluster: cluster, self: self, join: join, beat: beat, pause: beat}
+	return &Announcer{cluster: cluster, self: self, join: join, beat: beat, pause: backoff.Backoff{First: beat, Longest: maxPause * beat}}
 }
 
 // Next returns when Tick is due.
@@ -72,8 +73,7 @@ func (a *Announcer) Tick(now time.Duration, v *views.View, former []Former) (sen
 	if now < a.due {
 		return nil
 	}
-	a.due = now + a.pause
-	a.pause = min(2*a.pause, maxPause*a.beat)
+	a.due = now + a.pause.Next()
 	if v == nil || v.Group == "" || v.Members[0].ID != a.self.ID {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
@@ -25,7 +26,7 @@ type Config struct {
 	// enters a shard needs its state or its log from others. Recovers reports whether the
 	// application takes over the log of the shard that the process enters.
 	Logs, HandsOver, Recovers bool
-	State, Log                Pauses // between rounds in which sources are asked for a state, or a log
+	State, Log                backoff.Backoff // between rounds in which sources are asked for a state, or a log
 }
 
 // Core decides for one subgroup of a process, over all views.

@@ -4,19 +4,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
 
-// Pauses are how long the rounds are apart in which sources are asked. The pause doubles from First
-// to Longest.
-type Pauses struct{ First, Longest time.Duration }
-
 // Sources chooses which of several members is asked next: each once in a round, and members that
 // refused never again.
 type Sources struct {
-	Pauses  Pauses
-	pause   time.Duration // before the next round; 0: Pauses.First
+	Pauses  backoff.Backoff // before the next round
 	tried   []order.NodeID
 	refused []order.NodeID
 }
@@ -35,9 +31,7 @@ func (s *Sources) Next(candidates []views.Member) (source views.Member, pause ti
 		}
 	}
 	s.tried = nil
-	pause = max(s.pause, s.Pauses.First)
-	s.pause = min(2*pause, s.Pauses.Longest)
-	return source, pause, left
+	return source, s.Pauses.Next(), left
 }
 
 // Left reports whether any of some candidates has not refused.
@@ -49,7 +43,7 @@ func (s *Sources) Left(candidates []views.Member) bool {
 func (s *Sources) Refused(id order.NodeID) { s.refused = append(s.refused, id) }
 
 // Progress notes that a source gave something: the next pause is the first one again.
-func (s *Sources) Progress() { s.pause = 0 }
+func (s *Sources) Progress() { s.Pauses.Reset() }
 
 // StateSources are the members that have the state of a subgroup as a view begins, in the order in
 // which a fresh member asks them: fresh members begin at different ones. Members that the view does

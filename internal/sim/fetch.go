@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/life"
@@ -34,7 +35,9 @@ func (w *world) procedure(do func(wait func(time.Duration) bool)) *procedure {
 }
 
 // fetchPauses are the pauses between two rounds in which sources are asked.
-func fetchPauses(p *Plan) shard.Pauses { return shard.Pauses{First: p.Hop() / 4, Longest: 4 * p.Hop()} }
+func fetchPauses(p *Plan) backoff.Backoff {
+	return backoff.Backoff{First: p.Hop() / 4, Longest: 4 * p.Hop()}
+}
 
 // fetching performs an effect of kind life.CatchUp.
 type fetching struct {

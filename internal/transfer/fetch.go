@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -160,7 +161,7 @@ func (f *Fetch) Done(ctx context.Context, sources []views.Member) {
 				if err == nil || ctx.Err() != nil || try == doneTries-1 {
 					return
 				}
-				wire.Wait(ctx, f.cfg.Times.Longest)
+				_ = backoff.Sleep(ctx, f.cfg.Times.Longest)
 			}
 		})
 	}

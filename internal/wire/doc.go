@@ -21,10 +21,14 @@
 //	CV5  a stream that was read to its end has as many bytes as its sender wrote, and their checksum
 //
 // Shared words: what is written on a Conn is guarded by its mu, so that pulses go between frames; what is read belongs to one goroutine. Callers.mu
-// guards the places. Slots and Backoff decide and are pure.
+// guards the places. Slots decides and is pure.
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/squall-go/squall/internal/backoff"
+)
 
 // Times are how long one side waits for the other. Zero values are replaced by the defaults.
 type Times struct {
@@ -54,4 +58,9 @@ func (t Times) WithDefaults() Times {
 		}
 	}
 	return t
+}
+
+// Backoff is the pause between two attempts.
+func (t Times) Backoff() backoff.Backoff {
+	return backoff.Backoff{First: t.Pause, Longest: t.Longest}
 }

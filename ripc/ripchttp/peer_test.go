@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
 )
@@ -106,7 +107,7 @@ func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
 	}
 	for waits := 0; waits < requests-most; { // all others have come
 		must(t, ctx.Err())
-		must(t, rest(ctx, time.Millisecond))
+		must(t, backoff.Sleep(ctx, time.Millisecond))
 		server.mu.Lock()
 		waits = len(server.clients["identity CN=flood"].waiting)
 		server.mu.Unlock()

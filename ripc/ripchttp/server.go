@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -311,7 +312,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	err := service.Withdraw()
 	for s.busy.Load() > 0 {
-		if err := rest(ctx, time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -138,7 +139,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	ctx := r.Context()
 	var until time.Time
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	pause := backoff.Backoff{First: minPause, Longest: maxPause}
+	for {
 		response, err := t.call(ctx, s, r, body)
 		if err == nil || !t.repeats(r, err) {
 			return response, err
@@ -151,7 +153,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		if !errors.Is(err, ripc.ErrPeerGone) { // else it may be somewhere already
-			if err := rest(ctx, pause); err != nil {
+			if err := pause.Wait(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -168,17 +170,6 @@ func (t *Transport) patience() time.Duration {
 		return DefaultPatience
 	}
 	return t.Patience
-}
-
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // repeats reports whether a request may be sent again.
@@ -244,7 +235,8 @@ func readBody(r *http.Request) ([]byte, error) {
 // overStream sends a request with net/http. It is repeated if it was not sent, because the service is nowhere.
 func (t *Transport) overStream(r *http.Request) (*http.Response, error) {
 	var until time.Time
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	pause := backoff.Backoff{First: minPause, Longest: maxPause}
+	for {
 		response, err := t.streams.RoundTrip(r)
 		var dial *net.OpError
 		if err == nil || !errors.As(err, &dial) || dial.Op != "dial" || !t.repeats(r, err) {
@@ -257,7 +249,7 @@ func (t *Transport) overStream(r *http.Request) (*http.Response, error) {
 		if !now.Before(until) || r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
 			return nil, err
 		}
-		if err := rest(r.Context(), pause); err != nil {
+		if err := pause.Wait(r.Context()); err != nil {
 			return nil, err
 		}
 		if r.GetBody != nil { // the attempt closed the body
