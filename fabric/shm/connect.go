@@ -198,20 +198,21 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 			busy[from].Store(false)
 			return err
 		}
-		finishing.Go(func() { // beside this: a member that does not go on must not hold up the others
-			defer busy[from].Store(false)
+		finishing.Go(func() { // next to this: a member that does not go on must not hold up the others
 			conn := caller.Conn.(*net.UnixConn)
 			stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 			l, err := finish(conn, spec, from)
-			if !stop() && err == nil {
-				l.Close()
-				return
+			goesOn := stop()
+			if err == nil && goesOn {
+				up(from, l)
 			}
-			if err != nil {
+			busy[from].Store(false) // before a caller that is rejected learns of it, and calls again
+			switch {
+			case err != nil:
 				c.accepted.RejectTaken(conn, err)
-				return
+			case !goesOn:
+				l.Close()
 			}
-			up(from, l)
 		})
 		return nil
 	}
