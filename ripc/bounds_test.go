@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
 // An endpoint has so many services, and one more when one was closed.
@@ -75,5 +77,49 @@ func TestThePlacesThatAreRememberedAreBounded(t *testing.T) {
 	defer e.unlock()
 	if _, ok := e.seen["server"]; !ok || len(e.seen) != maxSeen {
 		t.Errorf("%d places are remembered, the last one: %v", len(e.seen), ok)
+	}
+}
+
+// Of the streams that a peer opens beyond those that it may have, so many wait to be refused as long as there is no way back.
+func TestTheStreamsThatWaitToBeRefusedAreBounded(t *testing.T) {
+	const most = 1024
+	s := register(t, open(t, Config{Resolver: Static{}}), "")
+	s.streaming()
+	o := newCallers(&peer{e: s.e}, &inbound{service: s}, 1)
+	o.table, o.back = stream.NewTable(1, DefaultStreamBytes), newStreamRemote(s, "nowhere")
+	limit := make([]byte, 8)
+	if _, what, err := o.table.Take(stream.ID(stream.Open, false, 1), limit); what != stream.Opened || err != nil { // the one that it may have
+		t.Fatal(what, err)
+	}
+	for number := range uint64(most + 1) {
+		err := o.take(&pair.Frame{ID: stream.ID(stream.Open, false, number+2), Data: limit})
+		if over := number == most; errors.Is(err, ErrLimit) != over || (err != nil) != over {
+			t.Fatalf("%d streams are to be refused: %v", number+1, err)
+		}
+	}
+}
+
+// So many bytes of answers wait for a peer that does not take them; with one more its connection ends.
+func TestTheAnswersThatWaitForAPeerAreBounded(t *testing.T) {
+	const most = 1 << 20
+	server, client := register(t, open(t, Config{}), "server"), register(t, open(t, Config{}), "")
+	must(t, client.To("server").Connect(testutil.Within(t)))
+	e := server.e
+	e.lock()
+	defer e.unlock()
+	p := e.peers[0]
+	l := later{kind: pair.Reply} // one of them waits already, so that none goes to the ring
+	p.later = append(p.later, l)
+	p.countLater(l.bytes())
+	for left := most - l.bytes(); left > 0; {
+		n := min(left, 1<<16)
+		p.say(pair.Reply, 0, 0, make([]byte, n-laterCost))
+		left -= n
+	}
+	if p.ended {
+		t.Errorf("%d bytes wait, and the connection has ended", most)
+	}
+	if p.say(pair.Reply, 0, 0, nil); !p.ended {
+		t.Errorf("more than %d bytes wait", most)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/ripc"
+	"github.com/squall-go/squall/ripc/directory/internal/registry"
 	"go.uber.org/goleak"
 )
 
@@ -528,4 +529,18 @@ func TestCallsGoOnWhileAServiceMovesInTheDirectory(t *testing.T) {
 	calling.Wait()
 	must(t, s.Close())
 	wait()
+}
+
+// A request has so many records.
+func TestTheRecordsOfARequestAreBounded(t *testing.T) {
+	for n, want := range map[int]bool{8: true, 9: false} {
+		records := make([]*registry.Record, n)
+		for i := range records {
+			records[i] = &registry.Record{} // which is wrong by itself, and is not ordered
+		}
+		r, err := new(Directory).say(t.Context(), records, "", "")
+		if want && (err != nil || len(r.Results) != n) || !want && !errors.Is(err, ripc.ErrLimit) {
+			t.Errorf("%d records: %d results, %v", n, len(r.Results), err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package ripchttp
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -66,4 +67,24 @@ func FuzzFields(f *testing.F) {
 			t.Fatalf("%v: %v became %v", err, h, back)
 		}
 	})
+}
+
+// What is larger than a call or a long message may be goes over a stream.
+func TestWhatIsTooLargeGoesOverAStream(t *testing.T) {
+	for n, want := range map[int]bool{1<<16 - 1: true, 1 << 16: false} {
+		if _, err := seal(make([]byte, headLength+n)); (err == nil) != want {
+			t.Errorf("a head of %d bytes: %v", n, err)
+		}
+	}
+	for n, want := range map[int64]bool{32 << 10: true, 32<<10 + 1: false} {
+		if is := isCall(&http.Request{Method: "POST", Body: struct{ io.ReadCloser }{}, ContentLength: n}); is != want {
+			t.Errorf("a request with a body of %d bytes is a call: %v", n, is)
+		}
+	}
+	for n, want := range map[int64]bool{1 << 30: true, 1<<30 + 1: false} {
+		x := &exchange{request: &http.Request{Method: "GET"}, length: n, written: n}
+		if is := x.isWhole(n); is != want {
+			t.Errorf("a response with a body of %d bytes is a long message: %v", n, is)
+		}
+	}
 }
