@@ -37,18 +37,18 @@ const dataTopic = "DDSPerfRDataKS"
 const cyclone = `<CycloneDDS><Domain id="any"><General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast></General>` +
 	`<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>`
 
-// domains are the domain ids that tests use. Tests that run at the same time, also tests of other packages, use different ones, so that
+// domains are the domain ids that tests use, from 100 to 232, which is the highest one. Tests that run at the same time, also tests of other packages, use different ones, so that
 // their participants do not find each other.
 var domains = struct {
 	sync.Mutex
 	next int
-}{next: 100 + rand.IntN(100)}
+}{next: rand.IntN(133)}
 
 func newDomain() int {
 	domains.Lock()
 	defer domains.Unlock()
-	domains.next++
-	return domains.next
+	domains.next = (domains.next + 1) % 133
+	return 100 + domains.next
 }
 
 // program is a run of a program of another DDS.
