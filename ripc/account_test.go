@@ -193,6 +193,62 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 	sending.Wait()
 }
 
+// A goroutine that sleeps for another service takes what waits in the ring as soon as the application gives memory back.
+func TestMemoryThatIsGivenBackWakesWhoSleeps(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: 1 << 20})
+	server, other := register(t, there, "server"), register(t, there, "other")
+	e := overTLS(t, authority, "flood", Config{RingBytes: 128 << 10})
+	hostile := flood{sent: map[ID]int{}}
+	for range 30 {
+		s := register(t, e, "")
+		must(t, s.To("server").Connect(ctx))
+		hostile.from = append(hostile.from, s)
+	}
+	hostile.send(t, "server", 3000, func() bool {
+		must(t, ctx.Err())
+		pause()
+		there.lock()
+		defer there.unlock()
+		return len(there.accounts["identity CN=flood"].starved) > 0
+	})
+	waiting, stop := context.WithCancel(ctx)
+	var sleeper sync.WaitGroup
+	sleeper.Go(func() {
+		if _, err := other.Receive(waiting); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	defer sleeper.Wait()
+	defer stop()
+	there.lock()
+	var held []Message
+	for server.queue.len() > 0 {
+		var m Message
+		server.next(&m)
+		held = append(held, m)
+	}
+	there.unlock()
+	var steps, same uint64
+	inTime(t, "the goroutine to sleep for good", func() bool {
+		there.lock()
+		defer there.unlock()
+		if same++; there.steps != steps || !there.napping || there.keeper == there.caretaker {
+			steps, same = there.steps, 0
+		}
+		return same == 100
+	})
+	for i := range 4 { // so little that the peer is not told: what is written to its socket wakes the goroutine, too
+		held[i].Release()
+	}
+	inTime(t, "messages that were in the ring", func() bool {
+		there.lock()
+		defer there.unlock()
+		return server.queue.len() > 0
+	})
+}
+
 // The rings of all connections of one caller count: it chooses their size, and over a socket this process has a copy of each.
 func TestTheRingsOfOneCallerAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)

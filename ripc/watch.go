@@ -527,16 +527,19 @@ func (e *Endpoint) step() (worked bool) {
 	return worked
 }
 
-// heat has a peer looked at directly.
+// heat has a peer looked at directly. One that is hot may have to be looked at by a keeper that sleeps: of the peers whose sockets goroutines serve.
 func (e *Endpoint) heat(p *peer) {
-	if p.hot || p.ended {
+	if p.ended {
 		return
 	}
-	p.hot, p.worked, e.heated = true, e.steps, true
-	p.tellCore(e.core)
-	p.stirs.Store(false)
-	e.hot = append(e.hot, p)
-	p.unpark()
+	e.heated = true
+	if !p.hot {
+		p.hot, p.worked = true, e.steps
+		p.tellCore(e.core)
+		p.stirs.Store(false)
+		e.hot = append(e.hot, p)
+		p.unpark()
+	}
 	if e.napping {
 		e.parker.Wake()
 	}
