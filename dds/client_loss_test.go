@@ -87,7 +87,7 @@ func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 		if e.Count != 0 {
 			t.Errorf("lost: %+v", e)
 		}
-	case <-testutil.Within(t).Done(): // it is told after the samples are there
+	case <-testutil.Within(t).Done(): // the event may come after the samples
 		t.Error("nothing is told of the lost samples")
 	}
 	if err := c.Close(testutil.Within(t)); err != nil {

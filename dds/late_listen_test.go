@@ -97,7 +97,7 @@ func TestAListenerThatIsBusyWithAHistoryHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A listener that writes while it hears a history is told where it would have to wait for buffer space, which may come only when it has heard the history.
+// A listener that writes while it receives a history gets an error where it would have to wait for buffer space, which may be free only after the history.
 func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 	all := open(t, 1, nil)
 	tp, w := lateTopic(t, all[0])

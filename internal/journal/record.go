@@ -29,7 +29,7 @@ type Entry struct {
 	Data  []byte
 }
 
-// Store is what a log is kept in: entries, whose indexes are consecutive, and a few named values beside
+// Store holds a log: entries with consecutive indexes, and a few named values next to
 // them. Both must be durable when their calls return, and StoreLogs and DeleteRange all or nothing.
 type Store interface {
 	FirstIndex() (uint64, error) // 0: there is none

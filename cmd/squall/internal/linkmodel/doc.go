@@ -20,8 +20,8 @@
 //
 // Invariants:
 //
-//	L1  a node makes its sends of a transfer in the schedule's order, one at a time, and none before its block is here; taken in
-//	    turn, a block comes when the receiver's schedule has it next
+//	L1  a node makes its sends of a transfer in the schedule's order, one at a time, and none before it has the block; blocks that
+//	    are taken in turn arrive in the order of the receiver's schedule
 //	L2  a stage is never busy for longer than time has passed: nothing goes faster than its rate
 //	L3  the same network, transfers and seed give the same result
 //	L4  a run ends with every block at every node of its transfer

@@ -52,7 +52,7 @@ type Load struct {
 
 	Durable      bool   // the subgroup is persistent, the application has a State, and the process tells which of its messages are on every disk
 	Acks         int    // messages of which it is not known whether they are on every disk, at most; 0: mostUnacked
-	Newest       bool   // only the newest message that is on every disk is told, which stands for all before it
+	Newest       bool   // report only the newest message that is on every disk; all earlier ones are, too
 	Engine       string // of its log, by name; "" is bolt
 	AfterPersist bool   // messages are delivered only then
 	Most         uint64 // messages that a process sends; 0: no limit

@@ -360,8 +360,8 @@ func (w *Writer) message(r *remoteReader, c *change, n int) *wire.Appender {
 	return a
 }
 
-// beat sends a heartbeat about what was sent to a reader: what waits for its window is not missing. A reader that has not begun is told that there is nothing yet that it could miss: the first
-// heartbeat of all moves a volatile reader behind its last sample. A reader that gets a history is told of all samples until it has acknowledged some: from its first heartbeat it
+// beat sends a heartbeat about what was sent to a reader; samples that wait for its window are not missing. The heartbeat of a reader that has not begun has no samples, because a volatile
+// reader skips all samples of its first heartbeat. Until a reader that gets a history has acknowledged a sample, its heartbeats have all samples: from the first one it
 // knows whether the writer has what came from it before.
 func (w *Writer) beat(r *remoteReader) {
 	w.count++
