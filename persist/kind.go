@@ -7,7 +7,7 @@ import (
 )
 
 // Engine is what a log is kept in. There are two, bolt.Engine and wal.Engine, of the packages bolt and wal below this one. A
-// program has those that it imports: also a log that is there already needs the import of its engine.
+// program has the engines that it imports. An existing log needs the import of its engine, too.
 type Engine interface {
 	String() string // "bolt" or "wal", as in the files of a log
 }

@@ -21,7 +21,7 @@ const minAnswer = 64 << 10
 // longReply bounds how long an answer that is no short message may take.
 const longReply = 30 * time.Second
 
-// maxWorking bounds the requests that have a goroutine each: those that are no short messages, those for the replies of all members, and queries about the
+// maxWorking bounds the requests that each run on a goroutine of their own: large requests, requests for the replies of all members, and queries about the
 // past. maxWorkingPerParty bounds those of one party.
 const (
 	maxWorking         = 1024

@@ -31,8 +31,8 @@ func TestAClientLearnsWhichLimitItMet(t *testing.T) {
 	}
 }
 
-// TestErrorsReachClients sends every exported error to a client that a member may have for it. It lists the others, too, with the reason: whoever adds an error
-// decides.
+// TestErrorsReachClients sends to a client every exported error that a member can return to it. All other exported errors are listed with the reason why they are local, so that
+// a new error has to be added to one of the two.
 func TestErrorsReachClients(t *testing.T) {
 	local := map[string]string{
 		"ErrInHandler": "of a handler", "ErrOutboxFull": "of a handler", "ErrNotOpen": "of a member: it serves no object that is not open", "ErrOutcomeUnknown": "of a member's own call",

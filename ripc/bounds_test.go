@@ -80,7 +80,7 @@ func TestThePlacesThatAreRememberedAreBounded(t *testing.T) {
 	}
 }
 
-// Of the streams that a peer opens beyond those that it may have, so many wait to be refused as long as there is no way back.
+// A peer that opens more streams than its limit, and does not read, has a bounded number of refusals waiting for it.
 func TestTheStreamsThatWaitToBeRefusedAreBounded(t *testing.T) {
 	const most = 1024
 	s := register(t, open(t, Config{Resolver: Static{}}), "")

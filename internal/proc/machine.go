@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // WatchMachine tells how many cores were busy between two instants, or 0 where the system does not
@@ -13,11 +15,11 @@ func WatchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
 	cores := make(chan float64, 1)
 	go func() {
 		defer close(cores)
-		if Rest(ctx, time.Until(from)) != nil {
+		if backoff.Sleep(ctx, time.Until(from)) != nil {
 			return
 		}
 		before, start := busyTime(), time.Now()
-		if Rest(ctx, time.Until(to)) != nil {
+		if backoff.Sleep(ctx, time.Until(to)) != nil {
 			return
 		}
 		cores <- (busyTime() - before).Seconds() / time.Since(start).Seconds()

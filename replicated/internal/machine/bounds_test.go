@@ -427,8 +427,8 @@ func TestRO3TheTimeOfASessionBeginsAnewInEachView(t *testing.T) {
 	}
 }
 
-// TestTheAnnouncementsOfTheLastNodesAreKept has more nodes announce than a machine remembers. It forgets those that announced first, and a node that announces
-// again counts as a late one. What it encodes is decoded, with the same order.
+// TestTheAnnouncementsOfTheLastNodesAreKept lets more nodes announce their operations than a machine keeps. The machine drops the oldest announcements. A node that
+// announces again moves to the end. Encoding and decoding keep the order.
 func TestTheAnnouncementsOfTheLastNodesAreKept(t *testing.T) {
 	const most, again = 128, 2
 	if most != machine.MaxAnnouncements || most < 2*views.MaxMembers {

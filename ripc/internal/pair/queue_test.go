@@ -15,7 +15,7 @@ import (
 type roomPlan struct {
 	memory  [4][]byte // of the rows and their copies, for one world after the other
 	direct  bool
-	deaf    [4]bool     // channels of which nothing is received: their frames are moved aside
+	deaf    [4]bool     // channels whose messages the application does not receive: their frames are copied out of the ring
 	late    bool        // the reader has not looked when the senders begin
 	before  []roomFrame // in the ring, received and held, when the senders begin
 	freed   []int       // of these, what the application gives back before, which may be too little to be published

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -207,7 +208,7 @@ func (f *Fleet) Until(done func() (missing, fatal error)) error {
 		if err != nil || missing == nil {
 			return err
 		}
-		if err := proc.Rest(ctx, 10*time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return errors.Join(missing, err)
 		}
 	}

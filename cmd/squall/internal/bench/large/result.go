@@ -10,7 +10,7 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // result is what came out of a run. Rates are of small messages per second, at the slowest member.
@@ -47,7 +47,7 @@ func measure(ctx context.Context, s spec, p *show.Progress) (r *result, err erro
 	var larges []spell
 	defer p.End()
 	for range s.Rounds {
-		if err := proc.Rest(f.Context(), s.Rest); err != nil {
+		if err := backoff.Sleep(f.Context(), s.Rest); err != nil {
 			return nil, err
 		}
 		l, err := bench.AskSome[spell](f, f.Children()[:1], bench.Request{Op: opLarge}, largeWithin)
@@ -57,7 +57,7 @@ func measure(ctx context.Context, s spec, p *show.Progress) (r *result, err erro
 		larges = append(larges, l...)
 		p.Add()
 	}
-	if err := proc.Rest(f.Context(), s.Rest); err != nil {
+	if err := backoff.Sleep(f.Context(), s.Rest); err != nil {
 		return nil, err
 	}
 	all, err := bench.Ask[*tally](f, bench.Request{Op: opEnd}, bench.SettleWithin)

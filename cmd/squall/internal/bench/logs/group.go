@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -128,7 +129,7 @@ func (m *member) send(ctx context.Context, name string, over *atomic.Bool) error
 
 // observe takes what is counted between two instants, to which it sleeps.
 func (m *member) observe(ctx context.Context, from, to time.Time) (*Sample, error) {
-	if err := proc.Rest(ctx, time.Until(from)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(from)); err != nil {
 		return nil, err
 	}
 	stop, err := m.profile()
@@ -136,7 +137,7 @@ func (m *member) observe(ctx context.Context, from, to time.Time) (*Sample, erro
 		return nil, err
 	}
 	before, start := m.counts(), time.Now()
-	if err := proc.Rest(ctx, time.Until(to)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(to)); err != nil {
 		return nil, err
 	}
 	s := m.counts()
@@ -196,5 +197,5 @@ func (m *member) loop(ctx context.Context, r bench.Request) (*Sample, error) {
 			_ = latency.RecordValue(time.Since(start).Nanoseconds()) // a minute is the most that it takes; longer ones are its most
 		}
 	}
-	return &Sample{Latency: bench.LatencyOf(latency)}, proc.Rest(ctx, time.Until(r.To))
+	return &Sample{Latency: bench.LatencyOf(latency)}, backoff.Sleep(ctx, time.Until(r.To))
 }

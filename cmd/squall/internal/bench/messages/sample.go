@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -68,13 +69,13 @@ func (c counts) sum() (n uint64) {
 
 // observe takes what c counts between two instants, to which it sleeps.
 func observe(ctx context.Context, c counters, from, to time.Time) (Sample, error) {
-	if err := proc.Rest(ctx, time.Until(from)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(from)); err != nil {
 		return Sample{}, err
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	before, cpu, start := c.snapshot(), proc.CPUTime(), time.Now()
-	if err := proc.Rest(ctx, time.Until(to)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(to)); err != nil {
 		return Sample{}, err
 	}
 	s := c.snapshot()

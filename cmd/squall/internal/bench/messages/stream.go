@@ -10,10 +10,10 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/multicast"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/proc"
 )
 
 // groupMember is one member of a group.
@@ -67,7 +67,7 @@ func (g *groupMember) run(ctx context.Context, from, to time.Time) (Sample, erro
 		}
 	}
 	go func() {
-		if proc.Rest(ctx, time.Until(from)) == nil {
+		if backoff.Sleep(ctx, time.Until(from)) == nil {
 			g.tally.measuring.Store(true)
 		}
 	}()
@@ -108,7 +108,7 @@ func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
 		g.sent.Add(1)
 		switch {
 		case delay >= time.Millisecond:
-			if err := proc.Rest(ctx, delay); err != nil {
+			if err := backoff.Sleep(ctx, delay); err != nil {
 				return err
 			}
 		case delay > 0:

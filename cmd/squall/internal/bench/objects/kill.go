@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // measureKills kills one member of each of some groups, and returns the median of the longest times without a reply.
@@ -44,7 +44,7 @@ func (s spec) measureKill(ctx context.Context) (r run, err error) {
 	to := from.Add(s.Duration)
 	killed := make(chan error, 1)
 	go func() {
-		err := proc.Rest(ctx, time.Until(from.Add(s.Duration/2)))
+		err := backoff.Sleep(ctx, time.Until(from.Add(s.Duration/2)))
 		f.Kill(f.Children()[nodes-1])
 		killed <- err
 	}()

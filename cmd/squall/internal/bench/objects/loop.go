@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // counter is a count of one goroutine, on a cache line of its own.
@@ -66,7 +66,7 @@ func (l *loop) done() (n uint64) {
 
 // observe counts in a window.
 func observe(ctx context.Context, from, to time.Time, profile string, count func() uint64) (s sample, err error) {
-	if err := proc.Rest(ctx, time.Until(from)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(from)); err != nil {
 		return s, err
 	}
 	stop, err := startProfile(profile)
@@ -76,7 +76,7 @@ func observe(ctx context.Context, from, to time.Time, profile string, count func
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began, start := count(), time.Now()
-	if err := proc.Rest(ctx, time.Until(to)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(to)); err != nil {
 		return s, errors.Join(err, stop())
 	}
 	s.Done, s.Elapsed = float64(count()-began), time.Since(start)

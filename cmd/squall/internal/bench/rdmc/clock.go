@@ -7,9 +7,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"golang.org/x/sys/unix"
-
-	"github.com/squall-go/squall/internal/proc"
 )
 
 // instant is a time on the clock that all processes of this machine share, in nanoseconds. Go's own
@@ -26,7 +25,7 @@ func (i instant) add(d time.Duration) instant     { return i + instant(d) }
 func (i instant) sub(j instant) (d time.Duration) { return time.Duration(i - j) }
 
 // sleepUntil sleeps to an instant.
-func sleepUntil(ctx context.Context, at instant) error { return proc.Rest(ctx, at.sub(now())) }
+func sleepUntil(ctx context.Context, at instant) error { return backoff.Sleep(ctx, at.sub(now())) }
 
 // idleTime is how long the cores of this machine had nothing to do so far; ok is false where the
 // system does not say.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -105,7 +106,7 @@ func (s spec) measureIdle(f *bench.Fleet) (r run, err error) {
 	if _, err := bench.AskSome[any](f, client, bench.Request{Op: opConnect}, bench.SettleWithin); err != nil {
 		return r, err
 	}
-	if err := proc.Rest(f.Context(), s.Warmup); err != nil {
+	if err := backoff.Sleep(f.Context(), s.Warmup); err != nil {
 		return r, err
 	}
 	all, err := bench.AskSome[usage](f, server, bench.Request{Op: opUsage}, s.Duration+bench.AnswerWithin)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/ripc"
 )
@@ -34,7 +35,7 @@ func (s *services) connectAll(ctx context.Context) error {
 func (m *member) usage(ctx context.Context) (u usage, err error) {
 	runtime.GC()
 	before, began := proc.CPUTime(), time.Now()
-	if err := proc.Rest(ctx, m.spec.Duration); err != nil {
+	if err := backoff.Sleep(ctx, m.spec.Duration); err != nil {
 		return u, err
 	}
 	u.CPUPercent = 100 * float64(proc.CPUTime()-before) / float64(time.Since(began))

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/backoff"
 )
 
 // lateNodes are the processes of a history: its writer, a reader that is there before, and the process that joins late, which is the last one.
@@ -91,12 +91,12 @@ func (l *late) latency() bench.Latency { return bench.Latency{} }
 
 // measure is at the reader that was there before, and at the process that joins when the window begins.
 func (l *late) measure(ctx context.Context, r bench.Request) (s sample, err error) {
-	if err := proc.Rest(ctx, time.Until(r.From)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(r.From)); err != nil {
 		return s, err
 	}
 	if l.Node < lateNodes {
 		l.longest.Store(0)
-		if err := proc.Rest(ctx, time.Until(r.To)); err != nil {
+		if err := backoff.Sleep(ctx, time.Until(r.To)); err != nil {
 			return s, err
 		}
 		s.Gap = time.Duration(max(l.longest.Load(), time.Now().UnixNano()-l.last.Load()))

@@ -19,8 +19,8 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/multicast"
-	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/ripc"
 )
@@ -238,7 +238,7 @@ func (m *member) measure(ctx context.Context, r bench.Request) (s sample, err er
 }
 
 func (m *member) observe(ctx context.Context, from, to time.Time) (s sample, err error) {
-	if err := proc.Rest(ctx, time.Until(from)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(from)); err != nil {
 		return s, err
 	}
 	if m.Spec.Profile != "" {
@@ -255,7 +255,7 @@ func (m *member) observe(ctx context.Context, from, to time.Time) (s sample, err
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began, lost, start := m.heard.Load(), m.lost.Load(), time.Now()
-	if err := proc.Rest(ctx, time.Until(to)); err != nil {
+	if err := backoff.Sleep(ctx, time.Until(to)); err != nil {
 		return s, err
 	}
 	s.Done, s.Lost, s.Elapsed = float64(m.heard.Load()-began), float64(m.lost.Load()-lost), time.Since(start)
