@@ -352,6 +352,13 @@ func (node *inode) settle() {
 	node.writes, node.namings = nil, nil
 }
 
+// disarm takes back a fault that waits for a sync.
+func (d *disk) disarm() {
+	if d != nil {
+		d.fuse, d.full = 0, false
+	}
+}
+
 // powerOff is what is left when the power comes back.
 func (d *disk) powerOff() {
 	if d.syncs != d.fuse {

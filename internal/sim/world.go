@@ -341,6 +341,9 @@ func (w *world) live() {
 	if w.history.last.view.ID > 1 {
 		w.quietFrom += 2*w.plan.FailAfter() + 3*w.plan.Heartbeat() // the view before lingers
 	}
+	for _, n := range w.nodes { // a member that fails now would bring views
+		n.disk.disarm()
+	}
 	end := w.quietFrom + 3*w.plan.Heartbeat()
 	for w.result.Err == nil && w.schedule.next(end, w.clock) {
 	}
