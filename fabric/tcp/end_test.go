@@ -3,10 +3,12 @@ package tcp
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -137,6 +139,89 @@ func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
 			}
 			if took := time.Since(began); took > patience/2 {
 				t.Errorf("Close took %v", took)
+			}
+		})
+	}
+}
+
+// closing is a connection to a peer that has closed: writes fail, and what the peer wrote last is
+// still to be read.
+type closing struct {
+	net.Conn
+	said   chan []byte   // what the peer wrote last; closed: its end
+	failed chan struct{} // closed when a write has failed and the reader has its deadline
+}
+
+var errReset = errors.New("reset by the peer")
+
+func (c *closing) Write([]byte) (int, error) { return 0, errReset }
+
+func (c *closing) SetReadDeadline(time.Time) error {
+	close(c.failed)
+	return nil
+}
+
+func (c *closing) Read(b []byte) (int, error) {
+	said, ok := <-c.said
+	switch {
+	case !ok:
+		return 0, io.EOF
+	case said == nil:
+		return 0, os.ErrDeadlineExceeded
+	}
+	return copy(b, said), nil
+}
+
+// A peer may say why it goes, and close. A write that fails because of that is not the end as long
+// as the reader has not read what the peer said.
+func TestAWriteThatFailsDoesNotHideWhatThePeerWroteLast(t *testing.T) {
+	for name, end := range map[string]error{"to the end": io.EOF, "in time": errReset} {
+		t.Run(name, func(t *testing.T) {
+			here, there := net.Pipe()
+			defer there.Close()
+			conn := &closing{Conn: here, said: make(chan []byte), failed: make(chan struct{})}
+			own, free, err := fabric.NewMemory(hostileShape.RowBytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer free()
+			link, err := NewLink(conn, Config{View: hostileView, Own: own, OwnShape: hostileShape, PeerShape: hostileShape})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer link.sock.(*stream).conn.Close()
+			link.PushLine(0)
+			link.Flush()
+			<-conn.failed
+			link.PushLine(fabric.LineBytes)
+			if _, err := link.Flush(); err != nil {
+				t.Fatalf("before the peer's last words: %v", err)
+			}
+			conn.said <- frame{ranges: at(4*fabric.LineBytes, 16), view: hostileView}.encode()
+			until := func(what string, poll func() (bool, error)) error {
+				for deadline := time.Now().Add(patience); time.Now().Before(deadline); runtime.Gosched() {
+					if work, err := poll(); work || err != nil {
+						return err
+					}
+				}
+				t.Fatalf("%s does not come", what)
+				return nil
+			}
+			if err := until("what the peer said", link.Poll); err != nil {
+				t.Fatalf("what the peer said: %v", err)
+			}
+			if _, err := link.Flush(); err != nil {
+				t.Fatalf("before the peer's end: %v", err)
+			}
+			if end == io.EOF {
+				close(conn.said)
+			} else {
+				conn.said <- nil
+			}
+			for name, call := range map[string]func() (bool, error){"Flush": link.Flush, "Poll": link.Poll} {
+				if err := until("the end", call); !errors.Is(err, fabric.ErrPeerGone) || !errors.Is(err, end) {
+					t.Errorf("%s at the end: %v", name, err)
+				}
 			}
 		})
 	}

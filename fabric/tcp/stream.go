@@ -2,8 +2,10 @@ package tcp
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -88,6 +90,9 @@ func (s *stream) writer() {
 		s.mu.Lock()
 		s.out, s.outErr = nil, err
 		s.mu.Unlock()
+		if err != nil {
+			s.conn.SetReadDeadline(time.Now().Add(lastWords))
+		}
 		s.wake()
 		if err != nil {
 			return
@@ -104,19 +109,30 @@ func (s *stream) read(into [][]byte) (n int, err error) {
 	}
 	if len(s.in) == 0 {
 		if n == 0 && s.inErr != nil {
-			return 0, s.inErr
+			return 0, s.failure()
 		}
 		s.moved.Broadcast()
 	}
 	return n, nil
 }
 
+// failure is why the connection ended. A reader that ran out of time has no reason of its own. The
+// caller holds mu.
+func (s *stream) failure() error {
+	if s.outErr != nil && errors.Is(s.inErr, os.ErrDeadlineExceeded) {
+		return s.outErr
+	}
+	return s.inErr
+}
+
 func (s *stream) write(from [][]byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.outErr != nil && s.inErr != nil && len(s.in) == 0:
+		return 0, s.failure()
 	case s.outErr != nil:
-		return 0, s.outErr
+		return 0, nil // the reader is not at the end yet
 	case !s.ended.IsZero():
 		return 0, io.ErrClosedPipe
 	case len(s.out) > 0:
