@@ -21,6 +21,7 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // keyedSeq is the type of ddsperf's samples.
@@ -189,6 +190,7 @@ func readerOf(t testing.TB, tp *dds.Topic[keyedSeq], set dds.QoS) *dds.Reader[ke
 
 // Samples of ddsperf, small ones and ones in fragments (CycloneDDS sends up to 14,720 bytes in one message), come in their order, none missing and none twice.
 func TestDdsperfPublishesToAReaderOfASpace(t *testing.T) {
+	testutil.Long(t)
 	for _, size := range []int{100, 10 << 10, 100_000} {
 		t.Run(fmt.Sprintf("size=%d", size), func(t *testing.T) {
 			p, domain := space(t, nil), newDomain()
@@ -231,6 +233,7 @@ func uri() string {
 
 // Samples of a writer in the space, small ones and ones in fragments, come to ddsperf, which counts what it misses.
 func TestDdsperfSubscribesToAWriterOfASpace(t *testing.T) {
+	testutil.Long(t)
 	for _, size := range []int{100, 10 << 10} {
 		t.Run(fmt.Sprintf("size=%d", size), func(t *testing.T) {
 			p, domain := space(t, nil), newDomain()

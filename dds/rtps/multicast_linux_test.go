@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/netlab"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // multicasting is the configuration of CycloneDDS on a host of a lab: everything is found by multicast.
@@ -20,6 +21,7 @@ const multicasting = `<CycloneDDS><Domain id="any"><General><Interfaces><Network
 
 // ddsperf on one host finds two gateways on two other hosts by multicast, sends samples to both at once, and receives samples.
 func TestDiscoveryAndSamplesComeByMulticast(t *testing.T) {
+	testutil.Long(t)
 	path, err := exec.LookPath("ddsperf")
 	if err != nil {
 		t.Skip("ddsperf is not installed (Debian: cyclonedds-tools)")

@@ -87,6 +87,7 @@ func typeOf(t testing.TB, text string) *rtps.Type {
 // each of them: so the gateways have such user data, and offer any partition. A ddsperf that only answers misses the pings of its own kind, of
 // which a gateway has no writer, and says so with its status. The first ddsperf ends early: the other one must not forget the gateway because writers of it are gone.
 func TestPingsAndPongsOfDdsperfGoThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	kind := typeOf(t, "KeyedSeq { unsigned long seq; @key unsigned long keyval; sequence<octet> baggage; }")
 	for _, other := range [][]string{{"pong"}, {"ping", "20Hz"}} {
 		t.Run(other[0], func(t *testing.T) {
@@ -333,17 +334,20 @@ func startCyclone(t *testing.T, domain int, args ...string) *program {
 }
 
 func TestNotesOfCycloneDDSGoThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	cycloneGuest.program(t)
 	notesCross(t, startCyclone)
 }
 
 func TestTheEndOfAnInstanceGoesThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	cycloneGuest.program(t)
 	stateCrosses(t, startCyclone)
 }
 
 // Samples without keys, in partitions, small ones and ones in fragments, go through two gateways and come back.
 func TestRoundTripsOfCycloneDDSThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	cycloneGuest.program(t)
 	g := newGuests(t)
 	startCyclone(t, g.domains[1], "echo")
@@ -366,17 +370,20 @@ func startFast(t *testing.T, domain int, args ...string) *program {
 }
 
 func TestNotesOfFastDDSGoThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	fastGuest.program(t)
 	notesCross(t, startFast)
 }
 
 func TestTheEndOfAnInstanceOfFastDDSGoesThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	fastGuest.program(t)
 	stateCrosses(t, startFast)
 }
 
 // A writer of one implementation reaches a reader of the other one.
 func TestNotesGoBetweenFastDDSAndCycloneDDS(t *testing.T) {
+	testutil.Long(t)
 	fastGuest.program(t)
 	cycloneGuest.program(t)
 	for _, c := range []struct {
@@ -421,6 +428,7 @@ func example(t *testing.T, folder, idl, source string) string {
 
 // The HelloWorld of CycloneDDS: its publisher writes one sample as soon as the gateway's reader matches, and ends. The subscriber is in another domain.
 func TestTheHelloWorldOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	publisher, subscriber := example(t, "helloworld", "HelloWorldData", "publisher.c"), example(t, "helloworld", "HelloWorldData", "subscriber.c")
 	const name = "HelloWorldData_Msg"
 	var space *dds.Participant
@@ -444,6 +452,7 @@ func TestTheHelloWorldOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
 }
 
 func TestTheRoundTripOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
+	testutil.Long(t)
 	ping, pong := example(t, "roundtrip", "RoundTrip", "ping.c"), example(t, "roundtrip", "RoundTrip", "pong.c")
 	domains, gateways := twoGateways(t, func(c *rtps.Config) {
 		c.Topics = []rtps.Topic{{Name: "RoundTrip", Type: typeOf(t, "RoundTripModule::DataType { sequence<octet> payload; }"), Direction: rtps.Both}}
@@ -460,6 +469,7 @@ func TestTheRoundTripOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
 
 // Samples that cannot be decoded are counted, and acknowledged as soon as all before them are: their writer does not wait for ever.
 func TestSamplesThatAreRefusedAreAcknowledged(t *testing.T) {
+	testutil.Long(t)
 	cycloneGuest.program(t)
 	p, domain := space(t, nil), newDomain()
 	g := gateway(t, p, domain, rtps.Topic{Name: "Notes", Type: typeOf(t, "Guest::Note { @key long author; long number; string<3> text; }"), Direction: rtps.In})

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // guest is a participant of DDS in this process, over UDP.
@@ -192,6 +193,7 @@ func TestAWriterThatStartsAgainWithItsGUIDLosesNothing(t *testing.T) {
 // A DDS writer is killed, and starts again with its GUID and with numbers from 1: at once and at the same address, so that the gateway does not know, or elsewhere and after its lease. What is
 // acknowledged is in the order (RG1), once (RG2).
 func TestAWriterThatIsKilledAndStartsAgainLosesNothing(t *testing.T) {
+	testutil.Long(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	p, domain := space(t, nil), newDomain()

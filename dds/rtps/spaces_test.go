@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
+	"github.com/squall-go/squall/internal/testutil"
 	_ "github.com/squall-go/squall/persist/bolt"
 )
 
@@ -112,6 +113,7 @@ func TestTwoSpacesOverADomain(t *testing.T) {
 
 // Samples go through two gateways of one space from one domain of ddsperf into another one.
 func TestASpaceBetweenTwoDomains(t *testing.T) {
+	testutil.Long(t)
 	p := space(t, nil)
 	from, to := newDomain(), newDomain()
 	topic := rtps.Topic{Name: dataTopic, Direction: rtps.Both}

@@ -76,6 +76,7 @@ func member(ctx context.Context, n squall.NodeID, addr string) (*dds.Participant
 
 // A gateway is killed while ddsperf writes. The other one, at another member, goes on, and a reader gets every sample once and in order (RG2).
 func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
+	testutil.Long(t)
 	if _, err := exec.LookPath("ddsperf"); err != nil {
 		t.Skip("ddsperf is not installed (Debian: cyclonedds-tools)")
 	}
