@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -33,15 +36,38 @@ type Fleet struct {
 	ending   chan struct{} // closed when processes may end
 	killed   sync.Map      // *proc.Child that may end before that
 	end      sync.Once
+	dir      string // of all processes, removed at the end; empty: there is none
 }
 
 // FleetConfig says which processes to start.
 type FleetConfig struct {
 	Workload string
 	Count    int
-	Config   func(node int) any   // for the Open of the workload
+	Spec     any                  // what all processes do, for the Open of the workload
+	SpecOf   func(node int) any   // in place of Spec, if they differ
+	Logs     string               // each process gets a directory of its own below a temporary one in this one; empty: none does
 	Env      []string             // added to this process's environment
 	Enter    func(node int) error // moves the thread from which a process starts, like to a host; nil moves nothing
+}
+
+// Run starts the processes, calls do, ends the processes, and removes their directories.
+func Run(ctx context.Context, c FleetConfig, do func(f *Fleet) error) error {
+	f, err := Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = do(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return errors.Join(err, f.removeDirs())
+}
+
+func (f *Fleet) removeDirs() error {
+	if f.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(f.dir)
 }
 
 // Start starts the processes and connects them. They end with ctx.
@@ -49,28 +75,56 @@ func Start(ctx context.Context, c FleetConfig) (*Fleet, error) {
 	f := &Fleet{outer: ctx, ending: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	if err := f.start(c); err != nil {
-		return nil, errors.Join(f.why(err), f.Close())
+		return nil, errors.Join(f.why(err), f.Close(), f.removeDirs())
 	}
 	return f, nil
 }
 
-func (f *Fleet) start(c FleetConfig) error {
-	for node := 1; node <= c.Count; node++ {
-		config, err := json.Marshal(c.Config(node))
-		if err != nil {
+func (f *Fleet) start(c FleetConfig) (err error) {
+	if c.Logs != "" {
+		if f.dir, err = os.MkdirTemp(c.Logs, "squall-bench-"); err != nil {
 			return err
 		}
-		o := proc.Options{ID: node, Env: c.Env}
-		if c.Enter != nil {
-			o.Enter = func() error { return c.Enter(node) }
-		}
-		child, err := proc.Start(f.outer, MemberCommand, job{c.Workload, node, config}, o)
-		if err != nil {
-			return err
-		}
-		f.children = append(f.children, child)
-		f.watched.Go(func() { f.watch(child) })
 	}
+	for node := 1; node <= c.Count; node++ {
+		if err := f.startOne(c, node); err != nil {
+			return err
+		}
+	}
+	return f.connect()
+}
+
+func (f *Fleet) startOne(c FleetConfig, node int) error {
+	j := job{Workload: c.Workload, Node: node}
+	if f.dir != "" {
+		j.Dir = f.Dir(node)
+		if err := os.Mkdir(j.Dir, 0o700); err != nil {
+			return err
+		}
+	}
+	spec := c.Spec
+	if c.SpecOf != nil {
+		spec = c.SpecOf(node)
+	}
+	o := proc.Options{ID: node, Env: c.Env}
+	if c.Enter != nil {
+		o.Enter = func() error { return c.Enter(node) }
+	}
+	j.Spec = Args(spec)
+	child, err := proc.Start(f.outer, MemberCommand, j, o)
+	if err != nil {
+		return err
+	}
+	f.children = append(f.children, child)
+	f.watched.Go(func() { f.watch(child) })
+	return nil
+}
+
+// Dir is the directory of a process.
+func (f *Fleet) Dir(node int) string { return filepath.Join(f.dir, strconv.Itoa(node)) }
+
+// connect tells every process where the others listen.
+func (f *Fleet) connect() error {
 	ctx, cancel := context.WithTimeoutCause(f.ctx, startWithin, errors.New("the members did not come together in time"))
 	defer cancel()
 	greetings := make([]greeting, len(f.children))
@@ -248,4 +302,150 @@ func (f *Fleet) Close() (err error) {
 		err = errors.Join(errs...)
 	})
 	return err
+}
+
+// MemberCommand is the name of the program of every process of a fleet.
+const MemberCommand = "bench-member"
+
+// Member is what one process of a fleet does. Its methods are called in this order, Answer once for
+// each request.
+type Member interface {
+	// Listen returns where the other members reach this one, or nothing if they do not need to.
+	Listen(ctx context.Context) (addr string, err error)
+	// Connect gets the addresses of all members, by node from 1 up.
+	Connect(ctx context.Context, addrs []string) error
+	// Answer does what the parent asks. An error goes to the parent, and the process stays.
+	Answer(ctx context.Context, r Request) (any, error)
+	Close() error
+}
+
+// Workload makes members.
+type Workload struct {
+	Name string
+	open func(j *job) (Member, error)
+}
+
+// NewWorkload returns the workload whose processes are made by open.
+func NewWorkload[S any](name string, open func(p Process[S]) (Member, error)) Workload {
+	return Workload{name, func(j *job) (Member, error) {
+		p := Process[S]{Node: j.Node, Dir: j.Dir}
+		if err := json.Unmarshal(j.Spec, &p.Spec); err != nil {
+			return nil, err
+		}
+		return open(p)
+	}}
+}
+
+// Unconnected is the part of a member that needs no other one.
+type Unconnected struct{}
+
+// Listen returns no address.
+func (Unconnected) Listen(context.Context) (string, error) { return "", nil }
+
+// Connect does nothing.
+func (Unconnected) Connect(context.Context, []string) error { return nil }
+
+// Request is what the parent asks of a member that is connected.
+type Request struct {
+	Op   string
+	From time.Time // the window of the requests that have one
+	To   time.Time
+	Args json.RawMessage `json:",omitempty"`
+}
+
+// Into reads the arguments into v.
+func (r Request) Into(v any) error { return json.Unmarshal(r.Args, v) }
+
+// Unknown is the error of a request that the member does not know.
+func (r Request) Unknown() error { return fmt.Errorf("no such request: %q", r.Op) }
+
+// job is the configuration of a process.
+type job struct {
+	Workload string
+	Node     int // from 1
+	Dir      string
+	Spec     json.RawMessage
+}
+
+// Process is what a process of a workload knows of itself.
+type Process[S any] struct {
+	Spec S
+	Node int    // from 1
+	Dir  string // of this process alone; empty: it has none
+}
+
+// greeting tells the parent where a member listens, and peers tells the member where all of them
+// do.
+type (
+	greeting struct{ Addr string }
+	peers    struct{ Addrs []string }
+)
+
+// answer is what a request returned.
+type answer struct {
+	Value any
+	Err   string `json:",omitempty"`
+}
+
+// MemberProgram returns what the processes of these workloads are started as. Its command belongs to
+// the root command.
+func MemberProgram(all ...Workload) proc.Program {
+	return proc.Program{Name: MemberCommand, Run: func(ctx context.Context, p *proc.Parent) error {
+		err := serve(ctx, p, all)
+		if errors.Is(err, proc.ErrParentGone) {
+			return nil
+		}
+		return err
+	}}
+}
+
+func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {
+	var j job
+	if err := p.Config(&j); err != nil {
+		return err
+	}
+	m, err := open(&j, all)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	addr, err := m.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.Send(greeting{addr}); err != nil {
+		return err
+	}
+	var known peers
+	if err := p.Receive(ctx, &known); err != nil {
+		return err
+	}
+	if err := m.Connect(ctx, known.Addrs); err != nil {
+		return err
+	}
+	if err := p.Send(greeting{addr}); err != nil {
+		return err
+	}
+	for {
+		var r Request
+		if err := p.Receive(ctx, &r); err != nil {
+			return err
+		}
+		var a answer
+		if a.Value, err = m.Answer(ctx, r); err != nil {
+			a = answer{Err: err.Error()}
+		}
+		if err := p.Send(a); err != nil {
+			return err
+		}
+	}
+}
+
+func open(j *job, all []Workload) (Member, error) {
+	for _, w := range all {
+		if w.Name == j.Workload {
+			return w.open(j)
+		}
+	}
+	return nil, fmt.Errorf("no such workload: %q", j.Workload)
 }

@@ -1,12 +1,23 @@
 package bench
 
 import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+
+	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/proc"
+
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/squall-go/squall"
 )
 
@@ -128,4 +139,154 @@ func (g *Group) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin/2)
 	defer cancel()
 	return g.Group.Close(ctx)
+}
+
+// Failing keeps the first failure of a member's background work, for which no goroutine waits.
+type Failing struct {
+	failed  chan struct{}
+	failure error // W: the first to fail, before failed is closed
+	once    *sync.Once
+}
+
+// NewFailing returns one without a failure.
+func NewFailing() Failing { return Failing{failed: make(chan struct{}), once: &sync.Once{}} }
+
+// Fail ends the run.
+func (f *Failing) Fail(err error) {
+	f.once.Do(func() {
+		f.failure = err
+		close(f.failed)
+	})
+}
+
+// Failure is why the run has ended, or nil.
+func (f *Failing) Failure() error {
+	select {
+	case <-f.failed:
+		return f.failure
+	default:
+		return nil
+	}
+}
+
+// WhileWell returns a context that ends also when the run fails.
+func (f *Failing) WhileWell(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-f.failed:
+			cancel(f.failure)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// Usage is what a process used in a window.
+type Usage struct {
+	Elapsed time.Duration // between the two looks
+	CPU     time.Duration // user and system
+	Mallocs uint64        // objects allocated
+}
+
+// Rate is how many of a count there were in a second.
+func (u Usage) Rate(count float64) float64 { return Ratio(count, u.Elapsed.Seconds()) }
+
+// Observe counts at both ends of the window of a request, to which it sleeps. A CPU profile of the
+// window goes to a file, if that has a name.
+func Observe[C any](ctx context.Context, r Request, profile string, count func() C) (before, after C, u Usage, err error) {
+	if err := backoff.Sleep(ctx, time.Until(r.From)); err != nil {
+		return before, after, u, err
+	}
+	stop, err := startProfile(profile)
+	if err != nil {
+		return before, after, u, err
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	mallocs, cpu, start := memory.Mallocs, proc.CPUTime(), time.Now()
+	before = count()
+	if err := backoff.Sleep(ctx, time.Until(r.To)); err != nil {
+		return before, after, u, errors.Join(err, stop())
+	}
+	after = count()
+	u.Elapsed, u.CPU = time.Since(start), proc.CPUTime()-cpu
+	runtime.ReadMemStats(&memory)
+	u.Mallocs = memory.Mallocs - mallocs
+	return before, after, u, stop()
+}
+
+// startProfile writes a CPU profile until stop, if the file has a name.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
+// ProfileName is the file of a process's profile; empty without a prefix.
+func ProfileName(prefix string, node int) string {
+	if prefix == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s.%d.pprof", prefix, node)
+}
+
+// IndexBytes is the size of a message's first field: its index among its sender's messages.
+const IndexBytes = 8
+
+// pattern is what messages are filled with. It stays in the first cache, so that filling costs what
+// writing costs.
+var pattern = func() (p [4 << 10]byte) {
+	for i := range p {
+		p[i] = byte(i*7 + 1)
+	}
+	return p
+}()
+
+// Fill writes every byte of a message.
+func Fill(b []byte, index uint64) {
+	for done := 0; done < len(b); {
+		done += copy(b[done:], pattern[:])
+	}
+	if len(b) >= IndexBytes {
+		binary.LittleEndian.PutUint64(b, index)
+	}
+}
+
+// Touch reads one byte of each cache line. The sum is for the caller to keep, or the compiler would
+// leave it out.
+func Touch(b []byte) (sum uint64) {
+	for i := 0; i < len(b); i += 64 {
+		sum += uint64(b[i])
+	}
+	return sum
+}
+
+// Latency is a distribution of latencies in microseconds.
+type Latency struct {
+	Count         int64
+	P50Us, P99Us  float64
+	MinUs, MeanUs float64
+}
+
+// NewHistogram takes latencies in nanoseconds up to a minute. Longer ones are not recorded.
+func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 3) }
+
+// LatencyOf summarizes a histogram.
+func LatencyOf(h *hdrhistogram.Histogram) Latency {
+	us := func(ns int64) float64 { return float64(ns) / 1e3 }
+	return Latency{
+		Count: h.TotalCount(), P50Us: us(h.ValueAtQuantile(50)), P99Us: us(h.ValueAtQuantile(99)), MinUs: us(h.Min()), MeanUs: h.Mean() / 1e3,
+	}
 }

@@ -1,11 +1,19 @@
 package bench
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,3 +84,106 @@ func commit() string {
 	}
 	return revision + dirty
 }
+
+// TakeLock waits for the lock file that keeps two measurements on one machine apart, and returns
+// what releases it. Without a path there is no lock.
+func TakeLock(ctx context.Context, path string, messages io.Writer) (release func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("lock file: %w", err)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return f.Close, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			f.Close()
+			return nil, fmt.Errorf("lock file %s: %w", path, err)
+		case !told:
+			fmt.Fprintf(messages, "waiting for %s, which another measurement holds\n", path)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Peers is another program that measures what other systems do, in the same way, and prints a line
+// of JSON.
+type Peers struct{ Path string }
+
+// PeerResult is what this command needs of that line.
+type PeerResult struct {
+	Rate    float64 `json:"msgs_per_s"`
+	P50Us   float64 `json:"p50_us"`
+	P99Us   float64 `json:"p99_us"`
+	CPUus   float64 `json:"cpu_us_per_msg"`
+	Foreign float64 `json:"foreign_cpu"`
+	OK      bool    `json:"ok"`
+	Note    string  `json:"note"`
+}
+
+// ErrNoPeers says how to get the program.
+var ErrNoPeers = fmt.Errorf("%w: give the program that measures other systems with --peers BINARY", ErrAbsent)
+
+// Present reports whether there is such a program.
+func (p Peers) Present() bool { return p.Path != "" }
+
+// PeerName is the name of the case of a system for messages of a size.
+func PeerName(peer string, sizeBytes int) string { return peer + ", " + Size(sizeBytes) }
+
+// Seconds is how a time is given to the program.
+func Seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+
+// Measure runs the program once.
+func (p Peers) Measure(ctx context.Context, args ...string) (r PeerResult, err error) {
+	if !p.Present() {
+		return r, ErrNoPeers
+	}
+	cmd := exec.CommandContext(ctx, p.Path, append(args, "-json")...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return r, fmt.Errorf("%s %s: %w: %s", p.Path, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
+	}
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
+		return r, fmt.Errorf("output %.80q: %w", lines[len(lines)-1], err)
+	}
+	if !r.OK {
+		return r, fmt.Errorf("the run failed: %s", r.Note)
+	}
+	return r, nil
+}
+
+// Segment is memory that processes of a run share, as the process holds it that made it.
+type Segment struct {
+	Path  string // by which the others map it
+	Close func() error
+}
+
+// MapSegment maps a segment for as long as the process lives.
+func MapSegment(path string, bytes int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, segmentError(path, err)
+	}
+	defer f.Close()
+	b, err := unix.Mmap(int(f.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, segmentError(path, err)
+	}
+	return b, nil
+}
+
+func segmentError(path string, err error) error { return fmt.Errorf("shared memory %s: %w", path, err) }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
@@ -165,3 +165,117 @@ func (r Report[R]) writeCSV(path string, columns []Column[R]) error {
 	}
 	return show.CSV(path, lines)
 }
+
+// Number prints four digits or so, with thousands apart.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case v == 0:
+		return "0"
+	case a >= 1000:
+		digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+		for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+			digits = digits[:i] + " " + digits[i:]
+		}
+		return digits
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// Size is how many bytes something has, in the greatest unit that leaves no rest.
+func Size(n int) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// crowding is a warning if others used the machine meanwhile, or nothing. foreign is how many cores
+// they used in each run.
+func crowding(foreign Values) string {
+	if s := foreign.Summary(); s.Median > 0.1 || s.Most > 0.5 {
+		return fmt.Sprintf("something else used %s cores at the same time (median of all runs; at most %s): the figures are too low, and the ratios rough",
+			Number(s.Median), Number(s.Most))
+	}
+	return ""
+}
+
+// Values are the values of one figure in several runs, in the order of the runs.
+type Values []float64
+
+// Median is the middle value, or the mean of the two in the middle; 0 of none.
+func (v Values) Median() float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// Range is the least and the greatest value; 0 and 0 of none.
+func (v Values) Range() (least, greatest float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	return slices.Min(v), slices.Max(v)
+}
+
+// Mean and standard deviation, as the paper's plots show them; the deviation of fewer than two
+// values is 0.
+func (v Values) Mean() (mean, deviation float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	n := float64(len(v))
+	for _, x := range v {
+		mean += x / n
+	}
+	if len(v) == 1 {
+		return mean, 0
+	}
+	for _, x := range v {
+		deviation += (x - mean) * (x - mean) / (n - 1)
+	}
+	return mean, math.Sqrt(deviation)
+}
+
+// Over is the ratio of each value to that of the same round.
+func (v Values) Over(w Values) Values {
+	ratios := make(Values, min(len(v), len(w)))
+	for i := range ratios {
+		ratios[i] = Ratio(v[i], w[i])
+	}
+	return ratios
+}
+
+// Ratio is a/b, or 0 where there is nothing to divide by.
+func Ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// Summary is a figure's median and range.
+type Summary struct {
+	Median float64 `json:"median"`
+	Least  float64 `json:"min"`
+	Most   float64 `json:"max"`
+}
+
+// Summary is what a report says of the values.
+func (v Values) Summary() Summary {
+	least, most := v.Range()
+	return Summary{v.Median(), least, most}
+}
+
+// Span returns the range as text for a table.
+func (s Summary) Span() string { return Number(s.Least) + " – " + Number(s.Most) }

@@ -2,7 +2,6 @@ package logs
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -43,13 +42,11 @@ func TestAMeterKnowsHowManyMessagesLieBeforeAVersion(t *testing.T) {
 	}
 }
 
-// logOf makes the directory of a node with a log of some records.
-func logOf(t *testing.T, f *fleet, node int, data ...string) {
+// logOf returns a directory with a log of some records.
+func logOf(t *testing.T, data ...string) (dir string) {
 	t.Helper()
-	if err := os.Mkdir(f.member(node), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	err := withLog(f.member(node), f.spec, func(l *logUnderTest) error {
+	dir = t.TempDir()
+	err := withLog(dir, Spec{Engine: "wal"}, func(l *logUnderTest) error {
 		for i, d := range data {
 			l.log.Append(&persist.Record{Version: version(i), Time: squall.Time(i + 1), Sender: 1, Data: []byte(d)})
 		}
@@ -58,6 +55,7 @@ func logOf(t *testing.T, f *fleet, node int, data ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir
 }
 
 func TestLogsThatDifferFailTheRun(t *testing.T) {
@@ -71,10 +69,7 @@ func TestLogsThatDifferFailTheRun(t *testing.T) {
 		"one is short":  {[]string{"a"}, 2, errCount},
 		"too few":       {[]string{"a", "b"}, 3, errCount},
 	} {
-		f := &fleet{spec: Spec{Nodes: 2, Engine: "wal"}, dir: t.TempDir()}
-		logOf(t, f, 1, "a", "b")
-		logOf(t, f, 2, c.other...)
-		if err := f.compare(c.sent); !errors.Is(err, c.want) {
+		if err := compare([]string{logOf(t, "a", "b"), logOf(t, c.other...)}, c.sent); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -83,8 +78,8 @@ func TestLogsThatDifferFailTheRun(t *testing.T) {
 func TestTheSlowestMemberCounts(t *testing.T) {
 	s := Spec{SizeBytes: 1000}
 	r := s.summarize([]*Sample{
-		{Delivered: []uint64{400}, Persisted: 300, Elapsed: time.Second, CPU: time.Second / 2},
-		{Delivered: []uint64{350}, Persisted: 200, Elapsed: 2 * time.Second, CPU: time.Second},
+		{Delivered: []uint64{400}, Persisted: 300, Usage: bench.Usage{Elapsed: time.Second, CPU: time.Second / 2}},
+		{Delivered: []uint64{350}, Persisted: 200, Usage: bench.Usage{Elapsed: 2 * time.Second, CPU: time.Second}},
 	}, 1.5)
 	if r.Rate != 100 || r.Delivered != 175 || r.BytesRate != 100_000 || r.Cores != 1 || r.CPUPerMsg != 10_000 || r.Foreign != 0.5 {
 		t.Errorf("%+v", r)
@@ -115,10 +110,10 @@ func TestAMemberThatEndsEndsTheRun(t *testing.T) {
 	s := defaultSpec().quick()
 	s.Dir, s.Nodes = disk(t), 2
 	var ended error
-	err := withFleet(t.Context(), s, job{Kind: memberKind}, s.Nodes, func(f *fleet) error {
+	err := withFleet(t.Context(), job{Spec: s, Kind: memberKind}, s.Nodes, func(f *bench.Fleet) error {
 		f.Children()[1].Kill()
 		<-f.Children()[1].Done()
-		_, _, ended = f.window(opStream, []string{logged})
+		_, _, ended = s.sample(f, opStream, []string{logged})
 		return nil
 	})
 	if exit := (*proc.Exit)(nil); !errors.As(ended, &exit) || exit.ID != 2 {

@@ -9,15 +9,14 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"golang.org/x/sys/unix"
 )
 
 // roundTrip is one of two processes: node 1 sends a message and waits until node 2 has sent it
 // back.
 type roundTrip struct {
-	job
+	process
 	bench.Failing
 	listener net.Listener
 	stream   stream
@@ -56,12 +55,12 @@ func (r *roundTrip) Connect(ctx context.Context, addrs []string) error {
 	return err
 }
 
-func (r *roundTrip) run(ctx context.Context, from, to time.Time) (Sample, error) {
+func (r *roundTrip) run(ctx context.Context, of bench.Request) (Sample, error) {
 	if r.Node == 2 {
 		go r.echo()
-		return observe(ctx, r, from, to)
+		return observe(ctx, r, of)
 	}
-	return r.measure(ctx, from, to)
+	return r.measure(ctx, of)
 }
 
 // echo sends everything back until the other side closes.
@@ -78,23 +77,23 @@ func (r *roundTrip) echo() {
 	}
 }
 
-func (r *roundTrip) measure(ctx context.Context, from, to time.Time) (s Sample, err error) {
+func (r *roundTrip) measure(ctx context.Context, of bench.Request) (s Sample, err error) {
 	observed := make(chan error, 1)
 	go func() {
 		var err error
-		s, err = observe(ctx, r, from, to)
+		s, err = observe(ctx, r, of)
 		observed <- err
 	}()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	h := bench.NewHistogram()
 	buf := make([]byte, max(1, r.Spec.SizeBytes))
-	for h.TotalCount() == 0 || time.Now().Before(to) {
+	for h.TotalCount() == 0 || time.Now().Before(of.To) {
 		start := time.Now()
 		if err := r.once(buf); err != nil {
 			return s, err
 		}
-		if !start.Before(from) {
+		if !start.Before(of.From) {
 			h.RecordValue(int64(time.Since(start)))
 		}
 	}
@@ -162,4 +161,56 @@ func (s stream) Write(b []byte) (done int, err error) {
 		done += max(n, 0)
 	}
 	return done, nil
+}
+
+// maxForeign is the largest number of foreign processes.
+const maxForeign = 64
+
+// startForeign starts n processes that keep a core each as busy as they can, beside whatever is
+// measured, and returns the function that ends them. They end with this process, too.
+func startForeign(ctx context.Context, n int) (stop func() error, err error) {
+	f, err := bench.Start(ctx, bench.FleetConfig{
+		Workload: Workload.Name, Count: n,
+		Spec: job{Spec: Spec{Kind: Foreign}}, Env: []string{"GOMAXPROCS=1"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.Close, nil
+}
+
+// foreign is a process that has nothing to do with the others and keeps a core busy.
+type foreign struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (*foreign) Listen(context.Context) (string, error)                 { return "", nil }
+func (*foreign) Answer(_ context.Context, r bench.Request) (any, error) { return nil, r.Unknown() }
+
+// Connect begins to compute.
+func (f *foreign) Connect(ctx context.Context, _ []string) error {
+	ctx, f.stop = context.WithCancel(ctx)
+	f.done = make(chan struct{})
+	go func() {
+		defer close(f.done)
+		compute(ctx)
+	}()
+	return nil
+}
+
+func (f *foreign) Close() error {
+	if f.stop != nil {
+		f.stop()
+		<-f.done
+	}
+	return nil
+}
+
+// compute keeps a core busy until ctx ends.
+func compute(ctx context.Context) {
+	for ctx.Err() == nil {
+		for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+		}
+	}
 }

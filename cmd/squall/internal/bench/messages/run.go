@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
@@ -75,7 +77,7 @@ func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, 
 			return nil, nil, err
 		}
 	}
-	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Config: func(node int) any { return job{s, node, memory.Path} }}
+	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Spec: job{s, memory.Path}}
 	if s.Kind == Squall { // the limits get what is best for them: the default
 		c.Env = proc.Share(s.Nodes)
 	}
@@ -118,23 +120,22 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 	var mallocs, nulls, slowest uint64
 	var batches Batches
 	for _, m := range samples {
-		seconds := m.Elapsed.Seconds()
 		total := m.total()
-		if rate := bench.Ratio(float64(total), seconds); r.Rate < 0 || rate < r.Rate {
+		if rate := m.Rate(float64(total)); r.Rate < 0 || rate < r.Rate {
 			r.Rate, slowest = rate, total
 			undelayed := uint64(0)
 			r.BySender = make([]float64, len(m.Delivered))
 			for i, n := range m.Delivered {
-				r.BySender[i] = bench.Ratio(float64(n), seconds)
+				r.BySender[i] = m.Rate(float64(n))
 				if s.Delays[i+1] == 0 {
 					undelayed += n
 				}
 			}
-			r.Undelayed = bench.Ratio(float64(undelayed), seconds)
+			r.Undelayed = m.Rate(float64(undelayed))
 		}
-		r.TotalRate += bench.Ratio(float64(total), seconds)
-		r.cores += bench.Ratio(m.CPU.Seconds(), seconds)
-		r.CPUPercent = max(r.CPUPercent, 100*bench.Ratio(m.CPU.Seconds(), seconds))
+		r.TotalRate += m.Rate(float64(total))
+		r.cores += m.Rate(m.CPU.Seconds())
+		r.CPUPercent = max(r.CPUPercent, 100*m.Rate(m.CPU.Seconds()))
 		cpu += m.CPU
 		mallocs += m.Mallocs
 		nulls += m.Nulls
@@ -152,4 +153,210 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 	r.Send, r.Receive, r.Deliver = batches.Send.Mean(), batches.Receive.Mean(), batches.Deliver.Mean()
 	r.Latency = samples[0].Latency
 	return r
+}
+
+// Sample is what one member did in the window.
+type Sample struct {
+	bench.Usage
+	Delivered []uint64 // by sender, from node 1 up
+	Batches   Batches
+	Nulls     uint64        // nulls sent
+	Latency   bench.Latency // of closed loops and round trips
+}
+
+// Batches are the sums from which mean batches follow.
+type Batches struct{ Send, Receive, Deliver Batch }
+
+// Batch is a number of batches and of messages in them.
+type Batch struct{ Sum, Count uint64 }
+
+// Mean is the mean batch, or 0 if there was none.
+func (b Batch) Mean() float64 { return bench.Ratio(float64(b.Sum), float64(b.Count)) }
+
+func (b *Batch) subtract(before Batch) {
+	b.Sum -= before.Sum
+	b.Count -= before.Count
+}
+
+func (s Sample) total() (n uint64) {
+	for _, k := range s.Delivered {
+		n += k
+	}
+	return n
+}
+
+// counters is a member's counters at one moment.
+type counters interface {
+	// snapshot returns the counts since the start; latencies apart, which are told at the end.
+	snapshot() Sample
+}
+
+// counts are messages by the member that sent them, from 0, which other goroutines look at.
+type counts []atomic.Uint64
+
+func (c counts) snapshot() Sample {
+	s := Sample{Delivered: make([]uint64, len(c))}
+	for i := range c {
+		s.Delivered[i] = c[i].Load()
+	}
+	return s
+}
+
+func (c counts) sum() (n uint64) {
+	for i := range c {
+		n += c[i].Load()
+	}
+	return n
+}
+
+// observe takes what c counts in the window of a request.
+func observe(ctx context.Context, c counters, r bench.Request) (Sample, error) {
+	before, s, usage, err := bench.Observe(ctx, r, "", c.snapshot)
+	if err != nil {
+		return Sample{}, err
+	}
+	s.Usage = usage
+	for i := range s.Delivered {
+		s.Delivered[i] -= before.Delivered[i]
+	}
+	s.Batches.Send.subtract(before.Batches.Send)
+	s.Batches.Receive.subtract(before.Batches.Receive)
+	s.Batches.Deliver.subtract(before.Batches.Deliver)
+	s.Nulls -= before.Nulls
+	return s, nil
+}
+
+// digest is a hash over (sender, index) in the order of delivery: one chain for everything, or in
+// unordered mode one per sender.
+type digest struct {
+	unordered bool
+	chains    [MaxNodes + 1]uint64
+}
+
+const fnvPrime = 1099511628211
+
+// chain is the number of the chain that a sender's messages are in.
+func (d *digest) chain(sender int) int {
+	if d.unordered {
+		return sender
+	}
+	return 0
+}
+
+func (d *digest) add(sender int, index uint64) {
+	chain := &d.chains[d.chain(sender)]
+	*chain = (*chain ^ (uint64(sender)<<56 | index)) * fnvPrime
+}
+
+// State is how far a member is.
+type State struct {
+	Sent      uint64
+	Delivered uint64
+	Digest    uint64 // of all subgroups
+	Fault     string // what was wrong with the sequence, if anything (B2)
+}
+
+// ErrNotSettled says that the members have not delivered the same number of messages yet, or not
+// all that were sent.
+var ErrNotSettled = errors.New("not settled")
+
+// ErrDifferent says that members delivered different sequences.
+var ErrDifferent = errors.New("the members delivered different sequences")
+
+// ErrSequence says that a member delivered something out of turn.
+var ErrSequence = errors.New("wrong sequence")
+
+// compare checks B1 to B3. stalled says that what was sent may be stuck.
+func compare(states []State, stalled bool) error {
+	var faults []error
+	sent, unequal := uint64(0), false
+	for i, s := range states {
+		if s.Fault != "" {
+			faults = append(faults, fmt.Errorf("%w (B2): member %d: %s", ErrSequence, i+1, s.Fault))
+		}
+		sent += s.Sent
+		unequal = unequal || s.Delivered != states[0].Delivered
+	}
+	switch {
+	case len(faults) > 0:
+		return errors.Join(faults...)
+	case unequal || !stalled && states[0].Delivered != sent:
+		return fmt.Errorf("%w (B3): %d sent, delivered %s", ErrNotSettled, sent, list(states, func(s State) string { return fmt.Sprint(s.Delivered) }))
+	case slices.ContainsFunc(states, func(s State) bool { return s.Digest != states[0].Digest }):
+		return fmt.Errorf("%w (B1): digests %s", ErrDifferent, list(states, func(s State) string { return fmt.Sprintf("%016x", s.Digest) }))
+	}
+	return nil
+}
+
+func list(states []State, text func(State) string) string {
+	var all []string
+	for i, s := range states {
+		all = append(all, fmt.Sprintf("%s at member %d", text(s), i+1))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Workload is what the processes of "squall bench" do.
+var Workload = bench.NewWorkload("messages", open)
+
+// job is what a member process does.
+type job struct {
+	Spec
+	Segment string // memory that all processes of a Memory run share
+}
+
+type process = bench.Process[job]
+
+// Requests.
+const (
+	opRun   = "run"   // answered with a Sample when the window is over
+	opState = "state" // answered with a State
+	opEnd   = "end"   // answered with the Latency under load: nothing moves any more
+)
+
+// work is what a member process does. Its methods are called in this order; state more than once.
+type work interface {
+	Listen(ctx context.Context) (addr string, err error)
+	Connect(ctx context.Context, addrs []string) error
+	// run works, fills the window's sample and has stopped sending when it returns.
+	run(ctx context.Context, r bench.Request) (Sample, error)
+	state() (State, error)
+	end() bench.Latency
+	Close() error
+	// WhileWell returns a context that ends when the work cannot go on; state then returns why.
+	WhileWell(ctx context.Context) (context.Context, context.CancelCauseFunc)
+}
+
+// member answers requests about some work.
+type member struct{ work }
+
+func open(p process) (bench.Member, error) {
+	switch p.Spec.Kind {
+	case Squall:
+		return member{newGroupMember(p)}, nil
+	case Fanout, Batched:
+		return member{newFanout(p)}, nil
+	case Memory:
+		w, err := newMemoryMember(p)
+		return member{w}, err
+	case RoundTrip:
+		return member{&roundTrip{process: p, Failing: bench.NewFailing()}}, nil
+	case Foreign:
+		return &foreign{}, nil
+	}
+	return nil, fmt.Errorf("no such kind of run: %q", p.Spec.Kind)
+}
+
+func (m member) Answer(ctx context.Context, r bench.Request) (any, error) {
+	ctx, cancel := m.WhileWell(ctx)
+	defer cancel(nil)
+	switch r.Op {
+	case opRun:
+		return m.run(ctx, r)
+	case opState:
+		return m.state()
+	case opEnd:
+		return m.end(), nil
+	}
+	return nil, r.Unknown()
 }

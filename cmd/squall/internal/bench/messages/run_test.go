@@ -168,8 +168,8 @@ func TestTheEndOfTheContextEndsARun(t *testing.T) {
 func TestTheSlowestMemberCounts(t *testing.T) {
 	s := DefaultSpec().with(func(s *Spec) { s.Nodes, s.SizeBytes, s.Delays = 2, 10, map[int]time.Duration{2: time.Second} })
 	r := s.summarize([]Sample{
-		{Elapsed: time.Second, CPU: time.Second, Mallocs: 60, Delivered: []uint64{70, 30}},
-		{Elapsed: 2 * time.Second, CPU: time.Second, Delivered: []uint64{100, 20}},
+		{Usage: bench.Usage{Elapsed: time.Second, CPU: time.Second, Mallocs: 60}, Delivered: []uint64{70, 30}},
+		{Usage: bench.Usage{Elapsed: 2 * time.Second, CPU: time.Second}, Delivered: []uint64{100, 20}},
 	})
 	if r.Rate != 60 || r.Undelayed != 50 || r.TotalRate != 160 || r.BytesRate != 600 || r.Allocs != 0.5 || r.CPUPercent != 100 {
 		t.Fatalf("%+v", r)

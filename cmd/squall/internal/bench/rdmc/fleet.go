@@ -38,11 +38,9 @@ func (f *fleet) start(ctx context.Context, nodes int, rate netlab.Rate) (err err
 			return err
 		}
 	}
-	c := bench.FleetConfig{
-		Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes), Config: func(int) any { return "127.0.0.1" },
-	}
+	c := bench.FleetConfig{Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes), Spec: "127.0.0.1"}
 	if f.lab != nil {
-		c.Config = func(node int) any { return f.lab.Hosts[node-1].Addr }
+		c.SpecOf = func(node int) any { return f.lab.Hosts[node-1].Addr }
 		c.Enter = func(node int) error { return f.lab.Hosts[node-1].Enter() }
 	}
 	f.Fleet, err = bench.Start(ctx, c)

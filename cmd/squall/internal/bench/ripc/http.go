@@ -185,7 +185,7 @@ const (
 // httpRing has room for the responses to all connections at a time.
 const httpRing = 256 << 10
 
-func httpBars(base spec, _ bench.Peers) (s bench.Set[run]) {
+func httpBars(s *set, base spec, _ bench.Peers) {
 	base.Load = gets
 	add := func(size, callers int, streams, calls bench.Asked) {
 		of := base.with(func(s *spec) { s.Size, s.Callers = size, callers })
@@ -194,12 +194,11 @@ func httpBars(base spec, _ bench.Peers) (s bench.Set[run]) {
 		call := of.with(func(s *spec) { s.System = viaCallHTTP })
 		s.Add(caseOf(unix), caseOf(stream), caseOf(call))
 		bar := func(of spec, asked bench.Asked) {
-			s.Judge(bench.Bar[run]{Unit: "requests/s", Figure: of.name(), Limits: []string{unix.name()}, Of: rateOf, Asked: asked})
+			s.Judge(bar{Unit: "requests/s", Figure: of.name(), Limits: []string{unix.name()}, Of: rateOf, Asked: asked})
 		}
 		bar(stream, streams)
 		bar(call, calls)
 	}
 	add(smallPage, connections, bench.Asked{AtLeast: 1.5}, bench.Asked{AtLeast: 4})
 	add(largePage, 1, bench.Asked{}, bench.Asked{AtLeast: 3})
-	return s
 }

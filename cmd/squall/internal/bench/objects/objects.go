@@ -1,0 +1,225 @@
+// Package objects measures replicated objects and their clients: "squall bench objects".
+//
+// Three processes are the members of a group with one object, and further processes are its clients. Beside
+// them stand messages of the same group without an object, round trips of sockets and, by another program, etcd,
+// Redis and NATS JetStream with the same clients and values.
+package objects
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// options are the suite's own flags.
+type options struct {
+	base        spec
+	kills       int
+	peers, etcd string
+	trip        SocketTrip
+}
+
+// SocketTrip measures round trips of messages over a socket of a kind between two processes, and returns their mean time in microseconds.
+type SocketTrip func(ctx context.Context, network string, sizeBytes int, warmup, duration time.Duration) (float64, error)
+
+// NewCommand returns the command "objects", which belongs below "bench". Trip measures what reads are held against.
+func NewCommand(trip SocketTrip) *cobra.Command {
+	o := &options{trip: trip, base: spec{Fabric: "shm", Processes: 2, Warmup: 500 * time.Millisecond, Duration: 2 * time.Second}}
+	return o.suite().Command()
+}
+
+func (o *options) suite() *bench.Suite[run] {
+	return &bench.Suite[run]{
+		Use:   "objects",
+		Short: "Measure replicated objects and their clients",
+		Long: `Objects starts three processes that are the members of a group with one object: keys with values. It measures commands and reads of the members, next to
+messages without an object; and puts and gets of clients, in processes of their own, of which each has one call at a time. With --peers, the same clients put and
+get with etcd, Redis and NATS JetStream in the same run.`,
+		Example: `  squall bench objects
+  squall bench objects --only memory --clients 1000
+  go -C bench build -o /tmp ./objectpeers
+  go -C examples/etcd build -o /tmp/squall-etcd .
+  squall bench objects --markdown --peers /tmp/objectpeers --etcd /tmp/squall-etcd   # the table of docs/benchmarks.md`,
+		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Profile: &o.base.Profile, ProfileName: ".LOAD.NODE.pprof",
+		Title: "three members; ", Flags: o.flags, Limits: o.limits, Check: o.check,
+		Sections: []bench.Section[run]{
+			{Name: "commands", Set: o.commandBars}, {Name: "reads", Set: o.readBars},
+			{Name: "memory", Set: func(s *set) {
+				o.clientBars(s, false, peer{"etcd", "memory", 20}, peer{"redis", "tcp", 1.5}, peer{"redis", "unix", 1.2})
+			}},
+			{Name: "disk", Set: func(s *set) { o.clientBars(s, true, peer{"etcd", "disk", 8}, peer{"jetstream", "disk", 5}) }},
+			{Name: "gets", Set: o.getBars}, {Name: "many", Set: o.manyBars}, {Name: "kill", Set: o.killBars}, {Name: "etcd", Set: o.etcdBars},
+		},
+	}
+}
+
+func (o *options) flags(f *pflag.FlagSet) {
+	f.IntVar(&o.base.SizeBytes, "size", 256, "bytes of a value of a client; commands of members have 100")
+	f.IntVar(&o.base.Clients, "clients", 128, "clients, each with one call at a time")
+	f.IntVar(&o.base.Processes, "processes", o.base.Processes, "processes that the clients are in")
+	f.StringVar(&o.base.Dir, "dir", ".", "where logs are made, and removed afterwards: on the disk that is to be measured")
+	f.IntVar(&o.kills, "kills", 4, "members that are killed in a run of the section kill")
+}
+
+func (o *options) limits(f *pflag.FlagSet) {
+	f.StringVar(&o.peers, "peers", "", "a program that measures etcd, Redis and NATS JetStream in the same run: bench/objectpeers")
+	f.StringVar(&o.etcd, "etcd", "", "with --peers: the program of examples/etcd, which is measured with the client of etcd")
+}
+
+func (o *options) check(fault func(format string, args ...any)) {
+	if o.base.SizeBytes < 1 || o.base.SizeBytes > 4096 {
+		fault("--size is %d: 1 to 4096 bytes", o.base.SizeBytes)
+	}
+	if o.base.Processes < 1 || o.base.Processes > 64 {
+		fault("--processes is %d: 1 to 64", o.base.Processes)
+	} else if o.base.Clients < o.base.Processes || o.base.Clients > 100_000 || o.base.Clients%o.base.Processes != 0 {
+		fault("--clients is %d: the same number for each process, up to 100000 in all", o.base.Clients)
+	}
+	if o.kills < 1 || o.kills > 1000 {
+		fault("--kills is %d: 1 to 1000", o.kills)
+	}
+}
+
+type (
+	set = bench.Set[run]
+	bar = bench.Bar[run]
+)
+
+func rateOf(r run) float64 { return r.Rate }
+func meanOf(r run) float64 { return r.Mean }
+
+// memberBytes is the size of the members' commands and messages.
+const memberBytes = 100
+
+func caseOf(s spec) bench.Case[run] {
+	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
+}
+
+// loads adds the cases of some loads, and returns their specs.
+func loads(s *set, base spec, all ...load) (specs []spec) {
+	for _, l := range all {
+		of := base.with(func(s *spec) { s.Load = l })
+		specs = append(specs, of)
+		s.Add(caseOf(of))
+	}
+	return specs
+}
+
+// members is the base of the cases in which members make the load.
+func (o *options) members() spec { return o.base.with(func(s *spec) { s.SizeBytes = memberBytes }) }
+
+func (o *options) commandBars(s *set) {
+	all := loads(s, o.members(), sends, commands, cborLoad, sendOne, callOne)
+	plain, raw, inCBOR, plainOne, one := all[0].name(), all[1].name(), all[2].name(), all[3].name(), all[4].name()
+	s.Compare(raw, "/s", rateOf, bench.Asked{AtLeast: 0.6}, plain)
+	s.Compare(inCBOR, "/s", rateOf, bench.Asked{AtLeast: 0.12}, plain)
+	// Each command is executed at every member.
+	perExecution := func(r run) float64 { return r.Allocs / nodes }
+	s.Judge(
+		bar{What: raw + ": allocations of an execution", Figure: raw, Of: perExecution, Asked: bench.Asked{Under: 0.01}},
+		bar{What: inCBOR + ": allocations of an execution", Figure: inCBOR, Of: perExecution, Asked: bench.Asked{AtMost: 3}})
+	s.Compare(one, "µs", meanOf, bench.Asked{AtMost: 1.3}, plainOne)
+}
+
+func (o *options) readBars(s *set) {
+	base := o.members()
+	tcp := base.with(func(s *spec) { s.Fabric = "tcp" })
+	shmOne, tcpOne := loads(s, base, readOne)[0], loads(s, tcp, readOne)[0]
+	many := loads(s, base, reads, locals)
+	trip := "round trips of a socket, tcp"
+	s.Add(bench.Case[run]{Name: trip, Measure: func(ctx context.Context) (run, error) {
+		mean, err := o.trip(ctx, "tcp", 64, base.Warmup, base.Duration)
+		return run{Mean: mean}, err
+	}})
+	s.Compare(tcpOne.name(), "µs", meanOf, bench.Asked{AtMost: 1.5}, trip)
+	s.Judge(bar{Unit: "µs", Figure: shmOne.name(), Of: meanOf, Asked: bench.Asked{AtMost: 1.5}})
+	s.Compare(many[0].name(), "/s", rateOf, bench.Asked{AtLeast: 0.5}, many[1].name())
+}
+
+// peer is another system, where it keeps values, and what is asked by what it does.
+type peer struct {
+	system, place string
+	atLeast       float64
+}
+
+// against adds a bar by what another system does with the same clients, as the other program measures it.
+func (o *options) against(s *set, of spec, p peer) {
+	limit := o.peerCase(of, p.system, p.place)
+	s.Add(limit)
+	s.Compare(of.name(), "/s", rateOf, bench.Asked{AtLeast: p.atLeast}, limit.Name)
+}
+
+// clientBars are about puts of clients, in memory or on every disk.
+func (o *options) clientBars(s *set, durable bool, peers ...peer) {
+	base := o.base.with(func(s *spec) { s.Load, s.Durable = puts, durable })
+	own := base.with(func(s *spec) { s.Dials = s.Clients / s.Processes })
+	s.Add(caseOf(base), caseOf(own))
+	s.Compare(own.name(), "/s", rateOf, bench.Asked{}, base.name())
+	for _, p := range peers {
+		o.against(s, base, p)
+	}
+}
+
+func (o *options) getBars(s *set) {
+	o.against(s, loads(s, o.base, gets)[0], peer{"etcd", "memory", 25})
+}
+
+// peerCase is what the other program measures.
+func (o *options) peerCase(of spec, system, place string, further ...string) bench.Case[run] {
+	name := fmt.Sprintf("%s, %s, %s, %d clients", system, place, of.Load, of.Clients)
+	return bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
+		args := []string{
+			"-system", system, "-place", place, "-load", string(of.Load), "-clients", strconv.Itoa(of.Clients),
+			"-size", strconv.Itoa(of.SizeBytes), "-dir", of.Dir, "-secs", bench.Seconds(of.Duration),
+		}
+		r, err := bench.Peers{Path: o.peers}.Measure(ctx, append(args, further...)...)
+		return run{Rate: r.Rate, Mean: r.P50Us}, err
+	}}
+}
+
+// errNoEtcd says how to get the program of examples/etcd.
+var errNoEtcd = fmt.Errorf("%w: give the program of examples/etcd with --etcd BINARY", bench.ErrAbsent)
+
+// Numbers of clients: those that watch one key, those that are compared with the default number, and those of which a member is killed.
+const (
+	watchClients = 100
+	manyClients  = 1000
+	killClients  = 300
+)
+
+// etcdBars are about examples/etcd with the client of etcd.
+func (o *options) etcdBars(s *set) {
+	for _, x := range []struct {
+		load    load
+		clients int
+		atLeast float64
+	}{{puts, 1, 1.2}, {puts, o.base.Clients, 2}, {puts, manyClients, 2}, {gets, o.base.Clients, 1.5}, {events, watchClients, 1}} {
+		of := o.base.with(func(s *spec) { s.Load, s.Clients = x.load, x.clients })
+		ours, limit := o.peerCase(of, "squall", "disk", "-program", o.etcd), o.peerCase(of, "etcd", "disk")
+		if o.etcd == "" {
+			ours.Measure = func(context.Context) (run, error) { return run{}, errNoEtcd }
+		}
+		s.Add(ours, limit)
+		s.Judge(bar{What: "examples/etcd: " + ours.Name, Unit: "/s", Figure: ours.Name, Limits: []string{limit.Name}, Of: rateOf, ByRound: true, Asked: bench.Asked{AtLeast: x.atLeast}})
+	}
+}
+
+func (o *options) manyBars(s *set) {
+	base := loads(s, o.base, puts)[0]
+	many := loads(s, o.base.with(func(s *spec) { s.Clients = manyClients }), puts)[0]
+	s.Compare(many.name(), "/s", rateOf, bench.Asked{AtLeast: 0.8}, base.name())
+}
+
+func (o *options) killBars(s *set) {
+	base := o.base.with(func(s *spec) { s.Load, s.Clients, s.Dials = deposits, killClients, max(1, killClients/s.Processes/10) })
+	name := fmt.Sprintf("a member is killed, %d clients, %s", base.Clients, base.Fabric)
+	s.Add(bench.Case[run]{Name: name, Spec: base, Measure: func(ctx context.Context) (run, error) { return base.measureKills(ctx, o.kills) }})
+	s.Judge(
+		bar{What: name + ": a client gets no reply for", Unit: "ms", Figure: name, Of: func(r run) float64 { return r.Gap }, Asked: bench.Asked{AtMost: 150}},
+		bar{What: name + ": commands that were lost or doubled", Figure: name, Of: func(r run) float64 { return r.Wrong }, Asked: bench.Asked{None: true}})
+}

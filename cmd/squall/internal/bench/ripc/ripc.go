@@ -1,0 +1,231 @@
+// Package ripc measures messages between two processes: "squall bench ripc".
+//
+// One process answers, the other one measures: round trips of messages, messages one way, and calls, one at a time or many at
+// once. Beside package ripc stand what the Go standard library offers for the same: plain sockets and net/rpc.
+package ripc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+)
+
+// options are the suite's own flags.
+type options struct {
+	base  spec
+	peers string
+}
+
+// NewCommand returns the command "ripc", which belongs below "bench".
+func NewCommand() *cobra.Command {
+	o := &options{base: spec{System: viaRIPC, Fabric: "shm", Warmup: 200 * time.Millisecond, Duration: time.Second}}
+	section := func(name string, of func(s *set, base spec, others bench.Peers)) bench.Section[run] {
+		return bench.Section[run]{Name: name, Set: func(s *set) { of(s, o.base, bench.Peers{Path: o.peers}) }}
+	}
+	return bench.Suite[run]{
+		Use:   "ripc",
+		Short: "Measure messages and calls between two processes",
+		Long: `Ripc starts two processes on this machine. One of them answers, the other one measures round trips of messages, messages one way, and
+calls, through shared memory and TCP; what a server takes with a thousand idle clients, and whether they slow busy ones down; and long messages, alone and next to short ones. Next to them are plain sockets of package net and calls of package net/rpc, measured in the same run; and
+requests of HTTP, over net/http on a unix socket, over net/http on streams, and with package ripchttp.`,
+		Example: `  squall bench ripc
+  squall bench ripc --only one-way --size 1024
+  go -C bench build -o /tmp ./rpcpeers
+  squall bench ripc --markdown --peers /tmp/rpcpeers   # the table of docs/benchmarks.md`,
+		Runs: 5, Warmup: &o.base.Warmup, Duration: &o.base.Duration,
+		Sections: []bench.Section[run]{
+			section("round-trips", roundTripBars), section("one-way", oneWayBars), section("calls", callBars), section("idle", idleBars),
+			section("long", longBars), section("http", httpBars),
+		},
+		Flags: func(f *pflag.FlagSet) { f.IntVar(&o.base.Size, "size", 64, "bytes of a message") },
+		Limits: func(f *pflag.FlagSet) {
+			f.StringVar(&o.peers, "peers", "", "a program that measures gRPC, UCX and ZeroMQ in the same run: bench/rpcpeers")
+		},
+		Check: func(fault func(string, ...any)) {
+			if o.base.Size < 1 || o.base.Size > 4096 {
+				fault("--size is %d: 1 to 4096 bytes", o.base.Size)
+			}
+		},
+	}.Command()
+}
+
+type (
+	set = bench.Set[run]
+	bar = bench.Bar[run]
+)
+
+func rateOf(r run) float64   { return r.Rate }
+func meanOf(r run) float64   { return r.Mean }
+func allocsOf(r run) float64 { return r.Allocs }
+
+// with is the spec with changes.
+func (s spec) with(change func(*spec)) spec {
+	change(&s)
+	return s
+}
+
+func caseOf(s spec) bench.Case[run] {
+	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
+}
+
+// Figures of others on the machine of docs/benchmarks.md, by which the bars are asked: UCX's active messages on posix shared memory, one way and
+// there and back, and over TCP; calls of gRPC on a unix socket.
+const (
+	ucxTripUs    = 0.29
+	wordsTripUs  = 0.12 // two words, with both processes pinned, when UCX was measured
+	ucxTCPTripUs = 11.0
+	ucxRate      = 17e6
+	zeroMQRate   = 4.1e6
+	grpcCallUs   = 99.0
+	grpcRate     = 63e3
+)
+
+func roundTripBars(s *set, base spec, others bench.Peers) {
+	base.Load = roundTrips
+	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
+	asleep := base.with(func(s *spec) { s.Asleep = true })
+	unix := base.with(func(s *spec) { s.System, s.Fabric = viaSocket, "unix" })
+	raw := base.with(func(s *spec) { s.System, s.Fabric = viaSocket, "tcp" })
+	words := base.with(func(s *spec) { s.System, s.Size = viaWords, 8 })
+	s.Add(caseOf(shm), caseOf(words), caseOf(asleep), caseOf(unix), caseOf(tcp), caseOf(raw))
+	add := func(of spec, limit string, a bench.Asked) {
+		b := bar{Unit: "µs", Figure: of.name(), Of: meanOf, Asked: a}
+		if limit != "" {
+			b.Limits = []string{limit}
+		}
+		s.Judge(b)
+	}
+	s.Judge(byMessages(s, others, "UCX", shm, "µs", meanOf, ucxTripUs, bench.Asked{AtMost: 2.5}))
+	add(shm, words.name(), bench.Asked{AtMost: 2.5 * ucxTripUs / wordsTripUs})
+	add(asleep, unix.name(), bench.Asked{AtMost: 1.1})
+	add(tcp, raw.name(), bench.Asked{AtMost: 1})
+	s.Judge(byMessages(s, others, "UCX", tcp, "µs", meanOf, ucxTCPTripUs, bench.Asked{AtMost: 1.2}))
+	s.Judge(allocations(shm), allocations(tcp))
+}
+
+func oneWayBars(s *set, base spec, others bench.Peers) {
+	base.Load = oneWay
+	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
+	s.Add(caseOf(shm), caseOf(tcp))
+	s.Judge(
+		byMessages(s, others, "UCX", shm, "msgs/s", rateOf, ucxRate, bench.Asked{AtLeast: 0.6}),
+		byMessages(s, others, "ZeroMQ", shm, "msgs/s", rateOf, zeroMQRate, bench.Asked{AtLeast: 2.5}),
+		bar{Unit: "msgs/s", Figure: tcp.name(), Of: rateOf},
+		allocations(shm), allocations(tcp))
+}
+
+func callBars(s *set, base spec, others bench.Peers) {
+	base.Load = calls
+	for _, callers := range []int{1, 64} {
+		of := base.with(func(s *spec) { s.Callers = callers })
+		shm, tcp := of, of.with(func(s *spec) { s.Fabric = "tcp" })
+		net := of.with(func(s *spec) { s.System, s.Fabric = viaNetRPC, "unix" })
+		s.Add(caseOf(shm), caseOf(tcp), caseOf(net))
+		if callers == 1 {
+			s.Judge(byGRPC(s, others, shm, "µs", meanOf, grpcCallUs, bench.Asked{AtMost: 0.05}), byGRPC(s, others, tcp, "µs", meanOf, grpcCallUs, bench.Asked{AtMost: 0.3}),
+				bar{Unit: "µs", Figure: shm.name(), Limits: []string{net.name()}, Of: meanOf}, allocations(shm), allocations(tcp))
+			continue
+		}
+		s.Judge(byGRPC(s, others, shm, "calls/s", rateOf, grpcRate, bench.Asked{AtLeast: 10}), byGRPC(s, others, tcp, "calls/s", rateOf, grpcRate, bench.Asked{AtLeast: 4}),
+			bar{Unit: "calls/s", Figure: shm.name(), Limits: []string{net.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 6}})
+	}
+}
+
+// byGRPC is a bar by calls of gRPC: as the other program measures them, or else by what they took on the machine of docs/benchmarks.md.
+func byGRPC(s *set, others bench.Peers, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bar {
+	name := fmt.Sprintf("gRPC over unix, calls, %d B, %d at a time", of.Size, of.Callers)
+	return byOther(s, others, name, bar{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
+		"-size", strconv.Itoa(of.Size), "-callers", strconv.Itoa(of.Callers), "-secs", bench.Seconds(of.Duration))
+}
+
+// byMessages is a bar by messages of UCX or ZeroMQ, in the same way.
+func byMessages(s *set, others bench.Peers, system string, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bar {
+	name := fmt.Sprintf("%s over %s, %s, %d B", system, of.Fabric, of.Load, of.Size)
+	if system == "ZeroMQ" {
+		name = fmt.Sprintf("%s over unix, %s, %d B", system, of.Load, of.Size)
+	}
+	return byOther(s, others, name, bar{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
+		"-system", strings.ToLower(system), "-fabric", of.Fabric, "-load", string(of.Load), "-size", strconv.Itoa(of.Size), "-secs", bench.Seconds(of.Duration))
+}
+
+// byOther completes a bar that asks for a ratio by what the other program measures with arguments, once for all bars; without that program, by a known
+// figure.
+func byOther(s *set, others bench.Peers, name string, b bar, known float64, args ...string) bar {
+	if !others.Present() {
+		b.Asked = bench.Asked{AtMost: known * b.Asked.AtMost, AtLeast: known * b.Asked.AtLeast}
+		return b
+	}
+	if !slices.ContainsFunc(s.Cases, func(c bench.Case[run]) bool { return c.Name == name }) {
+		s.Add(bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
+			r, err := others.Measure(ctx, args...)
+			return run{Rate: r.Rate, Mean: r.P50Us}, err
+		}})
+	}
+	b.Limits = []string{name}
+	return b
+}
+
+// idleClients is the number of idle clients that the bars name, and busyClients the number of clients that call beside them.
+const (
+	idleClients = 1000
+	busyClients = 16
+)
+
+// settleTime is after which a server to which a thousand clients connected looks at busy ones only.
+const settleTime = 2 * time.Second
+
+func idleBars(s *set, base spec, _ bench.Peers) {
+	base.Load, base.Clients = idle, idleClients
+	for _, fabric := range []string{"shm", "tcp"} {
+		of := base.with(func(s *spec) { s.Fabric = fabric })
+		s.Add(caseOf(of))
+		s.Judge(
+			bar{What: of.name() + ": processor", Unit: "%", Figure: of.name(), Of: func(r run) float64 { return r.Idle.CPUPercent }, Asked: bench.Asked{AtMost: 1}},
+			bar{What: of.name() + ": memory for each", Unit: "KiB", Figure: of.name(), Of: func(r run) float64 { return r.Idle.ClientBytes / 1024 }, Asked: bench.Asked{AtMost: 64}})
+	}
+	for _, fabric := range []string{"shm", "tcp"} { // the server looks only at clients whose doorbell rang, however many clients there are
+		alone := base.with(func(s *spec) {
+			s.Fabric, s.Load, s.Clients, s.Busy, s.Callers = fabric, calls, 0, busyClients, busyClients
+			s.Warmup = max(s.Warmup, settleTime)
+		})
+		among := alone.with(func(s *spec) { s.Clients = idleClients })
+		s.Add(caseOf(alone), caseOf(among))
+		s.Judge(bar{Unit: "calls/s", Figure: among.name(), Limits: []string{alone.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.9}})
+	}
+}
+
+func p99Of(r run) float64 { return r.P99 }
+
+func longBars(s *set, base spec, others bench.Peers) {
+	long := base.with(func(s *spec) { s.Size, s.Load = longBytes, intoWindow })
+	place := long.with(func(s *spec) { s.Load = inPlace })
+	tcp := long.with(func(s *spec) { s.Fabric = "tcp" })
+	raw := tcp.with(func(s *spec) { s.System = viaSocket })
+	memory := long.with(func(s *spec) { s.System = viaCopy })
+	s.Add(caseOf(place), caseOf(long), caseOf(memory), caseOf(tcp), caseOf(raw))
+	s.Judge(
+		bar{Unit: "µs", Figure: place.name(), Limits: []string{memory.name()}, Of: meanOf, Asked: bench.Asked{AtMost: 0.1}},
+		bar{Unit: "/s", Figure: long.name(), Limits: []string{memory.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.8}},
+		bar{Unit: "/s", Figure: tcp.name(), Limits: []string{raw.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.95}})
+	if others.Present() {
+		s.Judge(byMessages(s, others, "UCX", long, "/s", rateOf, 0, bench.Asked{AtLeast: 1.6}))
+	}
+	for _, fabric := range []string{"shm", "tcp"} {
+		alone := base.with(func(s *spec) { s.Load, s.Fabric, s.Tail = roundTrips, fabric, true })
+		beside := alone.with(func(s *spec) { s.Beside = true })
+		s.Add(caseOf(alone), caseOf(beside))
+		s.Judge(bar{Unit: "µs", Figure: beside.name(), Limits: []string{alone.name()}, Of: p99Of, Asked: bench.Asked{AtMost: 3}})
+	}
+}
+
+// allocations is the bar that nothing is allocated.
+func allocations(of spec) bar {
+	return bar{What: fmt.Sprintf("%s: allocations", of.name()), Figure: of.name(), Of: allocsOf, Asked: bench.Asked{None: true}}
+}

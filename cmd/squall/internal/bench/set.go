@@ -1,0 +1,241 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
+)
+
+// Asked is what a figure, or its ratio to a limit, is held against. The zero value asks nothing.
+type Asked struct {
+	AtLeast float64 // 0: nothing
+	AtMost  float64 // 0: nothing
+	Under   float64 // 0: nothing
+	None    bool    // the figure has to be 0, but for what the measurement itself does
+}
+
+// negligible is what counts as none: taking the samples allocates a few objects in each run.
+const negligible = 0.0005
+
+// nothing is what a table says where nothing is asked.
+const nothing = "–"
+
+func (a Asked) String() string {
+	switch {
+	case a.None:
+		return "0"
+	case a.AtLeast > 0:
+		return "at least " + Number(a.AtLeast)
+	case a.AtMost > 0:
+		return "at most " + Number(a.AtMost)
+	case a.Under > 0:
+		return "under " + Number(a.Under)
+	}
+	return nothing
+}
+
+// Verdict says whether a value is what was asked.
+func (a Asked) Verdict(v float64) string {
+	ok := true
+	switch {
+	case a.None:
+		ok = v < negligible
+	case a.AtLeast > 0:
+		ok = v >= a.AtLeast
+	case a.AtMost > 0:
+		ok = v <= a.AtMost
+	case a.Under > 0:
+		ok = v < a.Under
+	default:
+		return nothing
+	}
+	if ok {
+		return "ok"
+	}
+	return "missed"
+}
+
+// Bar is a figure of a case, beside the same or another figure of other cases if it has a limit,
+// and what is asked of it.
+type Bar[R any] struct {
+	What, Unit string // What is the name of the case unless it says something else
+	Figure     string // a case
+	Of         func(R) float64
+	Limits     []string        // cases: the best of each round counts. None: the figure itself is held against what is asked
+	LimitOf    func(R) float64 // nil: Of
+	Least      bool            // the best limit is the least one
+	ByRound    bool            // the median of the ratios of the rounds counts, instead of the ratio of the medians
+	// Derive makes the figure of all the cases, Figure first and the limits behind it, and replaces
+	// Of and the ratio.
+	Derive func(s []Series[R]) float64
+	Asked
+}
+
+// Set is bars over cases that take turns.
+type Set[R any] struct {
+	Cases []Case[R]
+	Bars  []Bar[R]
+}
+
+// Add adds cases.
+func (s *Set[R]) Add(cases ...Case[R]) { s.Cases = append(s.Cases, cases...) }
+
+// Judge adds bars.
+func (s *Set[R]) Judge(bars ...Bar[R]) { s.Bars = append(s.Bars, bars...) }
+
+// Compare adds a bar that asks for a ratio by round, by the best of some limits.
+func (s *Set[R]) Compare(figure, unit string, of func(R) float64, a Asked, limits ...string) {
+	s.Judge(Bar[R]{Unit: unit, Figure: figure, Of: of, Limits: limits, ByRound: true, Asked: a})
+}
+
+// Rows judges the bars by what was measured.
+func (s Set[R]) Rows(series []Series[R]) (rows []Row) {
+	byName := map[string]Series[R]{}
+	for _, x := range series {
+		byName[x.Name] = x
+	}
+	for _, b := range s.Bars {
+		rows = append(rows, b.row(byName))
+	}
+	return rows
+}
+
+// row judges the bar by what was measured.
+func (b Bar[R]) row(series map[string]Series[R]) Row {
+	figure := series[b.Figure]
+	errs := []error{figure.Err}
+	var limits []Series[R]
+	for _, name := range b.Limits {
+		errs = append(errs, series[name].Err)
+		limits = append(limits, series[name])
+	}
+	err := errors.Join(errs...)
+	r := Row{What: b.What, Unit: b.Unit, Bar: b.Asked.String()}
+	if r.What == "" {
+		r.What = b.Figure
+	}
+	judged := 0.0
+	switch {
+	case b.Derive == nil:
+		judged = b.compare(&r, figure, limits)
+	case err == nil:
+		judged = b.Derive(append([]Series[R]{figure}, limits...))
+		r.Figure = Summary{judged, judged, judged}
+	}
+	if r.Verdict = b.Verdict(judged); err != nil {
+		r.Verdict = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return r
+}
+
+// compare fills the figures of a row and returns the figure by which the row is judged.
+func (b Bar[R]) compare(r *Row, figure Series[R], limits []Series[R]) float64 {
+	v := figure.Values(b.Of)
+	r.Figure = v.Summary()
+	if len(limits) == 0 {
+		return r.Figure.Median
+	}
+	name, limit := b.best(limits)
+	l, pairs := limit.Summary(), v.Over(limit).Summary()
+	r.LimitName, r.Limit, r.Pairs, r.Ratio = name, &l, &pairs, Ratio(r.Figure.Median, l.Median)
+	if b.ByRound {
+		r.Ratio = pairs.Median
+	}
+	return r.Ratio
+}
+
+// best is the best limit of each round, and the name of the case that is the best by its median.
+func (b Bar[R]) best(limits []Series[R]) (name string, best Values) {
+	of, sign := b.LimitOf, 1.0
+	if of == nil {
+		of = b.Of
+	}
+	if b.Least {
+		sign = -1
+	}
+	most := 0.0
+	for _, l := range limits {
+		if l.Err != nil && len(limits) > 1 {
+			continue
+		}
+		v := l.Values(of)
+		for i, x := range v {
+			if i == len(best) {
+				best = append(best, x)
+			}
+			best[i] = sign * max(sign*best[i], sign*x)
+		}
+		if m := sign * v.Median(); name == "" || m > most {
+			name, most = l.Name, m
+		}
+	}
+	return name, best
+}
+
+// Case is one thing that is measured several times. R is what one run of it comes to.
+type Case[R any] struct {
+	Name    string                               `json:"name"`
+	Spec    any                                  `json:"spec,omitempty"` // nil: another program's
+	Measure func(ctx context.Context) (R, error) `json:"-"`
+}
+
+// Series is a case with its runs.
+type Series[R any] struct {
+	Case[R]
+	Runs  []R    `json:"runs"`
+	Error string `json:"error,omitempty"` // Err as text
+	Err   error  `json:"-"`               // why there are fewer runs than wanted
+}
+
+// Values takes one figure out of each run.
+func (s Series[R]) Values(figure func(R) float64) Values {
+	v := make(Values, len(s.Runs))
+	for i, r := range s.Runs {
+		v[i] = figure(r)
+	}
+	return v
+}
+
+// ErrAbsent is the error of a limit that this machine or this call does not offer. It stands in the
+// row, and is no failure.
+var ErrAbsent = errors.New("not measured")
+
+// TakeTurns measures each case several times: first all cases once, then all again. A case that
+// fails is not tried again. It returns early only when ctx ends.
+func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *show.Progress) ([]Series[R], error) {
+	series := make([]Series[R], len(cases))
+	for n := range runs {
+		for i, c := range cases {
+			s := &series[i]
+			s.Case = c
+			p.Describe(fmt.Sprintf("run %d of %d: %s", n+1, runs, c.Name))
+			if s.Err == nil {
+				r, err := c.Measure(ctx)
+				if ctx.Err() != nil {
+					return series, context.Cause(ctx)
+				}
+				if s.Err = err; err == nil {
+					s.Runs = append(s.Runs, r)
+				} else {
+					s.Error = err.Error()
+				}
+			}
+			p.Add()
+		}
+	}
+	return series, nil
+}
+
+// Failures are what could not be measured although it should have been.
+func Failures[R any](series []Series[R]) error {
+	var errs []error
+	for _, s := range series {
+		if s.Err != nil && !errors.Is(s.Err, ErrAbsent) {
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name, s.Err))
+		}
+	}
+	return errors.Join(errs...)
+}

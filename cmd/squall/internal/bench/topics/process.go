@@ -1,0 +1,247 @@
+package topics
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	goatomic "sync/atomic"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/persist/wal"
+	"github.com/squall-go/squall/ripc"
+)
+
+// Workload is what the processes of "squall bench dds" do.
+var Workload = bench.NewWorkload("dds", open)
+
+// Requests.
+const (
+	opOpen    = "open"    // topics, readers and writers
+	opMeasure = "measure" // a sample of a window
+	opServe   = "serve"   // the address of a relay
+	opDial    = "dial"    // a relay
+	opHangUp  = "hang up" // the end of a client
+)
+
+func open(p bench.Process[spec]) (bench.Member, error) { return newMember(p), nil }
+
+// member is a process with a writer, which is node 1, or with a reader.
+type member struct {
+	bench.Process[spec]
+	*bench.Group
+	participant *dds.Participant
+	load        load
+	heard, lost goatomic.Uint64 // samples
+	addrs       []string        // where members listen that have founded the group
+	relay       *dds.Relay
+	dialed      bool
+}
+
+// load is what a process does once its topics are there.
+type load interface {
+	// open opens the writer or the reader, and idle ones of other topics.
+	open(ctx context.Context) error
+	// run runs until ctx ends, at node 1.
+	run(ctx context.Context) error
+	latency() bench.Latency
+}
+
+// historyDepth is how many samples of a transient topic are kept. Rings of historyRingBytes have room for that many of 10 KiB.
+const (
+	historyDepth     = 1000
+	historyRingBytes = 16 << 20
+)
+
+func newMember(j bench.Process[spec]) *member {
+	s := j.Spec
+	id := j.Node
+	if s.outside() == 1 {
+		id--
+	}
+	m := &member{Process: j, Group: bench.NewGroup(id, s.members(), s.Fabric)}
+	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space", RingBytes: s.RingBytes}}
+	switch s.Level {
+	case unordered:
+		cfg.Unordered.Name, cfg.Unordered.RingBytes = "loose", s.RingBytes
+	case persistent, durable:
+		cfg.Subgroup.Mode, cfg.Subgroup.Log.Engine, m.Config.Dir = squall.Persistent, wal.Engine, j.Dir
+	}
+	if s.Plain {
+		ablation.Set(&m.Config, multicast.Tuning{OneSend: true, OneReceive: true, OneDeliver: true, NoNulls: false})
+	}
+	if s.Level == durable {
+		cfg.Subgroup.DeliverBatch = func(all []squall.Message) { m.heard.Add(uint64(len(all))) }
+		m.Config.Subgroups = []squall.SubgroupConfig{cfg.Subgroup}
+		return m
+	}
+	m.participant = dds.NewParticipant(cfg)
+	m.Opener = func(ctx context.Context, c squall.Config) (*squall.Group, error) {
+		err := m.participant.Open(ctx, c)
+		return m.participant.Group(), err
+	}
+	return m
+}
+
+// Listen begins to open the group, at its founder.
+func (m *member) Listen(ctx context.Context) (string, error) {
+	if m.Node == m.Spec.outside() {
+		return "", nil
+	}
+	return m.Group.Listen(ctx)
+}
+
+// Connect waits until all members are in the group.
+func (m *member) Connect(ctx context.Context, addrs []string) error {
+	m.addrs = slices.DeleteFunc(addrs, func(a string) bool { return a == "" })
+	if m.Node == m.Spec.outside() {
+		return nil
+	}
+	return m.Group.Connect(ctx, m.addrs)
+}
+
+// serve begins to serve clients, and returns where.
+func (m *member) serve(ctx context.Context) (addr string, err error) {
+	cfg := dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}
+	if m.Spec.Fabric == "tcp" {
+		cfg.Endpoint.Transport = ripc.TCP
+	}
+	if m.relay, err = dds.ServeClients(ctx, cfg, m.participant); err != nil {
+		return "", err
+	}
+	return m.relay.Addr(), nil
+}
+
+func (m *member) dial(ctx context.Context, r bench.Request) error {
+	cfg := dds.ClientConfig{Cluster: bench.Cluster, Addresses: make([]string, 1)}
+	if err := r.Into(&cfg.Addresses[0]); err != nil {
+		return err
+	}
+	if m.Spec.Fabric == "tcp" {
+		cfg.Endpoint.Transport = ripc.TCP
+	}
+	m.dialed = true
+	return m.participant.Dial(ctx, cfg)
+}
+
+func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
+	ctx, cancel := m.WhileWell(ctx)
+	defer cancel(nil)
+	switch r.Op {
+	case opOpen:
+		switch {
+		case m.Spec.Level == durable:
+			m.load = &records{m}
+		case m.Spec.History > 0:
+			m.load = &late{member: m}
+		case m.Spec.Trips:
+			m.load = newTrips(m)
+		case m.Spec.Codec == "xcdr":
+			codec, err := dds.XCDR[keyedSeq](cdr.XCDR1)
+			if err != nil {
+				return nil, err
+			}
+			m.load = &stream[keyedSeq]{member: m, codec: codec, next: m.nextKeyed(), indexOf: func(v *keyedSeq) uint64 { return uint64(v.Seq) }}
+		default:
+			m.load = &stream[[]byte]{member: m, codec: dds.Raw(), next: m.nextRaw(), indexOf: func(v *[]byte) uint64 { return binary.LittleEndian.Uint64(*v) }}
+		}
+		return nil, m.load.open(ctx)
+	case opMeasure:
+		if l, ok := m.load.(*late); ok && m.Node > 1 {
+			return l.measure(ctx, r)
+		}
+		return m.measure(ctx, r)
+	case opServe:
+		return m.serve(ctx)
+	case opDial:
+		return nil, m.dial(ctx, r)
+	case opHangUp:
+		return nil, m.Close()
+	}
+	return nil, r.Unknown()
+}
+
+// keyedSeq is the default type of ddsperf.
+type keyedSeq struct {
+	Seq     uint32
+	Keyval  uint32 `dds:"key"`
+	Baggage []byte
+}
+
+// nextKeyed returns samples of ddsperf's type with a size in bytes, of which 12 are not baggage.
+func (m *member) nextKeyed() func(index uint64) keyedSeq {
+	v := keyedSeq{Baggage: make([]byte, max(0, m.Spec.SizeBytes-12))}
+	return func(index uint64) keyedSeq {
+		v.Seq = uint32(index)
+		return v
+	}
+}
+
+func (m *member) nextRaw() func(index uint64) []byte {
+	b := make([]byte, m.Spec.SizeBytes)
+	return func(index uint64) []byte {
+		binary.LittleEndian.PutUint64(b, index)
+		return b
+	}
+}
+
+// policies returns the policies of a level: for the topic, its writers and its readers.
+func (m *member) policies() (topic, writer, reader dds.QoS) {
+	reader.History = qos.KeepAll()
+	reader.Limits.Samples = 10_000
+	switch m.Spec.Level {
+	case unordered:
+		writer.Reliability.Kind, reader.Reliability.Kind = qos.BestEffort, qos.BestEffort
+	case transient:
+		topic.Durability, writer.Durability = qos.Transient, qos.Transient
+		topic.Service.History = qos.KeepLast(cmp.Or(m.Spec.Depth, historyDepth))
+	case persistent:
+		topic.Durability, writer.Durability = qos.Persistent, qos.Persistent
+	}
+	return topic, writer, reader
+}
+
+func (m *member) measure(ctx context.Context, r bench.Request) (s sample, err error) {
+	end := func() error { return nil }
+	if m.Node == 1 {
+		inner, cancel := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- m.load.run(inner) }()
+		end = func() error {
+			cancel()
+			return <-done
+		}
+	}
+	s, err = m.observe(ctx, r)
+	err = errors.Join(err, end())
+	s.Latency = m.load.latency()
+	return s, err
+}
+
+func (m *member) observe(ctx context.Context, r bench.Request) (sample, error) {
+	count := func() [2]uint64 { return [2]uint64{m.heard.Load(), m.lost.Load()} }
+	before, after, usage, err := bench.Observe(ctx, r, bench.ProfileName(m.Spec.Profile, m.Node), count)
+	return sample{Usage: usage, Done: float64(after[0] - before[0]), Lost: float64(after[1] - before[1])}, errors.Join(err, m.Failure())
+}
+
+// Close ends the participant, and with it the group or the client.
+func (m *member) Close() (err error) {
+	if m.relay != nil {
+		err = m.relay.Close()
+	}
+	if m.participant == nil || m.Group.Group == nil && !m.dialed {
+		return errors.Join(err, m.Group.Close())
+	}
+	m.dialed = false
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, m.participant.Close(ctx))
+}
