@@ -13,10 +13,10 @@
 //
 // Invariants:
 //
-//	P1  the magic and the version byte stand where they stand in every version, so that any two versions can name each other
-//	P2  a handler sees a connection only after both preambles were exchanged, with no deadline set and no byte read ahead
-//	P3  at most MaxPending connections are pending, and none for longer than HandshakeTimeout
-//	P4  with TLS, no byte of a peer is looked at before its certificate was verified
+//	FP1  the magic and the version byte stand where they stand in every version, so that any two versions can name each other
+//	FP2  a handler sees a connection only after both preambles were exchanged, with no deadline set and no byte read ahead
+//	FP3  at most MaxPending connections are pending, and none for longer than HandshakeTimeout
+//	FP4  with TLS, no byte of a peer is looked at before its certificate was verified
 //
 // Shared words: pending, handlers and closing are guarded by Port.mu; the rest is written by Listen
 // only.
@@ -290,7 +290,7 @@ func (p *Port) leave(v *visitor) bool {
 }
 
 // handshake is everything before the hand-over, under one deadline: a peer that trickles bytes
-// gains no time (P3).
+// gains no time (FP3).
 func (p *Port) handshake(raw net.Conn) (net.Conn, func(net.Conn), error) {
 	if err := raw.SetDeadline(time.Now().Add(p.timeout)); err != nil {
 		return nil, nil, err

@@ -247,7 +247,7 @@ func TestGarbageIsClosedAndReported(t *testing.T) {
 	expectClosed(t, conn)
 }
 
-// P3, in time.
+// FP3, in time.
 func TestHalfAPreambleAndSilenceTimeOut(t *testing.T) {
 	p, rejections := listen(t, Config{HandshakeTimeout: 20 * time.Millisecond})
 	for _, sent := range []string{"", "SQUA"} {
@@ -263,7 +263,7 @@ func TestHalfAPreambleAndACloseIsReportedAsBroken(t *testing.T) {
 	expectRejection(t, rejections, Broken)
 }
 
-// P3, and what it must not cost: strangers that say nothing keep no member out.
+// FP3, and what it must not cost: strangers that say nothing keep no member out.
 func TestANewcomerTakesThePlaceOfTheOldestPendingConnection(t *testing.T) {
 	p, rejections := listen(t, Config{MaxPending: 2, HandshakeTimeout: time.Hour})
 	p.Handle(KindRows, echo)
@@ -279,7 +279,7 @@ func TestANewcomerTakesThePlaceOfTheOldestPendingConnection(t *testing.T) {
 	expectClosed(t, silent[0])
 }
 
-// P3, in number.
+// FP3, in number.
 func TestAFloodBeyondMaxPendingIsClosedAtOnceAndThePortRecovers(t *testing.T) {
 	p, rejections := listen(t, Config{MaxPending: 4, HandshakeTimeout: patience})
 	p.Handle(KindRows, echo)
@@ -348,7 +348,7 @@ func TestAnUnknownKindIsRefusedOnBothSides(t *testing.T) {
 	}
 }
 
-// P1, on both sides.
+// FP1, on both sides.
 func TestAVersionMismatchNamesBothVersionsOnBothSides(t *testing.T) {
 	p, rejections := listen(t, Config{})
 	p.Handle(KindRows, echo)
@@ -437,7 +437,7 @@ func TestCloseClosesWhatIsPendingAndIsNotNews(t *testing.T) {
 	}
 }
 
-// P2: no deadline is left on it.
+// FP2: no deadline is left on it.
 func TestAConnectionThatWasHandedOverOutlivesTheHandshakesTimeout(t *testing.T) {
 	const timeout = 250 * time.Millisecond
 	p, _ := listen(t, Config{HandshakeTimeout: timeout})
@@ -450,7 +450,7 @@ func TestAConnectionThatWasHandedOverOutlivesTheHandshakesTimeout(t *testing.T) 
 	checkEcho(t, conn)
 }
 
-// P2: no byte was read ahead of the handler.
+// FP2: no byte was read ahead of the handler.
 func TestAPeerThatSentItsTrafficEarlyLosesNothing(t *testing.T) {
 	p, _ := listen(t, Config{})
 	p.Handle(KindRows, echo)

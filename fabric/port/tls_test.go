@@ -45,7 +45,7 @@ func TestTLSWithoutATrustedClientCertificateIsRefused(t *testing.T) {
 	hooked := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return lenient, nil }}
 	for name, server := range map[string]*tls.Config{"given": config, "lenient": lenient, "hooked": hooked} {
 		p, rejections := listen(t, Config{TLS: server})
-		p.Handle(KindRows, func(conn net.Conn) { conn.Close(); t.Error("P4: a peer without a certificate was handed over") })
+		p.Handle(KindRows, func(conn net.Conn) { conn.Close(); t.Error("FP4: a peer without a certificate was handed over") })
 		for _, client := range []*tls.Config{{RootCAs: config.RootCAs}, stranger} {
 			conn, err := Dial(within(t), p.Addr(), KindRows, client)
 			if !errors.Is(err, ErrNoCertificateShown) || strings.Contains(err.Error(), "\n") {

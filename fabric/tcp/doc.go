@@ -14,8 +14,8 @@
 //
 // Invariants, each checked for every frame that arrives; a violation ends the link (F3):
 //
-//	T1  a range is not empty and lies in the bytes part of the sender's row
-//	T2  a line lies in the control part of the sender's row, on a line boundary
-//	T3  a frame has at most maxRanges ranges, and no more lines than the row; its bytes are the sum of its ranges
-//	T4  a frame of an older view is consumed and dropped; one of a later view is a violation
+//	FT1  a range is not empty and lies in the bytes part of the sender's row
+//	FT2  a line lies in the control part of the sender's row, on a line boundary
+//	FT3  a frame has at most maxRanges ranges, and no more lines than the row; its bytes are the sum of its ranges
+//	FT4  a frame of an older view is consumed and dropped; one of a later view is a violation
 package tcp

@@ -134,29 +134,29 @@ func TestAViolationFailsTheLinkAndNamesTheRule(t *testing.T) {
 		rule string
 		frame
 	}{
-		"range after the row":               {"T1", frame{ranges: at(row, 8)}},
-		"range over the end":                {"T1", frame{ranges: at(row-8, 9)}},
-		"range in the control part":         {"T1", frame{ranges: at(0, 8)}},
-		"range that begins in control":      {"T1", frame{ranges: at(control-1, 2)}},
-		"empty range":                       {"T1", frame{ranges: at(control, 0)}},
-		"range of 4 GiB":                    {"T1", frame{ranges: at(control, math.MaxUint32)}},
-		"range that would wrap 32 bits":     {"T1", frame{ranges: at(math.MaxUint32, math.MaxUint32)}},
-		"second range wrong":                {"T1", frame{ranges: append(at(control, 8), at(row, 8)...)}},
-		"line off its boundary":             {"T2", frame{lines: []uint64{8}}},
-		"line after the control part":       {"T2", frame{lines: []uint64{uint64(control)}}},
-		"line far away":                     {"T2", frame{lines: []uint64{1 << 40}}},
-		"line at the end of the world":      {"T2", frame{lines: []uint64{math.MaxUint64 &^ 63}}},
-		"neither ranges nor lines":          {"T3", frame{}},
-		"too many ranges":                   {"T3", frame{ranges: many(maxRanges + 1)}},
-		"as many ranges as can be said":     {"T3", frame{ranges: many(math.MaxUint16)}},
-		"more lines than the row":           {"T3", frame{lines: make([]uint64, control/fabric.LineBytes+1)}},
-		"as many lines as can be said":      {"T3", frame{lines: []uint64{0}, sayLines: math.MaxUint16 - 1}},
-		"sum too small":                     {"T3", frame{ranges: at(control, 8), sayBytes: -1}},
-		"sum too large":                     {"T3", frame{ranges: at(control, 8), sayBytes: 1}},
-		"bytes announced, no ranges":        {"T3", frame{lines: []uint64{0}, sayBytes: 1 << 20}},
-		"a later view":                      {"T4", frame{view: hostileView + 1, lines: []uint64{0}}},
-		"the last view":                     {"T4", frame{view: math.MaxUint64, lines: []uint64{0}}},
-		"an older view with an empty range": {"T1", frame{view: hostileView - 1, ranges: at(control, 0)}},
+		"range after the row":               {"FT1", frame{ranges: at(row, 8)}},
+		"range over the end":                {"FT1", frame{ranges: at(row-8, 9)}},
+		"range in the control part":         {"FT1", frame{ranges: at(0, 8)}},
+		"range that begins in control":      {"FT1", frame{ranges: at(control-1, 2)}},
+		"empty range":                       {"FT1", frame{ranges: at(control, 0)}},
+		"range of 4 GiB":                    {"FT1", frame{ranges: at(control, math.MaxUint32)}},
+		"range that would wrap 32 bits":     {"FT1", frame{ranges: at(math.MaxUint32, math.MaxUint32)}},
+		"second range wrong":                {"FT1", frame{ranges: append(at(control, 8), at(row, 8)...)}},
+		"line off its boundary":             {"FT2", frame{lines: []uint64{8}}},
+		"line after the control part":       {"FT2", frame{lines: []uint64{uint64(control)}}},
+		"line far away":                     {"FT2", frame{lines: []uint64{1 << 40}}},
+		"line at the end of the world":      {"FT2", frame{lines: []uint64{math.MaxUint64 &^ 63}}},
+		"neither ranges nor lines":          {"FT3", frame{}},
+		"too many ranges":                   {"FT3", frame{ranges: many(maxRanges + 1)}},
+		"as many ranges as can be said":     {"FT3", frame{ranges: many(math.MaxUint16)}},
+		"more lines than the row":           {"FT3", frame{lines: make([]uint64, control/fabric.LineBytes+1)}},
+		"as many lines as can be said":      {"FT3", frame{lines: []uint64{0}, sayLines: math.MaxUint16 - 1}},
+		"sum too small":                     {"FT3", frame{ranges: at(control, 8), sayBytes: -1}},
+		"sum too large":                     {"FT3", frame{ranges: at(control, 8), sayBytes: 1}},
+		"bytes announced, no ranges":        {"FT3", frame{lines: []uint64{0}, sayBytes: 1 << 20}},
+		"a later view":                      {"FT4", frame{view: hostileView + 1, lines: []uint64{0}}},
+		"the last view":                     {"FT4", frame{view: math.MaxUint64, lines: []uint64{0}}},
+		"an older view with an empty range": {"FT1", frame{view: hostileView - 1, ranges: at(control, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t)
@@ -213,7 +213,7 @@ func TestAFrameThatGoesWrongChangesOnlyWhatItRightlyAnnounced(t *testing.T) {
 	h := newHostile(t)
 	from := hostileShape.ControlBytes + 100
 	h.say(frame{view: hostileView, ranges: at(from, 50), lines: []uint64{64, 65}, fill: 0x11}.encode())
-	if err := h.poll(never); !errors.Is(err, fabric.ErrViolation) || !strings.Contains(err.Error(), "T2") {
+	if err := h.poll(never); !errors.Is(err, fabric.ErrViolation) || !strings.Contains(err.Error(), "FT2") {
 		t.Fatal(err)
 	}
 	for i, v := range h.link.Replica() {
@@ -235,7 +235,7 @@ func TestAFrameOfAnOlderViewIsDroppedAndTheLinkLives(t *testing.T) {
 	}
 	for i, v := range h.link.Replica() {
 		if want := byte(untouched); v != want && (i < 192 || i >= 256) {
-			t.Fatalf("T4: byte %d is %#x, of an older view", i, v)
+			t.Fatalf("FT4: byte %d is %#x, of an older view", i, v)
 		}
 	}
 }

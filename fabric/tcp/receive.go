@@ -164,7 +164,7 @@ func (x *receiver) takeLines() (ok bool, err error) {
 	return true, nil
 }
 
-// header takes the next frame's header and ranges, if they are here, and checks them (T1, T3, T4).
+// header takes the next frame's header and ranges, if they are here, and checks them (FT1, FT3, FT4).
 func (x *receiver) header() (ok bool, err error) {
 	b := x.stage[x.r:x.w]
 	if len(b) < headBytes {
@@ -174,10 +174,10 @@ func (x *receiver) header() (ok bool, err error) {
 	ranges, lines, bytes, view := int(le.Uint16(b)), int(le.Uint16(b[2:])), uint64(le.Uint32(b[4:])), le.Uint64(b[8:])
 	shape := x.cfg.PeerShape
 	if ranges > maxRanges || lines*fabric.LineBytes > shape.ControlBytes || ranges+lines == 0 {
-		return false, fmt.Errorf("%w: T3: frame with %d ranges and %d lines for a row of %d lines", fabric.ErrViolation, ranges, lines, shape.ControlBytes/fabric.LineBytes)
+		return false, fmt.Errorf("%w: FT3: frame with %d ranges and %d lines for a row of %d lines", fabric.ErrViolation, ranges, lines, shape.ControlBytes/fabric.LineBytes)
 	}
 	if view > uint64(x.cfg.View) {
-		return false, fmt.Errorf("%w: T4: frame of view %d in view %d", fabric.ErrViolation, view, x.cfg.View)
+		return false, fmt.Errorf("%w: FT4: frame of view %d in view %d", fabric.ErrViolation, view, x.cfg.View)
 	}
 	if len(b) < headBytes+ranges*rangeBytes {
 		return false, nil
@@ -189,7 +189,7 @@ func (x *receiver) header() (ok bool, err error) {
 		off, n := uint64(le.Uint32(at)), uint64(le.Uint32(at[4:])) // an int of 32 bits may be too small
 		sum += n
 		if n == 0 || max(off+n, sum) > math.MaxInt || !x.stale && (off < uint64(shape.ControlBytes) || off+n > uint64(shape.RowBytes)) {
-			return false, fmt.Errorf("%w: T1: range of %d bytes at %d, the row's bytes are [%d, %d)", fabric.ErrViolation, n, off, shape.ControlBytes, shape.RowBytes)
+			return false, fmt.Errorf("%w: FT1: range of %d bytes at %d, the row's bytes are [%d, %d)", fabric.ErrViolation, n, off, shape.ControlBytes, shape.RowBytes)
 		}
 		r := fabric.Range{Off: int(off), N: int(n)}
 		if x.guard != nil {
@@ -200,14 +200,14 @@ func (x *receiver) header() (ok bool, err error) {
 		x.ranges = append(x.ranges, r)
 	}
 	if sum != bytes {
-		return false, fmt.Errorf("%w: T3: frame announces %d bytes, its ranges have %d", fabric.ErrViolation, bytes, sum)
+		return false, fmt.Errorf("%w: FT3: frame announces %d bytes, its ranges have %d", fabric.ErrViolation, bytes, sum)
 	}
 	x.r += headBytes + ranges*rangeBytes
 	x.inFrame = true
 	return true, nil
 }
 
-// line stores one control line, word by word (F1, T2).
+// line stores one control line, word by word (F1, FT2).
 func (x *receiver) line(b []byte) error {
 	le := binary.LittleEndian
 	off := le.Uint64(b)
@@ -215,7 +215,7 @@ func (x *receiver) line(b []byte) error {
 		return nil
 	}
 	if off%fabric.LineBytes != 0 || off >= uint64(x.cfg.PeerShape.ControlBytes) {
-		return fmt.Errorf("%w: T2: line at %d, the row's lines end at %d", fabric.ErrViolation, off, x.cfg.PeerShape.ControlBytes)
+		return fmt.Errorf("%w: FT2: line at %d, the row's lines end at %d", fabric.ErrViolation, off, x.cfg.PeerShape.ControlBytes)
 	}
 	for w := 0; w < fabric.LineBytes; w += 8 {
 		atomic.StoreUint64(fabric.Word(x.replica, int(off)+w), le.Uint64(b[8+w:]))

@@ -50,7 +50,7 @@ type Courier struct {
 	mu     sync.Mutex
 	ended  bool
 	closed bool
-	bytes  []int // by sender rank: of what is coming, and of what is here and not taken (C1)
+	bytes  []int // by sender rank: of what is coming, and of what is here and not taken (CO1)
 	come   []parcel
 	here   []parcel
 }
@@ -213,7 +213,7 @@ func take(list *[]parcel, k int, id uint64) *multicast.Body {
 	return b
 }
 
-// completed notes that a body is here whole (C2).
+// completed notes that a body is here whole (CO2).
 func (c *Courier) completed(k int, in rdmc.Incoming, data []byte, release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +284,7 @@ func (c *Courier) End() {
 	c.cfg.Go(c.drop)
 }
 
-// drop frees what is half here, when nothing writes to it any more (C3).
+// drop frees what is half here, when nothing writes to it any more (CO3).
 func (c *Courier) drop() {
 	for _, g := range c.groups {
 		<-g.Done()

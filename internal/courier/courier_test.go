@@ -94,7 +94,7 @@ func (e *ends) await(c chan error) error {
 	}
 }
 
-// C2
+// CO2
 func TestABodyIsHereWhenItsSenderHearsThatItIsEverywhere(t *testing.T) {
 	e := newEnds(t, 3, 1<<20, inMemory)
 	for k := range uint64(50) {
@@ -115,7 +115,7 @@ func TestABodyIsHereWhenItsSenderHearsThatItIsEverywhere(t *testing.T) {
 	}
 }
 
-// C1
+// CO1
 func TestASenderThatHasMoreUnderWayThanItMayIsRefused(t *testing.T) {
 	e := newEnds(t, 2, 1000, inMemory)
 	_, first := e.send(0, 1, make([]byte, 600))
@@ -131,7 +131,7 @@ func TestASenderThatHasMoreUnderWayThanItMayIsRefused(t *testing.T) {
 	}
 }
 
-// C1: whenever a message is given up, on its way or everywhere, its room is there again before the next one is announced.
+// CO1: whenever a message is given up, on its way or everywhere, its room is there again before the next one is announced.
 func TestRoomThatIsTakenOrGivenBackIsThereAgain(t *testing.T) {
 	e := newEnds(t, 3, 1000, inMemory)
 	for id := uint64(1); id < 100; id++ {
@@ -186,7 +186,7 @@ func TestAProcessThatIsAloneIsToldOfABodyThatItGaveUp(t *testing.T) {
 	}
 }
 
-// C3
+// CO3
 func TestWhatIsHalfHereIsFreedWhenTheViewEnds(t *testing.T) {
 	dir := t.TempDir()
 	e := newEnds(t, 2, 1<<20, func(i int) string {

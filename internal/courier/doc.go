@@ -8,7 +8,7 @@
 //
 // Invariants:
 //
-//	C1  what is coming from one sender, and is here and not taken, is LargeMemoryBytes at most: more is refused
-//	C2  a body that is here is whole
-//	C3  no memory is given back while anything may still write to it
+//	CO1  what is coming from one sender, and is here and not taken, is LargeMemoryBytes at most: more is refused
+//	CO2  a body that is here is whole
+//	CO3  no memory is given back while anything may still write to it
 package courier

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -18,7 +17,8 @@ import (
 //
 // The id must come back where the invariant is checked: in a string (that of invariants.Check, or a test's message), in a
 // comment beside the check, or in the name of a test. Ranges count for all they cover, "N1 to N4" or "N1–N4". A package
-// comment, and any file doc.go, only declares.
+// comment, and any file doc.go, only declares. An id has one declaration in all packages: it means the same wherever it
+// stands.
 var (
 	declaration = regexp.MustCompile(`(?m)^\s+(?:- )?([A-Z]{1,2}[0-9]{1,2})\s{2,}\S`)
 	mention     = regexp.MustCompile(`\b([A-Z]{1,2})([0-9]{1,2})(?:(?: to |–|-|\.\.|…)([A-Z]{1,2})([0-9]{1,2}))?\b`)
@@ -34,41 +34,25 @@ type invariant struct {
 }
 
 func invariantsAreExecuted(m *module) {
-	declared := declarations(m)
-	packages := map[string][]string{} // by id: the packages that declare it
-	for _, d := range declared {
-		if !slices.Contains(packages[d.id], d.pkg) {
-			packages[d.id] = append(packages[d.id], d.pkg)
-		}
-	}
-	mentions := map[string][]string{} // by id: the packages that mention it
+	mentions := map[string]bool{}
 	for _, f := range m.files {
 		if !slices.Contains(unrelated, f.pkg()) && path.Base(f.name) != "doc.go" {
 			for _, id := range mentioned(f.syntax, f.isTest()) {
-				mentions[id] = append(mentions[id], f.pkg())
+				mentions[id] = true
 			}
 		}
 	}
-	for _, d := range declared {
-		if !slices.ContainsFunc(mentions[d.id], func(pkg string) bool { return speaksOf(pkg, packages[d.id]) == d.pkg }) {
+	first := map[string]string{} // by id: the package that declares it
+	for _, d := range declarations(m) {
+		if pkg, again := first[d.id]; again {
+			m.fault(d.at, "%s of %s is declared by %s, too", d.id, d.pkg, pkg)
+			continue
+		}
+		first[d.id] = d.pkg
+		if !mentions[d.id] {
 			m.fault(d.at, "%s of %s is declared, and executed nowhere", d.id, d.pkg)
 		}
 	}
-}
-
-// speaksOf returns the package whose invariant a package means by an id, among the packages that
-// declare the id: itself, or the closest package above it. If only one package declares the id, all
-// mean that one.
-func speaksOf(pkg string, declaring []string) (whose string) {
-	if len(declaring) == 1 {
-		return declaring[0]
-	}
-	for _, d := range declaring {
-		if (pkg == d || strings.HasPrefix(pkg, d+"/")) && len(d) > len(whose) {
-			whose = d
-		}
-	}
-	return whose
 }
 
 func declarations(m *module) (found []invariant) {
@@ -141,18 +125,6 @@ package smc
 
 // S1 and S2 in a file that only declares.
 `
-	const nested = `
--- rdmc/doc.go --
-// Package rdmc is a sample.
-//
-//	K1  one
-package rdmc
--- rdmc/schedule/doc.go --
-// Package schedule is another, below it.
-//
-//	K1  another one
-package schedule
-`
 	catches(t, invariantsAreExecuted, []violation{
 		{"forgotten", doc + "-- smc/ring.go --\npackage smc\n\n// S1: beside the check.\n", "S2 of smc is declared"},
 		{"another number", doc + "-- smc/ring.go --\npackage smc\n\n// S1 S21 AS2 S2x\n", "S2 of smc is declared"},
@@ -166,12 +138,7 @@ package smc
 		{"in a call and a comment", doc + "-- internal/sim/check.go --\npackage sim\n\nfunc f() {\n\tcheck(ok, \"S1\") // S2\n}\n", ""},
 		{"in a test's name", doc + "-- smc/ring_test.go --\npackage smc\n\nfunc TestS1Holds() {}\nfunc TestS2() {}\n", ""},
 		{"in a range", doc + "-- smc/ring_test.go --\npackage smc\n\n// S1 to S2\n", ""},
-		{"of two packages, executed by one", `
--- smc/doc.go --
-// Package smc is a sample.
-//
-//	S1  one
-package smc
+		{"of two packages", doc + `
 -- sst/doc.go --
 // Package sst is another.
 //
@@ -180,33 +147,7 @@ package sst
 -- smc/ring.go --
 package smc
 
-var _ = "S1"
-`, "S1 of sst is declared"},
-		{"of two packages, executed by one that is below the other", nested + `
--- rdmc/schedule/plan.go --
-package schedule
-
-var _ = "K1"
-`, "K1 of rdmc is declared"},
-		{"of two packages, executed by both", nested + `
--- rdmc/schedule/plan.go --
-package schedule
-
-var _ = "K1"
--- rdmc/internal/shared/space.go --
-package shared
-
-var _ = "K1"
-`, ""},
-		{"of two packages, executed by a third", nested + `
--- internal/sim/check.go --
-package sim
-
-var _ = "K1"
--- rdmc/link.go --
-package rdmc
-
-var _ = "K1"
-`, "K1 of rdmc/schedule is declared"},
+var _ = "S1 S2"
+`, "S1 of sst is declared by smc, too"},
 	})
 }

@@ -2,8 +2,8 @@ package lint
 
 import (
 	"go/ast"
-	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,78 +11,51 @@ import (
 	"testing"
 )
 
-// docs/protocol.md has a section "### `package`" for each package that declares invariants, with a row "| id | sentence | …" for each of
-// them. It repeats the sentences of the package comments, so that neither can change without the other.
+// docs/protocol.md has a section "### [`package`](link)" for each package that declares invariants, and in it an entry
+// "- **id** …" for each of them, which says why it holds. The words of an invariant are in the package comment only.
 var (
-	section   = regexp.MustCompile("^### `([^`]+)`$")
-	row       = regexp.MustCompile(`^\| ([A-Z]{1,2}[0-9]{1,2}) \| ([^|]+) \|`)
+	section   = regexp.MustCompile("^### \\[`([^`]+)`\\]\\(([^)]+)\\)$")
+	entry     = regexp.MustCompile(`^- \*\*([A-Z]{1,2}[0-9]{1,2})\*\* \S`)
 	codeName  = regexp.MustCompile("`([^`\n]+)`")
 	testsName = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
 	callName  = regexp.MustCompile(`^(?:\w+\.)*(\w+)\(\)$`)
 )
 
-// sentence is an invariant as it is written down: in which package, under which id.
-type sentence struct{ pkg, id string }
-
-// sentences returns the invariants that the package comments declare, with their words in single
-// spacing.
-func sentences(m *module) map[sentence]string {
-	found := map[sentence]string{}
-	for _, f := range m.files {
-		if slices.Contains(unrelated, f.pkg()) || f.isTest() || f.syntax.Doc == nil {
-			continue
-		}
-		at := sentence{}
-		for line := range strings.Lines(f.syntax.Doc.Text()) {
-			if match := declaration.FindStringSubmatch(line); match != nil {
-				at = sentence{f.pkg(), match[1]}
-				_, line, _ = strings.Cut(line, match[1])
-			} else if !strings.HasPrefix(line, "\t  ") { // what goes on is indented more than the id
-				at = sentence{}
-			}
-			if at.id != "" {
-				found[at] = strings.Join(append(strings.Fields(found[at]), strings.Fields(line)...), " ")
-			}
-		}
-	}
-	return found
-}
-
-// documented are the sentences of a document.
-func documented(text string) map[sentence]string {
-	found := map[sentence]string{}
+// documented returns the invariants that have an entry in a document.
+func documented(text string) (found []invariant) {
 	pkg := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		if match := section.FindStringSubmatch(line); match != nil {
+		if match := section.FindStringSubmatch(line); match != nil && path.Dir(path.Join("docs", match[2])) == match[1] {
 			pkg = match[1]
 		} else if strings.HasPrefix(line, "#") {
 			pkg = ""
 		}
-		if match := row.FindStringSubmatch(line); match != nil && pkg != "" {
-			found[sentence{pkg, match[1]}] = match[2]
+		if match := entry.FindStringSubmatch(line); match != nil {
+			found = append(found, invariant{id: match[1], pkg: pkg})
 		}
 	}
 	return found
 }
 
-func bySentence(a, b sentence) int { return strings.Compare(a.pkg+" "+a.id, b.pkg+" "+b.id) }
-
-// protocolIsKept compares a document with what is declared.
+// protocolIsKept compares the entries of a document with what is declared.
 func protocolIsKept(text string) rule {
 	return func(m *module) {
-		declared, written := sentences(m), documented(text)
-		for _, s := range slices.SortedFunc(maps.Keys(declared), bySentence) {
-			switch have := written[s]; {
-			case have == "":
-				m.faults = append(m.faults, s.id+" of "+s.pkg+" is declared, and is not in docs/protocol.md")
-			case have != declared[s]:
-				m.faults = append(m.faults, s.id+" of "+s.pkg+" reads "+declared[s]+"; docs/protocol.md says "+have)
+		var declared []invariant
+		for _, d := range declarations(m) {
+			declared = append(declared, invariant{id: d.id, pkg: d.pkg})
+		}
+		written := documented(text)
+		for _, d := range declared {
+			if !slices.Contains(written, d) {
+				m.faults = append(m.faults, d.id+" of "+d.pkg+" is declared, and has no entry in docs/protocol.md")
 			}
 		}
-		for _, s := range slices.SortedFunc(maps.Keys(written), bySentence) {
-			if declared[s] == "" {
-				m.faults = append(m.faults, "docs/protocol.md has "+s.id+" of "+s.pkg+", which is not declared there")
+		for i, w := range written {
+			if !slices.Contains(declared, w) {
+				m.faults = append(m.faults, "docs/protocol.md has "+w.id+" below "+w.pkg+", which does not declare it")
+			} else if slices.Contains(written[:i], w) {
+				m.faults = append(m.faults, "docs/protocol.md has two entries for "+w.id)
 			}
 		}
 	}
@@ -150,14 +123,16 @@ func TestAProtocolDocumentThatIsNotKeptIsFound(t *testing.T) {
 // Something else.
 package smc
 `
-	const one, two = "### `smc`\n\n| S1 | one | why | where |\n", "| S2 | two and its second line | why | where |\n"
+	const one, two = "### [`smc`](../smc/doc.go)\n\n- **S1** why\n", "- **S2** why\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"kept":                {one + two, ""},
-		"forgotten":           {one, "S2 of smc is declared"},
-		"other words":         {one + "| S2 | two and more | why | where |\n", "S2 of smc reads two and its second line"},
-		"in another package":  {one + "### `sst`\n\n" + two, "S2 of smc is declared"},
-		"outside the tables":  {one + "## Else\n\n" + two, "S2 of smc is declared"},
-		"one that is no more": {one + two + "| S3 | three | why | where |\n", "has S3 of smc"},
+		"kept":                   {one + two, ""},
+		"forgotten":              {one, "S2 of smc is declared"},
+		"without an argument":    {one + "- **S2**\n", "S2 of smc is declared"},
+		"twice":                  {one + two + two, "two entries for S2"},
+		"in another package":     {one + "### [`sst`](../sst/doc.go)\n\n" + two, "S2 of smc is declared"},
+		"in a section elsewhere": {strings.Replace(one, "../smc", "../sst", 1) + two, "S1 of smc is declared"},
+		"outside the sections":   {one + "## Else\n\n" + two, "S2 of smc is declared"},
+		"one that is no more":    {one + two + "- **S3** why\n", "has S3 below smc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := source.parse(t)

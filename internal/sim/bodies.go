@@ -283,7 +283,7 @@ func checkBodies(w *world) error {
 				return violated("release", "node %d has not closed the transfers of view %d", p.self.ID, b.record.view.ID)
 			}
 			if !last && b.drop != nil {
-				return violated("C3", "node %d still waits for transfers of view %d", p.self.ID, b.record.view.ID)
+				return violated("CO3", "node %d still waits for transfers of view %d", p.self.ID, b.record.view.ID)
 			}
 			for _, h := range b.had {
 				if last && h.counts {

@@ -30,11 +30,11 @@
 //
 // Invariants of every plan:
 //
-//	K1  every node but the root gets every block, each once
-//	K2  a node that sends a block got it in an earlier step, or is the root
-//	K3  in a step a node sends at most one block and receives at most one
-//	K4  what a node computes for itself is what the others expect: All, Sends and Receives are three views of the same moves
-//	K5  the number of steps is the published one
+//	SC1  every node but the root gets every block, each once
+//	SC2  a node that sends a block got it in an earlier step, or is the root
+//	SC3  in a step a node sends at most one block and receives at most one
+//	SC4  what a node computes for itself is what the others expect: All, Sends and Receives are three views of the same moves
+//	SC5  the number of steps is the published one
 //
 // Shared words: none. A Plan never changes.
 //

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzPlan makes plans of larger groups and messages. K1 to K4 of all moves where they are few
+// FuzzPlan makes plans of larger groups and messages. SC1 to SC4 of all moves where they are few
 // enough, otherwise of some ranks: they get every block once, what they send was here before, and
 // both ends of a move know of it.
 func FuzzPlan(f *testing.F) {
@@ -59,15 +59,15 @@ func sampled(t *testing.T, p *Plan, rank int) {
 	here := whole(t, p, rank, receives)
 	for i, m := range sends {
 		if here != nil && here[m.Block] >= m.Step {
-			t.Fatalf("K2: %v: %+v is sent before its sender has the block", p, m)
+			t.Fatalf("SC2: %v: %+v is sent before its sender has the block", p, m)
 		}
 		if i > 0 && m.Step <= sends[i-1].Step || int(m.Step) >= p.Steps() || int(m.From) != rank {
-			t.Fatalf("K3: %v: %+v follows %+v", p, m, sends[max(i, 1)-1])
+			t.Fatalf("SC3: %v: %+v follows %+v", p, m, sends[max(i, 1)-1])
 		}
 	}
 	for _, m := range slices.Concat(few(receives), few(sends)) {
 		if !slices.Contains(p.Receives(int(m.To)), m) || !slices.Contains(p.Sends(int(m.From)), m) {
-			t.Fatalf("K4: %v: one end of %+v does not know of it", p, m)
+			t.Fatalf("SC4: %v: one end of %+v does not know of it", p, m)
 		}
 	}
 }
@@ -77,12 +77,12 @@ func sampled(t *testing.T, p *Plan, rank int) {
 func whole(t *testing.T, p *Plan, rank int, receives []Move) []int32 {
 	if rank == 0 {
 		if len(receives) > 0 {
-			t.Fatalf("K1: %v: the root is sent %+v", p, receives[0])
+			t.Fatalf("SC1: %v: the root is sent %+v", p, receives[0])
 		}
 		return nil
 	}
 	if len(receives) != p.Blocks() {
-		t.Fatalf("K1: %v: rank %d gets %d blocks", p, rank, len(receives))
+		t.Fatalf("SC1: %v: rank %d gets %d blocks", p, rank, len(receives))
 	}
 	here := make([]int32, p.Blocks())
 	for i := range here {
@@ -90,10 +90,10 @@ func whole(t *testing.T, p *Plan, rank int, receives []Move) []int32 {
 	}
 	for i, m := range receives {
 		if here[m.Block] != none || int(m.To) != rank {
-			t.Fatalf("K1: %v: %+v comes to %d again", p, m, rank)
+			t.Fatalf("SC1: %v: %+v comes to %d again", p, m, rank)
 		}
 		if i > 0 && m.Step <= receives[i-1].Step || int(m.Step) >= p.Steps() {
-			t.Fatalf("K3: %v: %+v follows %+v", p, m, receives[max(i, 1)-1])
+			t.Fatalf("SC3: %v: %+v follows %+v", p, m, receives[max(i, 1)-1])
 		}
 		here[m.Block] = m.Step
 	}

@@ -33,7 +33,7 @@ func mustNew(t testing.TB, a Algorithm, nodes, blocks int, racks []string) *Plan
 	return p
 }
 
-// check executes K1 to K4 on a plan.
+// check executes SC1 to SC4 on a plan.
 func check(p *Plan) error {
 	if err := checkMoves(p); err != nil {
 		return fmt.Errorf("%v: %w", p, err)
@@ -44,7 +44,7 @@ func check(p *Plan) error {
 	return nil
 }
 
-// checkMoves executes K1, K2, K3 and half of K5: the last step has a move.
+// checkMoves executes SC1, SC2, SC3 and half of SC5: the last step has a move.
 func checkMoves(p *Plan) error {
 	const never = -1
 	arrived := make([]int32, p.Nodes()*p.Blocks())
@@ -60,30 +60,30 @@ func checkMoves(p *Plan) error {
 		at := func(rank int32) *int32 { return &arrived[int(rank)*p.Blocks()+int(m.Block)] }
 		switch {
 		case m.Step < last.Step || m.Step == last.Step && m.From <= last.From:
-			return fmt.Errorf("K4: %+v follows %+v", m, last)
+			return fmt.Errorf("SC4: %+v follows %+v", m, last)
 		case m.To == 0 || m.From == m.To:
-			return fmt.Errorf("K1: %+v goes where the block is", m)
+			return fmt.Errorf("SC1: %+v goes where the block is", m)
 		case *at(m.To) != never:
-			return fmt.Errorf("K1: %+v comes again", m)
+			return fmt.Errorf("SC1: %+v comes again", m)
 		case m.From != 0 && (*at(m.From) == never || *at(m.From) >= m.Step):
-			return fmt.Errorf("K2: %+v is sent before its sender has the block", m)
+			return fmt.Errorf("SC2: %+v is sent before its sender has the block", m)
 		case sent[m.From] == m.Step || received[m.To] == m.Step:
-			return fmt.Errorf("K3: %+v is the second of its step", m)
+			return fmt.Errorf("SC3: %+v is the second of its step", m)
 		}
 		*at(m.To), sent[m.From], received[m.To] = m.Step, m.Step, m.Step
 		last = m
 		count++
 	}
 	if want := p.Blocks() * (p.Nodes() - 1); count != want {
-		return fmt.Errorf("K1: %d moves, want %d", count, want)
+		return fmt.Errorf("SC1: %d moves, want %d", count, want)
 	}
 	if int(last.Step) != p.Steps()-1 {
-		return fmt.Errorf("K5: the last move is in step %d", last.Step)
+		return fmt.Errorf("SC5: the last move is in step %d", last.Step)
 	}
 	return nil
 }
 
-// checkViews executes K4: what each rank computes for itself is its share of all moves.
+// checkViews executes SC4: what each rank computes for itself is its share of all moves.
 func checkViews(p *Plan) error {
 	sends, receives := make([][]Move, p.Nodes()), make([][]Move, p.Nodes())
 	for rank := range sends {
@@ -91,16 +91,16 @@ func checkViews(p *Plan) error {
 	}
 	for m := range p.All() {
 		if s := sends[m.From]; len(s) == 0 || s[0] != m {
-			return fmt.Errorf("K4: sender %d does not know of %+v", m.From, m)
+			return fmt.Errorf("SC4: sender %d does not know of %+v", m.From, m)
 		}
 		if r := receives[m.To]; len(r) == 0 || r[0] != m {
-			return fmt.Errorf("K4: receiver %d does not know of %+v", m.To, m)
+			return fmt.Errorf("SC4: receiver %d does not know of %+v", m.To, m)
 		}
 		sends[m.From], receives[m.To] = sends[m.From][1:], receives[m.To][1:]
 	}
 	for rank := range sends {
 		if len(sends[rank])+len(receives[rank]) > 0 {
-			return fmt.Errorf("K4: rank %d expects %v and %v, which no other rank does", rank, sends[rank], receives[rank])
+			return fmt.Errorf("SC4: rank %d expects %v and %v, which no other rank does", rank, sends[rank], receives[rank])
 		}
 	}
 	return nil
@@ -119,7 +119,7 @@ func sizes(visit func(nodes, blocks int)) {
 	}
 }
 
-// K1 to K5, exhaustively.
+// SC1 to SC5, exhaustively.
 func TestEveryNodeGetsEveryBlockOnceInThePublishedSteps(t *testing.T) {
 	for _, a := range []Algorithm{Auto, Sequential, Chain, Tree, Pipeline, Hybrid} {
 		t.Run(a.String(), func(t *testing.T) {
@@ -129,14 +129,14 @@ func TestEveryNodeGetsEveryBlockOnceInThePublishedSteps(t *testing.T) {
 					t.Fatal(err)
 				}
 				if want := Steps(a, nodes, blocks); p.Steps() != want {
-					t.Fatalf("K5: %v; published are %d", p, want)
+					t.Fatalf("SC5: %v; published are %d", p, want)
 				}
 			})
 		})
 	}
 }
 
-// K1 to K5 for racks of every size, in a row and mixed.
+// SC1 to SC5 for racks of every size, in a row and mixed.
 func TestEveryNodeInEveryRackGetsEveryBlockOnce(t *testing.T) {
 	sizes(func(nodes, blocks int) {
 		for n := 1; n <= nodes; n++ {
@@ -149,7 +149,7 @@ func TestEveryNodeInEveryRackGetsEveryBlockOnce(t *testing.T) {
 					t.Fatalf("racks of %d: %v", n, err)
 				}
 				if most := 2 * (blocks + 2*rounds(nodes)); p.Steps() > most {
-					t.Fatalf("K5: %v with %q: want at most %d", p, racks, most)
+					t.Fatalf("SC5: %v with %q: want at most %d", p, racks, most)
 				}
 			}
 		}

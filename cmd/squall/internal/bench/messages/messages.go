@@ -19,9 +19,9 @@
 //
 // Invariants, checked at the end of each run:
 //
-//	B1  all members delivered the same sequence; in unordered mode, the same sequence of each sender
-//	B2  each sender's messages came in the order it sent them, each once
-//	B3  everything that was sent was delivered, unless nulls are off and a silent sender holds up the order
+//	BM1  all members delivered the same sequence; in unordered mode, the same sequence of each sender
+//	BM2  each sender's messages came in the order it sent them, each once
+//	BM3  everything that was sent was delivered, unless nulls are off and a silent sender holds up the order
 package messages
 
 import (

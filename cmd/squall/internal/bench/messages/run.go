@@ -253,7 +253,7 @@ type State struct {
 	Sent      uint64
 	Delivered uint64
 	Digest    uint64 // of all subgroups
-	Fault     string // what was wrong with the sequence, if anything (B2)
+	Fault     string // what was wrong with the sequence, if anything (BM2)
 }
 
 // ErrNotSettled says that the members have not delivered the same number of messages yet, or not
@@ -266,13 +266,13 @@ var ErrDifferent = errors.New("the members delivered different sequences")
 // ErrSequence says that a member delivered something out of turn.
 var ErrSequence = errors.New("wrong sequence")
 
-// compare checks B1 to B3. stalled says that what was sent may be stuck.
+// compare checks BM1 to BM3. stalled says that what was sent may be stuck.
 func compare(states []State, stalled bool) error {
 	var faults []error
 	sent, unequal := uint64(0), false
 	for i, s := range states {
 		if s.Fault != "" {
-			faults = append(faults, fmt.Errorf("%w (B2): member %d: %s", ErrSequence, i+1, s.Fault))
+			faults = append(faults, fmt.Errorf("%w (BM2): member %d: %s", ErrSequence, i+1, s.Fault))
 		}
 		sent += s.Sent
 		unequal = unequal || s.Delivered != states[0].Delivered
@@ -281,9 +281,9 @@ func compare(states []State, stalled bool) error {
 	case len(faults) > 0:
 		return errors.Join(faults...)
 	case unequal || !stalled && states[0].Delivered != sent:
-		return fmt.Errorf("%w (B3): %d sent, delivered %s", ErrNotSettled, sent, list(states, func(s State) string { return fmt.Sprint(s.Delivered) }))
+		return fmt.Errorf("%w (BM3): %d sent, delivered %s", ErrNotSettled, sent, list(states, func(s State) string { return fmt.Sprint(s.Delivered) }))
 	case slices.ContainsFunc(states, func(s State) bool { return s.Digest != states[0].Digest }):
-		return fmt.Errorf("%w (B1): digests %s", ErrDifferent, list(states, func(s State) string { return fmt.Sprintf("%016x", s.Digest) }))
+		return fmt.Errorf("%w (BM1): digests %s", ErrDifferent, list(states, func(s State) string { return fmt.Sprintf("%016x", s.Digest) }))
 	}
 	return nil
 }
