@@ -199,36 +199,9 @@ func (p *reading) profiles(root *tree) (*Profiles, error) {
 			errs = append(errs, p.wrong(f.line, "profile %q: it must be an object with policies", f.name))
 			continue
 		}
-		for _, g := range f.fields {
-			var err error
-			of := slices.Index(entities, g.name)
-			switch {
-			case g.name == "extends" && g.kind == 0:
-				bases[o] = []*tree{g.tree}
-			case g.name == "extends" && g.kind == '[':
-				bases[o] = g.items
-			case of >= 0 && g.kind == '{':
-				for _, h := range g.fields {
-					var one given
-					if one, err = p.policy(h); err != nil {
-						errs = append(errs, err)
-						err = nil
-						continue
-					}
-					o.own[of] = append(o.own[of], one)
-				}
-			case of >= 0 || g.name == "extends":
-				err = p.wrong(g.line, "%q is an object with policies, and \"extends\" the name of a profile or a list of names", g.name)
-			default:
-				var one given
-				if one, err = p.policy(g); err == nil {
-					o.given = append(o.given, one)
-				}
-			}
-			if err != nil {
-				errs = append(errs, err)
-			}
-		}
+		var faults []error
+		bases[o], faults = p.profile(o, f.fields)
+		errs = append(errs, faults...)
 	}
 	for _, o := range all.all {
 		for _, b := range bases[o] {
@@ -255,6 +228,35 @@ func (p *reading) profiles(root *tree) (*Profiles, error) {
 		return nil, err
 	}
 	return all, nil
+}
+
+// profile fills in a profile, and returns the names of those that it extends, and all faults.
+func (p *reading) profile(o *profile, fields []field) (bases []*tree, faults []error) {
+	policies := func(fields []field, to *[]given) {
+		for _, f := range fields {
+			if one, err := p.policy(f); err != nil {
+				faults = append(faults, err)
+			} else {
+				*to = append(*to, one)
+			}
+		}
+	}
+	for i, g := range fields {
+		of := slices.Index(entities, g.name)
+		switch {
+		case g.name == "extends" && g.kind == 0:
+			bases = []*tree{g.tree}
+		case g.name == "extends" && g.kind == '[':
+			bases = g.items
+		case of >= 0 && g.kind == '{':
+			policies(g.fields, &o.own[of])
+		case of >= 0 || g.name == "extends":
+			faults = append(faults, p.wrong(g.line, "%q is an object with policies, and \"extends\" the name of a profile or a list of names", g.name))
+		default:
+			policies(fields[i:i+1], &o.given)
+		}
+	}
+	return bases, faults
 }
 
 var entities = []string{Topic: Topic.String(), Writer: Writer.String(), Reader: Reader.String()}

@@ -206,34 +206,48 @@ func (s *Set) Validate(of Entity) error {
 	if s.Separation > 0 && s.Deadline > 0 && s.Deadline < s.Separation {
 		fault(ErrInconsistent, DeadlinePolicy, "%v is less than the separation of %v that TIME_BASED_FILTER makes", s.Deadline, s.Separation)
 	}
-	keeps := func(p Policy, h History, l Limits) {
-		switch {
-		case h.Depth < 0 || h.All && h.Depth != 0:
-			fault(ErrInconsistent, p, "a depth of %d", h.Depth)
-		case min(l.Samples, l.Instances, l.SamplesPerInstance) < 0:
-			fault(ErrInconsistent, p, "a limit is negative: %+v", l)
-		case l.SamplesPerInstance > 0 && !h.All && h.depth() > l.SamplesPerInstance:
-			fault(ErrInconsistent, p, "a depth of %d is more than the limit of %d samples of an instance", h.depth(), l.SamplesPerInstance)
-		case l.Samples > 0 && l.Samples < l.SamplesPerInstance:
-			fault(ErrInconsistent, p, "the limit of all samples, %d, is less than that of an instance, %d", l.Samples, l.SamplesPerInstance)
+	if said := s.History.fault(s.Limits); said != "" {
+		fault(ErrInconsistent, HistoryPolicy, "%s", said)
+	}
+	if said := s.Service.History.fault(s.Service.Limits); said != "" {
+		fault(ErrInconsistent, DurabilityServicePolicy, "%s", said)
+	}
+	for _, e := range s.kinds() {
+		if e.value > e.max {
+			fault(ErrInconsistent, e.p, "a kind of %d", e.value)
 		}
 	}
-	keeps(HistoryPolicy, s.History, s.Limits)
-	keeps(DurabilityServicePolicy, s.Service.History, s.Service.Limits)
-	for _, e := range []struct {
-		p          Policy
-		value, max uint8
-	}{
+	return errors.Join(errs...)
+}
+
+// kind is the kind of a policy, and the last one that there is.
+type kind struct {
+	p          Policy
+	value, max uint8
+}
+
+func (s *Set) kinds() []kind {
+	return []kind{
 		{DurabilityPolicy, uint8(s.Durability), uint8(Persistent)},
 		{PresentationPolicy, uint8(s.Presentation.Access), uint8(GroupScope)},
 		{OwnershipPolicy, uint8(s.Ownership), uint8(Exclusive)},
 		{LivelinessPolicy, uint8(s.Liveliness.Kind), uint8(ManualByTopic)},
 		{ReliabilityPolicy, uint8(s.Reliability.Kind), uint8(BestEffort)},
 		{DestinationOrderPolicy, uint8(s.Order), uint8(BySource)},
-	} {
-		if e.value > e.max {
-			fault(ErrInconsistent, e.p, "a kind of %d", e.value)
-		}
 	}
-	return errors.Join(errs...)
+}
+
+// fault says what is wrong with a history under limits; empty: nothing.
+func (h History) fault(l Limits) string {
+	switch {
+	case h.Depth < 0 || h.All && h.Depth != 0:
+		return fmt.Sprintf("a depth of %d", h.Depth)
+	case min(l.Samples, l.Instances, l.SamplesPerInstance) < 0:
+		return fmt.Sprintf("a limit is negative: %+v", l)
+	case l.SamplesPerInstance > 0 && !h.All && h.depth() > l.SamplesPerInstance:
+		return fmt.Sprintf("a depth of %d is more than the limit of %d samples of an instance", h.depth(), l.SamplesPerInstance)
+	case l.Samples > 0 && l.Samples < l.SamplesPerInstance:
+		return fmt.Sprintf("the limit of all samples, %d, is less than that of an instance, %d", l.Samples, l.SamplesPerInstance)
+	}
+	return ""
 }

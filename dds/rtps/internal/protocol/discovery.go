@@ -76,19 +76,7 @@ func (p *Participant) announcementOf() []byte {
 // announcement takes what a participant says of itself.
 func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status) error {
 	if status != 0 || d.IsKey {
-		g := wire.GUID{Prefix: c.prefix}
-		if d.HasPayload {
-			var err error
-			if g, err = wire.ParseKey(d.Payload); err != nil {
-				return err
-			}
-		}
-		if o := p.byID[g.Prefix]; o != nil && g.Prefix == c.prefix {
-			p.end(o.writers)
-			p.forget(o)
-			c.peer = nil
-		}
-		return nil
+		return p.farewell(c, d)
 	}
 	if !d.HasPayload {
 		return nil
@@ -111,10 +99,32 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 		}
 		return nil
 	}
-	if len(p.peers) >= maxPeers && !p.evict() {
-		return nil
+	if len(p.peers) < maxPeers || p.evict() {
+		p.meet(c, &a)
 	}
-	o := &peer{Prefix: a.Prefix, Vendor: a.Vendor, Lease: a.Lease, since: p.now, paths: p.pathsOf(&a, c.from)}
+	return nil
+}
+
+// farewell forgets a participant that says that it ends.
+func (p *Participant) farewell(c *context, d *wire.Data) error {
+	g := wire.GUID{Prefix: c.prefix}
+	if d.HasPayload {
+		var err error
+		if g, err = wire.ParseKey(d.Payload); err != nil {
+			return err
+		}
+	}
+	if o := p.byID[g.Prefix]; o != nil && g.Prefix == c.prefix {
+		p.end(o.writers)
+		p.forget(o)
+		c.peer = nil
+	}
+	return nil
+}
+
+// meet takes in a participant that was not known.
+func (p *Participant) meet(c *context, a *wire.Participant) {
+	o := &peer{Prefix: a.Prefix, Vendor: a.Vendor, Lease: a.Lease, since: p.now, paths: p.pathsOf(a, c.from)}
 	o.meta = outbox{target: a.Prefix, of: o}
 	o.data = o.meta
 	p.pay(o)
@@ -153,7 +163,6 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 			b.r.match(o, remote(b.peer))
 		}
 	}
-	return nil
 }
 
 // forget ends all that is known of a peer.

@@ -354,6 +354,24 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 			return err
 		}
 		return p.data(c, &d)
+	case wire.KindDataFrag, wire.KindHeartbeat, wire.KindGap:
+		return p.fromWriter(c, s)
+	case wire.KindAckNack, wire.KindNackFrag:
+		return p.fromReader(c, s)
+	case wire.KindHeartbeatFrag: // the next heartbeat tells the missing numbers
+		_, err := s.HeartbeatFrag()
+		return err
+	}
+	return nil
+}
+
+// fromWriter takes what a remote writer says to its readers here.
+func (p *Participant) fromWriter(c *context, s *wire.Submessage) error {
+	proxies := func(id wire.EntityID) []*RemoteWriter { return p.proxies[wire.GUID{Prefix: c.prefix, Entity: id}] }
+	concerns := func(to wire.EntityID, rw *RemoteWriter) bool {
+		return to == wire.Unknown || to == rw.reader.Endpoint.GUID.Entity
+	}
+	switch s.Kind {
 	case wire.KindDataFrag:
 		d, err := s.DataFrag()
 		if err != nil || !c.known() {
@@ -363,7 +381,7 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 		if err != nil {
 			return err
 		}
-		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: d.Writer}] {
+		for _, rw := range proxies(d.Writer) {
 			rw.fragment(&d, Sample{Sequence: d.Sequence, Source: c.source, Status: status, Hash: hash, IsKey: d.IsKey})
 		}
 	case wire.KindHeartbeat:
@@ -372,8 +390,8 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 			return err
 		}
 		var restarted []*RemoteWriter
-		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: h.Writer}] {
-			if (h.Reader == wire.Unknown || h.Reader == rw.reader.Endpoint.GUID.Entity) && rw.heartbeat(&h) {
+		for _, rw := range proxies(h.Writer) {
+			if concerns(h.Reader, rw) && rw.heartbeat(&h) {
 				restarted = append(restarted, rw)
 			}
 		}
@@ -385,32 +403,29 @@ func (p *Participant) submessage(c *context, s *wire.Submessage) error {
 		if err != nil || !c.known() {
 			return err
 		}
-		for _, rw := range p.proxies[wire.GUID{Prefix: c.prefix, Entity: g.Writer}] {
-			if g.Reader == wire.Unknown || g.Reader == rw.reader.Endpoint.GUID.Entity {
+		for _, rw := range proxies(g.Writer) {
+			if concerns(g.Reader, rw) {
 				rw.gap(&g)
 			}
 		}
-	case wire.KindAckNack:
-		a, err := s.AckNack()
-		if err != nil || c.peer == nil {
-			return err
-		}
-		if w := p.byEnt[a.Writer]; w != nil {
-			w.acknack(wire.GUID{Prefix: c.prefix, Entity: a.Reader}, &a)
-		}
-	case wire.KindNackFrag:
-		n, err := s.NackFrag()
-		if err != nil || c.peer == nil {
-			return err
-		}
-		if w := p.byEnt[n.Writer]; w != nil {
-			w.nackFrag(wire.GUID{Prefix: c.prefix, Entity: n.Reader}, &n)
-		}
-	case wire.KindHeartbeatFrag: // the next heartbeat tells the missing numbers
-		_, err := s.HeartbeatFrag()
-		return err
 	}
 	return nil
+}
+
+// fromReader takes what a remote reader says to a writer here.
+func (p *Participant) fromReader(c *context, s *wire.Submessage) error {
+	if s.Kind == wire.KindAckNack {
+		a, err := s.AckNack()
+		if w := p.byEnt[a.Writer]; err == nil && c.peer != nil && w != nil {
+			w.acknack(wire.GUID{Prefix: c.prefix, Entity: a.Reader}, &a)
+		}
+		return err
+	}
+	n, err := s.NackFrag()
+	if w := p.byEnt[n.Writer]; err == nil && c.peer != nil && w != nil {
+		w.nackFrag(wire.GUID{Prefix: c.prefix, Entity: n.Reader}, &n)
+	}
+	return err
 }
 
 func (p *Participant) data(c *context, d *wire.Data) error {

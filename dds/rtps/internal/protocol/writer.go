@@ -463,18 +463,7 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 		r.acked, r.beats, r.every = base, 0, heartbeatEvery
 	}
 	r.sent = max(r.sent, r.acked)
-	room := w.p.cfg.WindowBytes // the reader asks again for samples beyond it: an answer of some bytes costs no more than a window
-	for seq := max(base, 1); seq < base+int64(a.Missing.N) && seq < r.sent && room > 0; {
-		if c := w.at(seq); !a.Missing.Has(seq) {
-			seq++
-		} else if c != nil && r.wants(c) {
-			w.transmit(r, seq, c)
-			room -= len(c.Payload)
-			seq++
-		} else {
-			seq = w.gap(r, seq)
-		}
-	}
+	w.again(r, base, a)
 	w.release()
 	w.pump()
 	switch {
@@ -486,6 +475,22 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 			r.at += int64(heartbeatEvery)
 		}
 		w.p.wake(r.at)
+	}
+}
+
+// again sends the samples that a reader misses.
+func (w *Writer) again(r *remoteReader, base int64, a *wire.AckNack) {
+	room := w.p.cfg.WindowBytes // the reader asks again for samples beyond it: an answer of some bytes costs no more than a window
+	for seq := max(base, 1); seq < base+int64(a.Missing.N) && seq < r.sent && room > 0; {
+		if c := w.at(seq); !a.Missing.Has(seq) {
+			seq++
+		} else if c != nil && r.wants(c) {
+			w.transmit(r, seq, c)
+			room -= len(c.Payload)
+			seq++
+		} else {
+			seq = w.gap(r, seq)
+		}
 	}
 }
 

@@ -344,6 +344,31 @@ func (e *Endpoint) Append(dst []byte) []byte {
 	if e.Way != "" {
 		l.add(pidWay, func() { l.buf = append(l.buf, wayMarker+e.Way...) })
 	}
+	l.policies(s)
+	if e.GUID.Entity.IsWriter() {
+		l.addDuration(pidLifespan, infinite(s.Lifespan))
+		l.addU32(pidStrength, uint32(s.Strength))
+		l.add(pidDurabilityService, func() {
+			l.duration(s.Service.CleanupDelay)
+			l.history(s.Service.History)
+			l.limits(s.Service.Limits)
+		})
+	} else {
+		l.addDuration(pidSeparation, s.Separation)
+	}
+	if len(e.Representations) > 0 {
+		l.add(pidRepresentation, func() {
+			l.u32(uint32(len(e.Representations)))
+			for _, r := range e.Representations {
+				l.buf = binary.LittleEndian.AppendUint16(l.buf, uint16(r))
+			}
+		})
+	}
+	return l.end()
+}
+
+// policies adds the policies that writers and readers have.
+func (l *list) policies(s *qos.Set) {
 	l.add(pidReliability, func() {
 		kind := uint32(2)
 		if s.Reliability.Kind == qos.BestEffort {
@@ -386,26 +411,6 @@ func (e *Endpoint) Append(dst []byte) []byte {
 	}
 	l.add(pidHistory, func() { l.history(s.History) })
 	l.add(pidResourceLimits, func() { l.limits(s.Limits) })
-	if e.GUID.Entity.IsWriter() {
-		l.addDuration(pidLifespan, infinite(s.Lifespan))
-		l.addU32(pidStrength, uint32(s.Strength))
-		l.add(pidDurabilityService, func() {
-			l.duration(s.Service.CleanupDelay)
-			l.history(s.Service.History)
-			l.limits(s.Service.Limits)
-		})
-	} else {
-		l.addDuration(pidSeparation, s.Separation)
-	}
-	if len(e.Representations) > 0 {
-		l.add(pidRepresentation, func() {
-			l.u32(uint32(len(e.Representations)))
-			for _, r := range e.Representations {
-				l.buf = binary.LittleEndian.AppendUint16(l.buf, uint16(r))
-			}
-		})
-	}
-	return l.end()
 }
 
 func b2u(b bool) byte {
