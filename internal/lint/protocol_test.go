@@ -104,7 +104,7 @@ func TestEveryInvariantIsInTheProtocolDocument(t *testing.T) {
 }
 
 func TestWhatTheDocumentsNameExists(t *testing.T) {
-	for _, name := range []string{"README.md", "docs/architecture.md", "docs/consistency.md", "docs/formats.md", "docs/protocol.md", "docs/ripc.md", "docs/services.md", "docs/testing.md"} {
+	for _, name := range []string{"README.md", "docs/architecture.md", "docs/dds.md", "docs/formats.md", "docs/protocol.md", "docs/ripc.md", "docs/services.md", "docs/testing.md"} {
 		hold(t, namesExist(name, document(t, name)))
 	}
 }

@@ -79,7 +79,7 @@ func newGatewayCommand() *cobra.Command {
 		Long: `Gateway becomes a member of a group that has a space of topics, and a participant of a domain of DDS over RTPS, and carries the topics of the
 file FILE in JSON between them until it is interrupted. Several gateways of a domain stand in for each other. The group and the space are declared as its other
 members declare them, and have no other subgroups. Directions are in, out and both, seen from the group; durabilities are volatile, transient_local, transient and
-persistent. docs/dds-interop.md says what is carried and how. A file:
+persistent. docs/dds.md says what is carried and how. A file:
 
 ` + gatewayExample,
 		Example: `  squall dds gateway gateway.json
