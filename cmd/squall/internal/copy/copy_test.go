@@ -18,8 +18,8 @@ func variety(t *testing.T, large int64) string {
 	write(t, filepath.Join(dir, "small"), 1000, 1)
 	write(t, filepath.Join(dir, "empty"), 0, 1)
 	write(t, filepath.Join(dir, "deep/er/large"), large, 2)
-	write(t, filepath.Join(dir, "just small"), smallBytes-1, 3)
-	write(t, filepath.Join(dir, "just large"), smallBytes, 4)
+	write(t, filepath.Join(dir, "one"), 1<<20, 3)
+	write(t, filepath.Join(dir, "two"), 2<<20, 4)
 	write(t, filepath.Join(dir, "deep/program"), 5000, 5)
 	write(t, filepath.Join(dir, "locked/inside"), 10, 6)
 	old := time.Date(2001, 2, 3, 4, 5, 6, 7000, time.UTC)
@@ -42,7 +42,7 @@ func variety(t *testing.T, large int64) string {
 
 func TestADirectoryArrivesAsItWas(t *testing.T) {
 	t.Parallel()
-	dir := variety(t, smallBytes+pieceBytes+17)
+	dir := variety(t, messageBytes+1<<20+17)
 	all, addrs := takers(t, 3)
 	out := mustCopy(t, dir, addrs)
 	if !strings.Contains(out, "7 files, 5 directories, 2 links) to 3 receivers in ") {
@@ -56,7 +56,7 @@ func TestADirectoryArrivesAsItWas(t *testing.T) {
 
 func TestEveryScheduleAndBlockSizeGivesTheSame(t *testing.T) {
 	t.Parallel()
-	dir := variety(t, 2*smallBytes+17)
+	dir := variety(t, 2<<20+17)
 	for i, name := range scheduleNames() {
 		flags := []string{"--rack", "r"}
 		if i == 0 {
@@ -73,7 +73,7 @@ func TestEveryScheduleAndBlockSizeGivesTheSame(t *testing.T) {
 
 func TestALargeFileArrivesAtFourReceivers(t *testing.T) {
 	t.Parallel()
-	const size = 2*pieceBytes + 17
+	const size = 2*messageBytes + 17
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "large"), size, 7)
 	all, addrs := takers(t, 4)
@@ -93,7 +93,7 @@ func TestALargeFileArrivesAtFourReceivers(t *testing.T) {
 
 func TestThousandsOfSmallFilesTakeSeconds(t *testing.T) {
 	t.Parallel()
-	count := 5000 // more than fit into one piece
+	count := 5000
 	if testing.Short() {
 		count = 1000
 	}

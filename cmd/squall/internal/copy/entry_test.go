@@ -1,10 +1,7 @@
 package copy
 
 import (
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,49 +70,6 @@ func TestC1EntriesThatContradictEachOtherAreRefused(t *testing.T) {
 	total, err := checkTree([]entry{{Path: "a", Kind: directory}, {Path: "a/b", Size: 5}, {Path: "c/d", Size: 6}})
 	if err != nil || total != 11 {
 		t.Errorf("%d, %v", total, err)
-	}
-}
-
-func TestEveryByteIsInOnePiece(t *testing.T) {
-	for seed := range uint64(50) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		var entries []entry
-		for i := range r.IntN(3000) {
-			e := entry{Path: fmt.Sprint(i)}
-			switch r.IntN(10) {
-			case 0:
-				e.Kind = directory
-			case 1:
-				e.Size = r.Int64N(3 * pieceBytes)
-			default:
-				e.Size = r.Int64N(20_000)
-			}
-			entries = append(entries, e)
-		}
-		entries = append(entries, entry{Path: "edge", Size: smallBytes}, entry{Path: "whole", Size: 2 * pieceBytes})
-		pieces := cut(entries)
-		covered := make([]int64, len(entries))
-		for i, p := range pieces {
-			sum := int64(0)
-			for _, at := range p.parts {
-				if at.offset != covered[at.entry] || at.bytes < 1 {
-					t.Fatalf("seed %d: piece %d begins %s at %d, after %d bytes", seed, i, entries[at.entry].Path, at.offset, covered[at.entry])
-				}
-				covered[at.entry] += at.bytes
-				sum += at.bytes
-			}
-			if p.last != (i == len(pieces)-1) || p.last && p.bytes != int64(files(entries))*sha256.Size || !p.last && (sum != p.bytes || sum > pieceBytes || len(p.parts) > bundleFiles) {
-				t.Fatalf("seed %d: piece %d of %d is %+v", seed, i, len(pieces), p)
-			}
-		}
-		for i, e := range entries {
-			if covered[i] != e.Size {
-				t.Fatalf("seed %d: %d of %d bytes of %s", seed, covered[i], e.Size, e.Path)
-			}
-		}
-	}
-	if got := cut([]entry{{Path: "a", Kind: directory}, {Path: "b"}}); got != nil {
-		t.Errorf("nothing is cut into %v", got)
 	}
 }
 

@@ -19,37 +19,37 @@ import (
 // pusher speaks the conversation by hand.
 type pusher struct {
 	t *testing.T
-	*talk
+	*conn
 }
 
 func knock(t *testing.T, addr string, token []byte) *pusher {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := port.Dial(ctx, addr, port.KindCopy, nil)
+	dialled, err := port.Dial(ctx, addr, port.KindCopy, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	talk, _, err := introduce(conn, token)
+	c, _, err := introduce(dialled, token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(talk.close)
-	return &pusher{t, talk}
+	t.Cleanup(c.close)
+	return &pusher{t, c}
 }
 
-// answer is what the receiver says, pulses left out.
-func (p *pusher) answer() (a answer, err error) {
+// reply is what the receiver says, pulses left out.
+func (p *pusher) reply() (a reply, err error) {
 	for err == nil && a.Refused == nil && !a.Accepted && a.Failed == "" {
-		err = p.hear(&a)
+		err = p.receive(&a)
 	}
 	return a, err
 }
 
-func (p *pusher) says(calls ...call) {
+func (p *pusher) says(requests ...request) {
 	p.t.Helper()
-	for _, c := range calls {
-		if err := p.say(c); err != nil {
+	for _, c := range requests {
+		if err := p.send(c); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -72,8 +72,8 @@ func TestC1AHostilePusherWritesNothingOutside(t *testing.T) {
 		{{Path: "a", Size: -5}},
 	} {
 		p := knock(t, r.addr, nil)
-		p.says(call{Offer: &offer{ID: 1, Entries: len(entries), Force: true}}, call{Entries: entries})
-		if a, err := p.answer(); err != nil || len(a.Refused) != 1 {
+		p.says(request{Offer: &offer{ID: 1, Entries: len(entries), Force: true}}, request{Entries: entries})
+		if a, err := p.reply(); err != nil || len(a.Refused) != 1 {
 			t.Errorf("C1: %+v: %+v, %v", entries, a, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestWhatIsNoConversationEndsIt(t *testing.T) {
 	t.Parallel()
 	r := take(t, t.TempDir(), "--forever")
 	good := []entry{{Path: "a", Size: 5}}
-	for name, calls := range map[string][]call{
+	for name, calls := range map[string][]request{
 		"no offer":           {{Place: true}},
 		"an empty offer":     {{Offer: &offer{}}},
 		"a huge offer":       {{Offer: &offer{Entries: maxEntries + 1}}},
@@ -100,7 +100,7 @@ func TestWhatIsNoConversationEndsIt(t *testing.T) {
 		p := knock(t, r.addr, nil)
 		p.says(calls...)
 		for {
-			a, err := p.answer()
+			a, err := p.reply()
 			if err != nil {
 				if !errors.Is(err, errGone) {
 					t.Errorf("%s: %v", name, err)
@@ -122,7 +122,7 @@ func TestWhatIsNoConversationEndsIt(t *testing.T) {
 func TestFramesAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	var whole bytes.Buffer
-	if err := wire.WriteMessage(&whole, call{Quit: "enough"}); err != nil {
+	if err := wire.WriteMessage(&whole, request{Quit: "enough"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, frame := range map[string]string{
@@ -133,8 +133,8 @@ func TestFramesAreNotTrusted(t *testing.T) {
 	} {
 		here, there := net.Pipe()
 		go func() { there.Write([]byte(frame)); there.Close() }()
-		var c call
-		if err := newTalk(here).hear(&c); !errors.Is(err, errFrame) && !errors.Is(err, errGone) {
+		var c request
+		if err := newConn(here).receive(&c); !errors.Is(err, errFrame) && !errors.Is(err, errGone) {
 			t.Errorf("%s: %v", name, err)
 		}
 		here.Close()
@@ -159,7 +159,7 @@ func (w *noted) Read(b []byte) (int, error) {
 
 // greeted are a pusher and a receiver that have greeted each other over a connection of which the
 // receiver's end is noted.
-func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *noted, errs [2]error) {
+func greeted(t *testing.T, pushers, receivers string) (from, to *conn, on *noted, errs [2]error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -187,7 +187,7 @@ func greeted(t *testing.T, pushers, receivers string) (from, to *talk, on *noted
 		out.Close()
 	}
 	<-done
-	for _, k := range []*talk{from, to} {
+	for _, k := range []*conn{from, to} {
 		if k != nil {
 			t.Cleanup(k.close)
 		}
@@ -202,21 +202,21 @@ func TestC2WhatIsSaidUnderATokenIsNeitherReadNorChanged(t *testing.T) {
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
-	var c call
+	var c request
 	hear := func() error {
-		for c = (call{}); c.Quit == ""; {
-			if err := to.hear(&c); err != nil {
+		for c = (request{}); c.Quit == ""; {
+			if err := to.receive(&c); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	err := from.say(call{Quit: text})
+	err := from.send(request{Quit: text})
 	if err = errors.Join(err, hear()); err != nil || c.Quit != text || bytes.Contains(on.read, []byte(text)) {
 		t.Errorf("C2: %v: %+v, %q", err, c, on.read)
 	}
 	on.change = len(on.read) + 20
-	err = from.say(call{Quit: text})
+	err = from.send(request{Quit: text})
 	if heard := hear(); err != nil || heard == nil {
 		t.Errorf("C2: %v: what was changed is heard: %+v", err, c)
 	}

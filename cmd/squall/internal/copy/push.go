@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,71 +17,89 @@ import (
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// stageOf counts how far a receiver is.
-type stageOf int
+// step is how far a receiver is.
+type step int
 
 const (
-	offeredTo stageOf = iota
+	offered step = iota
 	accepted
 	ready
 	placed
 	kept
 )
 
-// receiver is the pusher's state of one receiver.
+// receiver is what the pusher knows of one receiver. What it said belongs to the goroutine of push.run.
 type receiver struct {
 	id    order.NodeID
 	addr  string
 	rack  string
-	talk  *talk
-	heard <-chan heard[answer]
-	// silent is closed when nothing more can be heard of it.
-	silent chan struct{}
+	conn  *conn         // nil: it was not reached
+	ended chan struct{} // closed when nothing more can be read from it
 
-	// What it said; guarded by push.mu.
-	at      stageOf
-	pieces  int
-	refused []string
-	failed  error // its own, or that its connection ended
-	hearsay error // what it says of others
+	step     step
+	received int // messages of the archive
+	refused  []string
+	failed   error // its own failure, or that its connection ended
+	indirect error // what it says of others
 }
 
 // over reports whether nothing more will come of it.
-func (r *receiver) over() bool { return r.failed != nil || r.hearsay != nil || r.refused != nil }
+func (r *receiver) over() bool { return r.failed != nil || r.indirect != nil || r.refused != nil }
 
-// push is one push at the pusher.
+// take notes one reply, or why there is none. The first failure stays.
+func (r *receiver) take(a reply, err error) {
+	switch {
+	case r.over(), err != nil && r.step == kept:
+	case err != nil:
+		r.failed = err
+	case a.Refused != nil:
+		r.refused = a.Refused
+	case a.Failed != "" && a.Indirect:
+		r.indirect = errors.New(a.Failed)
+	case a.Failed != "":
+		r.failed = errors.New(a.Failed)
+	case a.Accepted:
+		r.step = max(r.step, accepted)
+	case a.Ready:
+		r.step = max(r.step, ready)
+	case a.Placed:
+		r.step = max(r.step, placed)
+	case a.Kept:
+		r.step = kept
+	}
+	r.received = max(r.received, a.Received)
+}
+
+// push is one push at the pusher. Its state belongs to the goroutine of run; other goroutines send it events.
 type push struct {
 	src       *source
-	pieces    []piece
 	receivers []*receiver
 	who       security
 	rack      string
 	force     bool
 	algorithm schedule.Algorithm
 	block     int
-	begun     func() // files begin to leave
-	told      func(pieces int)
+	begun     func()            // files begin to leave
+	told      func(bytes int64) // that all receivers have extracted
 
-	mu      sync.Mutex
-	changed chan struct{} // closed, and replaced, when a receiver said something
-	broken  error         // why the group failed
-	readers sync.WaitGroup
+	events  chan func()
+	over    <-chan struct{} // closed when no events are taken any more
+	broken  chan error      // gets why the group failed
+	failure error           // that
 	node    *rdmc.Node
 	group   *rdmc.Group
-	digests digest // of all digests, when all is sent
 	took    time.Duration
 }
 
 // run pushes. The error names the receiver at fault, if one is known.
 func (p *push) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	p.changed = make(chan struct{})
-	defer p.readers.Wait()
-	defer cancel()
-	err := p.steps(ctx)
+	own, cancel := context.WithCancel(ctx)
+	p.events, p.broken, p.over = make(chan func()), make(chan error, 1), own.Done()
+	err := p.steps(own)
 	if err != nil {
-		err = p.inquest(ctx, err)
+		err = p.cause(ctx, err)
 	}
+	cancel()
 	p.leave(err)
 	return err
 }
@@ -92,7 +111,7 @@ func (p *push) steps(ctx context.Context) error {
 	if err := p.each(p.offer); err != nil {
 		return err
 	}
-	if err := p.await(ctx, func(r *receiver) bool { return r.at >= accepted }); err != nil {
+	if err := p.wait(ctx, p.all(accepted)); err != nil {
 		return err
 	}
 	p.begun()
@@ -100,51 +119,87 @@ func (p *push) steps(ctx context.Context) error {
 	if err := p.transfer(ctx); err != nil {
 		return err
 	}
-	if err := p.await(ctx, func(r *receiver) bool { return r.at >= ready }); err != nil {
+	if err := p.wait(ctx, p.all(ready)); err != nil {
 		return err
 	}
-	if err := p.tell(ctx, call{Place: true}, placed); err != nil {
+	if err := p.tell(ctx, request{Place: true}, placed); err != nil {
 		return err
 	}
-	if err := p.tell(ctx, call{Keep: true}, kept); err != nil {
+	if err := p.tell(ctx, request{Keep: true}, kept); err != nil {
 		return err
 	}
 	p.took = time.Since(start)
 	return nil
 }
 
-// tell says one thing to all receivers, and waits until they did it.
-func (p *push) tell(ctx context.Context, c call, done stageOf) error {
-	if err := p.each(func(r *receiver) error { return r.talk.say(c) }); err != nil {
+// all reports whether all receivers are at a step.
+func (p *push) all(s step) func() bool {
+	return func() bool { return !slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.step < s }) }
+}
+
+// send sends a request to all receivers.
+func (p *push) send(r request) error {
+	return p.each(func(to *receiver) error { return to.conn.send(r) })
+}
+
+// tell sends a request to all receivers, and waits until they did it.
+func (p *push) tell(ctx context.Context, r request, done step) error {
+	if err := p.send(r); err != nil {
 		return err
 	}
-	return p.await(ctx, func(r *receiver) bool { return r.at >= done })
+	return p.wait(ctx, p.all(done))
 }
 
 // each calls do for all receivers at the same time. A receiver for which it fails counts as failed.
 func (p *push) each(do func(*receiver) error) error {
+	errs := make([]error, len(p.receivers))
 	var wg sync.WaitGroup
-	for _, r := range p.receivers {
-		wg.Go(func() {
-			if err := do(r); err != nil {
-				p.heard(r, func() { r.failed = err })
-			}
-		})
+	for i, r := range p.receivers {
+		wg.Go(func() { errs[i] = do(r) })
 	}
 	wg.Wait()
+	for i, r := range p.receivers {
+		if errs[i] != nil {
+			r.take(reply{}, errs[i])
+		}
+	}
 	return p.fault()
 }
 
-// heard notes what a receiver said, and wakes the goroutines that wait for it. The first failure is
-// kept.
-func (p *push) heard(r *receiver, note func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !r.over() {
-		note()
+var errBroken = errors.New("the push failed")
+
+// fault is errBroken as soon as a receiver or the group failed.
+func (p *push) fault() error {
+	if p.failure != nil || slices.ContainsFunc(p.receivers, (*receiver).over) {
+		return errBroken
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
+	return nil
+}
+
+// wait waits until a condition holds, or something failed.
+func (p *push) wait(ctx context.Context, holds func() bool) error {
+	for {
+		if err := p.fault(); err != nil || holds() {
+			return err
+		}
+		if _, _, err := p.next(ctx, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// next takes one event, or a buffer.
+func (p *push) next(ctx context.Context, free <-chan []byte) (b []byte, got bool, err error) {
+	select {
+	case b = <-free:
+		return b, true, nil
+	case e := <-p.events:
+		e()
+	case p.failure = <-p.broken:
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+	return nil, false, nil
 }
 
 // dial greets all receivers.
@@ -152,18 +207,17 @@ func (p *push) dial(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, greetTime)
 	defer cancel()
 	return p.each(func(r *receiver) error {
-		conn, err := port.Dial(limited, r.addr, port.KindCopy, p.who.tls)
+		c, err := port.Dial(limited, r.addr, port.KindCopy, p.who.tls)
 		if err != nil {
 			return notThere(err)
 		}
-		t, g, err := introduce(conn, p.who.token)
+		t, g, err := introduce(c, p.who.token)
 		if err != nil {
-			conn.Close()
+			c.Close()
 			return err
 		}
-		r.talk, r.rack = t, g.Rack
-		r.heard, r.silent = listen[answer](ctx, t), make(chan struct{})
-		p.readers.Go(func() { p.follow(r) })
+		r.conn, r.rack, r.ended = t, g.Rack, make(chan struct{})
+		go p.read(r)
 		return nil
 	})
 }
@@ -182,105 +236,39 @@ func notThere(err error) error {
 	return err
 }
 
-// follow notes what a receiver says, until its connection ends.
-func (p *push) follow(r *receiver) {
-	defer close(r.silent)
-	for h := range r.heard {
-		p.heard(r, func() { r.take(h) })
-		if h.err == nil && h.value.Pieces > 0 {
-			p.told(p.slowest())
-		}
-	}
-}
-
-// take notes one answer.
-func (r *receiver) take(h heard[answer]) {
-	a := h.value
-	switch {
-	case h.err != nil:
-		if r.at < kept {
-			r.failed = h.err
-		}
-	case a.Refused != nil:
-		r.refused = a.Refused
-	case a.Failed != "" && a.Hearsay:
-		r.hearsay = errors.New(a.Failed)
-	case a.Failed != "":
-		r.failed = errors.New(a.Failed)
-	case a.Pieces > 0:
-		r.pieces = max(r.pieces, a.Pieces)
-	case a.Accepted:
-		r.at = max(r.at, accepted)
-	case a.Ready:
-		r.at = max(r.at, ready)
-	case a.Placed:
-		r.at = max(r.at, placed)
-	case a.Kept:
-		r.at = kept
-	}
-}
-
-// slowest is how many pieces all receivers are done with.
-func (p *push) slowest() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	least := len(p.pieces)
-	for _, r := range p.receivers {
-		least = min(least, r.pieces)
-	}
-	return least
-}
-
-var errBroken = errors.New("the push failed")
-
-// fault reports errBroken as soon as a receiver failed.
-func (p *push) fault() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.faultLocked()
-}
-
-func (p *push) faultLocked() error {
-	if p.broken != nil {
-		return errBroken
-	}
-	for _, r := range p.receivers {
-		if r.over() {
-			return errBroken
-		}
-	}
-	return nil
-}
-
-// await waits until a condition holds for all receivers, or a receiver failed.
-func (p *push) await(ctx context.Context, holds func(*receiver) bool) error {
+// read reads what a receiver says, until its connection ends.
+func (p *push) read(r *receiver) {
+	defer close(r.ended)
 	for {
-		p.mu.Lock()
-		all, err, changed := true, p.faultLocked(), p.changed
-		for _, r := range p.receivers {
-			all = all && holds(r)
-		}
-		p.mu.Unlock()
-		if err != nil || all {
-			return err
-		}
+		var a reply
+		err := r.conn.receive(&a)
 		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case p.events <- func() {
+			if r.take(a, err); a.Received > 0 {
+				p.told(min(p.src.total, int64(p.slowest())*messageBytes))
+			}
+		}:
+		case <-p.over:
+		}
+		if err != nil {
+			return
 		}
 	}
+}
+
+// slowest is how many messages all receivers have extracted.
+func (p *push) slowest() int {
+	return slices.MinFunc(p.receivers, func(a, b *receiver) int { return a.received - b.received }).received
 }
 
 // offer tells a receiver everything about the files but what is in them.
 func (p *push) offer(r *receiver) error {
-	if err := r.talk.say(call{Offer: &offer{ID: uint64(r.id), Entries: len(p.src.entries), Force: p.force}}); err != nil {
+	if err := r.conn.send(request{Offer: &offer{ID: uint64(r.id), Entries: len(p.src.entries), Force: p.force}}); err != nil {
 		return err
 	}
-	rest := p.src.entries
-	for len(rest) > 0 {
+	for rest := p.src.entries; len(rest) > 0; {
 		n := fitting(rest)
-		if err := r.talk.say(call{Entries: rest[:n]}); err != nil {
+		if err := r.conn.send(request{Entries: rest[:n]}); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -299,134 +287,129 @@ func fitting(entries []entry) (n int) {
 	return n
 }
 
-// members are the nodes of the group: the pusher, which sends, and the receivers. Nodes of higher
-// id dial those of lower id, so the pusher has the highest: it may have no address at which others
-// can reach it.
-func (p *push) members(self rdmc.Peer) []member {
-	all := []member{{uint64(self.ID), self.Addr, p.rack}}
-	for _, r := range p.receivers {
-		all = append(all, member{uint64(r.id), r.addr, r.rack})
-	}
-	return all
-}
-
-// transfer sends all pieces, and the digest of their digests.
-func (p *push) transfer(ctx context.Context) error {
-	var err error
+// transfer forms the group and sends the archive and its digest. Nodes of higher id dial those of lower
+// id, so the pusher has the highest: it may have no address at which others can reach it.
+func (p *push) transfer(ctx context.Context) (err error) {
 	id := order.NodeID(len(p.receivers) + 1)
 	if p.node, err = rdmc.Listen("127.0.0.1:0", id, p.who.tls); err != nil {
 		return err
 	}
-	members := p.members(p.node.Peer())
-	key := rand.Text()
-	start := call{Start: &start{Key: key, Members: members, Algorithm: uint8(p.algorithm), Block: p.block}}
-	if err := p.each(func(r *receiver) error { return r.talk.say(start) }); err != nil {
+	st := &start{Key: rand.Text(), Members: []member{{uint64(id), p.node.Peer().Addr, p.rack}}, Algorithm: uint8(p.algorithm), Block: p.block}
+	for _, r := range p.receivers {
+		st.Members = append(st.Members, member{uint64(r.id), r.addr, r.rack})
+	}
+	if err := p.send(request{Start: st}); err != nil {
 		return err
 	}
-	if len(p.pieces) == 0 {
-		return p.each(func(r *receiver) error { return r.talk.say(call{Verify: p.digests[:]}) })
-	}
-	if err := p.create(ctx, key, members); err != nil {
+	if err := p.create(ctx, st); err != nil {
 		return err
 	}
-	if err := p.stream(ctx); err != nil {
+	digest, err := p.archive(ctx)
+	if err != nil {
 		return err
 	}
-	if err := p.each(func(r *receiver) error { return r.talk.say(call{Verify: p.digests[:]}) }); err != nil {
+	if err := p.send(request{Verify: digest}); err != nil {
 		return err
 	}
 	return p.group.Close(ctx)
 }
 
 // create forms the group. A receiver that fails meanwhile ends the wait.
-func (p *push) create(ctx context.Context, key string, members []member) error {
+func (p *push) create(ctx context.Context, st *start) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinTime, fmt.Errorf("the receivers did not reach each other within %v", joinTime))
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		var err error
+	created := false
+	var creating sync.WaitGroup
+	creating.Go(func() {
 		p.group, err = p.node.Create(ctx, rdmc.GroupConfig{
-			Name: groupName, Key: key, Members: peers(members), Algorithm: p.algorithm, BlockBytes: p.block, Failed: p.groupFailed,
+			Name: groupName, Key: st.Key, Members: st.peers(), Algorithm: p.algorithm, BlockBytes: p.block, Failed: func(err error) { p.broken <- err },
 		})
-		done <- err
-	}()
-	go func() {
-		if p.await(ctx, func(*receiver) bool { return false }) != nil {
-			cancel()
+		select {
+		case p.events <- func() { created = true }:
+		case <-ctx.Done():
 		}
-	}()
-	return <-done
+	})
+	waited := p.wait(ctx, func() bool { return created })
+	cancel()
+	creating.Wait()
+	if waited != nil {
+		return waited
+	}
+	return err
 }
 
-func (p *push) groupFailed(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.broken = err
-	close(p.changed)
-	p.changed = make(chan struct{})
+// archive sends the archive, and returns its digest.
+func (p *push) archive(ctx context.Context) ([]byte, error) {
+	sent := 0
+	w := newMessageWriter(func(message []byte, left func(error)) error {
+		if err := p.wait(ctx, func() bool { return p.slowest() >= sent-ahead }); err != nil {
+			return err
+		}
+		sent++
+		_, err := p.group.Start(rdmc.Outgoing{Data: message, Filled: -1, Sent: left})
+		return err
+	}, func(free <-chan []byte) ([]byte, error) {
+		for {
+			b, got, err := p.next(ctx, free)
+			if err == nil && !got {
+				err = p.fault()
+			}
+			if got || err != nil {
+				return b, err
+			}
+		}
+	})
+	if err := p.src.write(w); err != nil {
+		return nil, err
+	}
+	return w.end()
 }
 
-// inquestTime is how long the receivers are given to report what happened.
-const inquestTime = 2 * time.Second
+// reportTime is how long the receivers are given to report what happened.
+const reportTime = 2 * time.Second
 
-// inquest finds the receiver at fault for a failure. A receiver that reports its own failure, or
+// cause finds the receiver at fault for a failure. A receiver that reports its own failure, or
 // that is gone, counts before the reports of receivers about each other.
-func (p *push) inquest(ctx context.Context, err error) error {
+func (p *push) cause(ctx context.Context, err error) error {
 	if p.group != nil {
 		p.group.Discard() // the receivers learn of it
+		if errors.Is(err, errBroken) || errors.Is(err, rdmc.ErrFailed) {
+			p.awaitReports(ctx)
+		}
 	}
-	if errors.Is(err, errBroken) || errors.Is(err, rdmc.ErrFailed) {
-		patient, cancel := context.WithTimeout(ctx, inquestTime)
-		_ = p.settled(patient)
-		cancel()
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var blamed []error
+	var faults []error
 	for _, r := range p.receivers {
 		for _, why := range r.refused {
-			blamed = append(blamed, fmt.Errorf("%s refused: %s", r.addr, why))
+			faults = append(faults, fmt.Errorf("%s refused: %s", r.addr, why))
 		}
 		if r.failed != nil {
-			blamed = append(blamed, fmt.Errorf("%s: %w", r.addr, r.failed))
+			faults = append(faults, fmt.Errorf("%s: %w", r.addr, r.failed))
 		}
 	}
 	switch {
-	case len(blamed) > 0:
-		return errors.Join(blamed...)
+	case len(faults) > 0:
+		return errors.Join(faults...)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case p.broken != nil:
-		return p.named(p.broken)
+	case p.failure != nil:
+		return p.named(p.failure)
 	case !errors.Is(err, errBroken):
 		return p.named(err)
 	}
 	for _, r := range p.receivers {
-		if r.hearsay != nil {
-			return fmt.Errorf("%s says: %w", r.addr, r.hearsay)
+		if r.indirect != nil {
+			return fmt.Errorf("%s says: %w", r.addr, r.indirect)
 		}
 	}
 	return err
 }
 
-// settled waits until every receiver has ended its part, or was never connected. It returns at once
-// if there is no group yet, because then nothing more is to be learned.
-func (p *push) settled(ctx context.Context) error {
-	for {
-		p.mu.Lock()
-		all, changed := true, p.changed
-		for _, r := range p.receivers {
-			all = all && (r.over() || r.talk == nil)
-		}
-		refused := p.group == nil // nothing was begun, so what is known is all
-		p.mu.Unlock()
-		if all || refused {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
+// awaitReports waits until every receiver has ended its part, for reportTime at most.
+func (p *push) awaitReports(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	for slices.ContainsFunc(p.receivers, func(r *receiver) bool { return r.conn != nil && !r.over() }) {
+		if _, _, err := p.next(ctx, nil); err != nil {
+			return
 		}
 	}
 }
@@ -444,27 +427,23 @@ func (p *push) named(err error) error {
 	return err
 }
 
-// leave ends all conversations, with the reason if there is one.
+// leave ends all connections, with the reason if there is one.
 func (p *push) leave(err error) {
 	if p.node != nil {
 		_ = p.node.Close()
 	}
 	var wg sync.WaitGroup
 	for _, r := range p.receivers {
-		if r.talk == nil {
+		if r.conn == nil {
 			continue
 		}
 		wg.Go(func() {
 			if err != nil {
-				_ = r.talk.say(call{Quit: firstLine(err)})
+				line, _, _ := strings.Cut(err.Error(), "\n")
+				_ = r.conn.send(request{Quit: line})
 			}
-			r.talk.partWays(r.silent)
+			r.conn.hangUp(r.ended)
 		})
 	}
 	wg.Wait()
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }

@@ -2,14 +2,13 @@ package copy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
+	"sync"
 	"time"
 
-	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -21,235 +20,234 @@ const groupName = "squall copy"
 // joinTime is how long the members of a push may need to find each other.
 const joinTime = 30 * time.Second
 
-// hearsay is a failure of another process.
-type hearsay struct{ error }
+// indirect is a failure of another process.
+type indirect struct{ error }
 
-func (h hearsay) Unwrap() error { return h.error }
+func (i indirect) Unwrap() error { return i.error }
 
 var errInterrupted = errors.New("it was interrupted")
 
 // session is one push at one receiver.
 //
 // Its life: greeted → offered → accepted, or refused → started → received → ready → placed → kept.
-// Each step but the first is one thing that the pusher says; whatever goes wrong before kept leaves
+// Each step but the first is one request of the pusher; whatever goes wrong before kept leaves
 // the directory as it was.
 type session struct {
-	root   *os.Root
-	path   string // of the directory, to look up its disk
-	token  []byte
-	tls    *tls.Config
-	port   *port.Port
-	rack   string
-	sync   bool
-	begun  func(pieces []piece, entries []entry) // told when files begin to come
-	told   func(pieces int)                      // told of their progress
-	claim  func() bool                           // makes this the one push at a time
-	talk   *talk
-	heard  <-chan heard[call]
-	offer  offer
-	stage  *stage
-	intake *intake
-	node   *rdmc.Node
-	failed chan error   // why the group did
-	broken <-chan error // why a piece could not be written
-	result Received
+	*server
+	conn     *conn
+	requests chan request
+	lost     error // why there are no more requests; then requests is closed
+	offer    offer
+	claimed  bool
+	stage    *stage
+	node     *rdmc.Node
+	bar      *show.Progress
+	result   Received
+
+	archive    *messageReader
+	endArchive func()        // no message will come any more
+	extracted  chan struct{} // closed when the archive is extracted, or could not be
+	extractErr error         // why; then extracted is closed
+	failed     chan error    // gets why the group or the extraction failed
 }
 
-// serve plays a session to its end. The error says why nothing came of it.
-func (s *session) serve(ctx context.Context, conn net.Conn) (err error) {
+// run plays a session to its end. The error says why nothing came of it.
+func (s *session) run(ctx context.Context, c net.Conn) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	s.talk, err = welcome(conn, s.token, s.rack)
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	s.conn, err = welcome(c, s.who.token, s.o.rack)
 	stop()
 	if err != nil {
-		conn.Close()
+		c.Close()
 		return err
 	}
-	s.heard = listen[call](ctx, s.talk)
-	defer s.part()
-	s.failed = make(chan error, 1)
+	s.requests, s.failed = make(chan request), make(chan error, 2)
+	go s.read(ctx)
+	defer s.hangUp()
 	entries, err := s.offered(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.prepare(entries)
 	}
-	if err := s.prepare(entries); err != nil {
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stage.close()) }()
-	return s.receive(ctx)
+	if err = s.receive(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = errInterrupted
+		}
+		_ = s.conn.send(reply{Failed: err.Error(), Indirect: errors.As(err, &indirect{}) || errors.Is(err, errGone)})
+	}
+	return err
 }
 
-// part ends the conversation.
-func (s *session) part() {
+// read reads requests until the connection ends. After the session nothing waits for them.
+func (s *session) read(ctx context.Context) {
+	defer close(s.requests)
+	for {
+		var r request
+		if s.lost = s.conn.receive(&r); s.lost != nil {
+			return
+		}
+		select {
+		case s.requests <- r:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hangUp ends the connection.
+func (s *session) hangUp() {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		for range s.heard { // what comes now does not matter
+		for range s.requests { // what comes now does not matter
 		}
 	}()
-	s.talk.partWays(read)
+	s.conn.hangUp(read)
 }
 
-// next is what the pusher says next. A group or a disk that fails may come before.
-func (s *session) next(ctx context.Context) (call, error) {
+// next is the next request. A group or a disk that fails may come before.
+func (s *session) next(ctx context.Context) (request, error) {
 	for {
 		select {
-		case h, open := <-s.heard:
-			if !open {
-				return call{}, errGone
-			}
-			if h.err != nil {
-				return call{}, fmt.Errorf("the pusher: %w", h.err)
-			}
-			if c := h.value; c.Quit != "" {
-				return c, hearsay{fmt.Errorf("the pusher gave up: %s", c.Quit)}
-			} else if c.Offer != nil || c.Entries != nil || c.Start != nil || c.Verify != nil || c.Place || c.Keep {
-				return c, nil
+		case r, open := <-s.requests:
+			switch {
+			case !open:
+				return r, fmt.Errorf("the pusher: %w", s.lost)
+			case r.Quit != "":
+				return r, indirect{fmt.Errorf("the pusher gave up: %s", r.Quit)}
+			case r.Offer != nil || r.Entries != nil || r.Start != nil || r.Verify != nil || r.Place || r.Keep:
+				return r, nil
 			}
 		case err := <-s.failed:
-			return call{}, hearsay{err}
-		case err := <-s.broken:
-			return call{}, err
+			return request{}, err
 		case <-ctx.Done():
-			return call{}, context.Cause(ctx)
+			return request{}, context.Cause(ctx)
 		}
 	}
 }
 
-// offered hears what is to be pushed.
+// offered receives what is to be pushed.
 func (s *session) offered(ctx context.Context) ([]entry, error) {
-	c, err := s.next(ctx)
+	r, err := s.next(ctx)
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Offer == nil || c.Offer.Entries < 1 || c.Offer.Entries > maxEntries:
+	case r.Offer == nil || r.Offer.Entries < 1 || r.Offer.Entries > maxEntries:
 		return nil, fmt.Errorf("%w: no offer", errFrame)
 	}
-	s.offer = *c.Offer
+	s.offer = *r.Offer
 	var entries []entry
 	for len(entries) < s.offer.Entries {
-		c, err := s.next(ctx)
+		r, err := s.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if len(c.Entries) == 0 || len(c.Entries) > s.offer.Entries-len(entries) {
-			return nil, fmt.Errorf("%w: %d entries after %d of %d", errFrame, len(c.Entries), len(entries), s.offer.Entries)
+		if len(r.Entries) == 0 || len(r.Entries) > s.offer.Entries-len(entries) {
+			return nil, fmt.Errorf("%w: %d entries after %d of %d", errFrame, len(r.Entries), len(entries), s.offer.Entries)
 		}
-		entries = append(entries, c.Entries...)
+		entries = append(entries, r.Entries...)
 	}
 	return entries, nil
 }
 
-// refusal is why a receiver does not take a push.
-type refusal struct{ why []string }
-
-func (r *refusal) Error() string {
-	text := "refused: " + r.why[0]
-	if n := len(r.why) - 1; n > 0 {
+// refuse tells the pusher why this receiver does not take the push.
+func (s *session) refuse(why ...string) error {
+	text := "refused: " + why[0]
+	if n := len(why) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more)", n)
 	}
-	return text
+	return errors.Join(errors.New(text), s.conn.send(reply{Refused: why}))
 }
 
-func (s *session) refuse(why ...string) error {
-	return errors.Join(&refusal{why}, s.talk.say(answer{Refused: why}))
-}
-
-// prepare judges the entries and makes room for them.
+// prepare judges the entries and makes the stage.
 func (s *session) prepare(entries []entry) error {
 	total, err := checkTree(entries)
 	if err != nil {
 		return s.refuse(err.Error())
 	}
-	if !s.claim() {
+	if s.claimed = s.claim(); !s.claimed {
 		return s.refuse("it is busy with another push")
 	}
-	if left, known := room(s.path); known && total > left {
+	if left, known := diskSpace(s.path); known && total > left {
 		return s.refuse(fmt.Sprintf("no space left on the disk: %s to receive, and %s left", size(total), size(left)))
 	}
-	if s.stage, err = newStage(s.root, entries, s.offer.Force, s.sync); err != nil {
+	if s.stage, err = newStage(s.root, entries, s.offer.Force, s.o.sync); err != nil {
 		return s.refuse(reason(err))
 	}
-	why := s.stage.refusals()
-	if len(why) == 0 {
-		if err := s.stage.reserve(); err != nil {
-			why = []string{reason(err)}
-		}
-	}
-	if len(why) > 0 {
+	if why := s.stage.refusals(); len(why) > 0 {
 		return errors.Join(s.refuse(why...), s.stage.close())
 	}
 	s.result = Received{Tally: tallyOf(entries, total)}
 	return nil
 }
 
-// receive is what follows once all is prepared. The error is told to the pusher.
+// receive is what follows once all is prepared.
 func (s *session) receive(ctx context.Context) (err error) {
-	self := rdmc.Peer{ID: order.NodeID(s.offer.ID), Addr: s.port.Addr(), Rack: s.rack}
-	if s.node, err = rdmc.NewNode(rdmc.NodeConfig{Self: self, Port: s.port, TLS: s.tls}); err != nil {
+	self := rdmc.Peer{ID: order.NodeID(s.offer.ID), Addr: s.port.Addr(), Rack: s.o.rack}
+	if s.node, err = rdmc.NewNode(rdmc.NodeConfig{Self: self, Port: s.port, TLS: s.who.tls}); err != nil {
 		return s.refuse(err.Error())
 	}
-	s.intake = newIntake(s.stage, cut(s.stage.entries), s.progress)
-	s.broken = s.intake.broken
+	s.archive, s.extracted = newMessageReader(s.progress), make(chan struct{})
+	s.endArchive = sync.OnceFunc(func() { close(s.archive.queue) })
+	go func() {
+		defer close(s.extracted)
+		if s.extractErr = s.stage.extract(s.archive); s.extractErr != nil {
+			s.failed <- s.extractErr
+		}
+	}()
 	err = s.transfer(ctx)
-	// First the node, which writes into what is mapped.
-	closed := s.node.Close()
-	if ended := s.intake.end(); err == nil {
-		err = errors.Join(closed, ended)
+	closed := s.node.Close() // first: it sends messages to the archive
+	s.endArchive()
+	<-s.extracted
+	if err == nil {
+		err = closed
 	}
 	if err == nil {
 		err = s.finish(ctx)
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			err = errInterrupted
-		}
-		_ = s.talk.say(answer{Failed: err.Error(), Hearsay: errors.As(err, &hearsay{}) || errors.Is(err, errGone)})
-	}
 	return err
 }
 
-func (s *session) progress(pieces int) {
-	s.told(pieces)
-	_ = s.talk.say(answer{Pieces: pieces}) // the reader will find out
+func (s *session) progress(messages int) {
+	s.bar.Set(min(s.result.Bytes, int64(messages)*messageBytes))
+	_ = s.conn.send(reply{Received: messages}) // the reader will find out
 }
 
-// transfer takes all messages of the group, and compares the digests.
+// transfer takes all messages of the group, and compares the digest.
 func (s *session) transfer(ctx context.Context) error {
-	go s.intake.work()
-	if err := s.talk.say(answer{Accepted: true}); err != nil {
+	if err := s.conn.send(reply{Accepted: true}); err != nil {
 		return err
 	}
-	c, err := s.next(ctx)
+	r, err := s.next(ctx)
 	if err != nil {
 		return err
 	}
-	if c.Start == nil {
+	if r.Start == nil {
 		return fmt.Errorf("%w: no start", errFrame)
 	}
-	s.begun(s.intake.pieces, s.stage.entries)
-	s.result.started = time.Now()
-	var group *rdmc.Group
-	if len(s.intake.pieces) > 0 {
-		if group, err = s.join(ctx, c.Start); err != nil {
-			return hearsay{err}
-		}
-		defer group.Discard()
+	if s.result.started = time.Now(); !s.o.quiet {
+		s.bar = newProgress(s.errs, "receiving", s.result.Bytes)
 	}
-	if c, err = s.next(ctx); err != nil {
+	group, err := s.join(ctx, r.Start)
+	if err != nil {
+		return indirect{err}
+	}
+	defer group.Discard()
+	if r, err = s.next(ctx); err != nil {
 		return err
 	}
-	if c.Verify == nil {
+	if r.Verify == nil {
 		return fmt.Errorf("%w: nothing to verify", errFrame)
 	}
-	if group != nil {
-		if err := group.Close(ctx); err != nil {
-			return hearsay{err}
-		}
+	if err := group.Close(ctx); err != nil {
+		return indirect{err}
 	}
-	<-s.intake.ended
-	return errors.Join(s.intake.err, s.intake.verify(c.Verify))
+	s.endArchive()
+	<-s.extracted
+	return errors.Join(s.extractErr, s.archive.verify(r.Verify))
 }
 
 // join opens the group that the pusher describes.
@@ -257,51 +255,40 @@ func (s *session) join(ctx context.Context, st *start) (*rdmc.Group, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
 	return s.node.Create(ctx, rdmc.GroupConfig{
-		Name: groupName, Key: st.Key, Members: peers(st.Members), Algorithm: schedule.Algorithm(st.Algorithm), BlockBytes: st.Block,
-		Incoming: s.intake.incoming, Completed: s.intake.completed,
-		Failed: func(err error) { s.failed <- err },
+		Name: groupName, Key: st.Key, Members: st.peers(), Algorithm: schedule.Algorithm(st.Algorithm), BlockBytes: st.Block,
+		Incoming: s.archive.incoming, Completed: s.archive.completed,
+		Failed: func(err error) { s.failed <- indirect{err} },
 	})
-}
-
-// peers are the members as the group knows them.
-func peers(members []member) (all []rdmc.Peer) {
-	for _, m := range members {
-		all = append(all, rdmc.Peer{ID: order.NodeID(m.ID), Addr: m.Addr, Rack: m.Rack})
-	}
-	return all
 }
 
 // finish puts the files in their places, when the pusher knows that all receivers have all.
 func (s *session) finish(ctx context.Context) error {
-	if err := s.stage.complete(); err != nil {
+	if err := s.conn.send(reply{Ready: true}); err != nil {
 		return err
 	}
-	if err := s.talk.say(answer{Ready: true}); err != nil {
+	if r, err := s.next(ctx); err != nil {
 		return err
-	}
-	if c, err := s.next(ctx); err != nil {
-		return err
-	} else if !c.Place {
+	} else if !r.Place {
 		return fmt.Errorf("%w: ready, and not told to place", errFrame)
 	}
 	if err := s.stage.place(); err != nil {
 		return err
 	}
-	err := s.talk.say(answer{Placed: true})
-	var c call
+	err := s.conn.send(reply{Placed: true})
+	var r request
 	if err == nil {
-		c, err = s.next(ctx)
+		r, err = s.next(ctx)
 	}
-	if err == nil && !c.Keep {
+	if err == nil && !r.Keep {
 		err = fmt.Errorf("%w: placed, and not told to keep", errFrame)
 	}
 	if err != nil {
-		return errors.Join(err, s.stage.takeBack())
+		return errors.Join(err, s.stage.rollBack())
 	}
 	s.result.Seconds = time.Since(s.result.started).Seconds()
-	if err := s.stage.settle(); err != nil {
+	if err := s.stage.keep(); err != nil {
 		return err
 	}
-	_ = s.talk.say(answer{Kept: true}) // it is kept, whether the pusher hears of it or not
+	_ = s.conn.send(reply{Kept: true}) // it is kept, whether the pusher learns of it or not
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -12,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/squall-go/squall/internal/mapped"
 )
 
 // stagePrefix begins the name of the directory in which a push is put together. No entry may begin
@@ -23,8 +22,7 @@ const stagePrefix = ".squall-recv-"
 // stage is a directory inside the receiver's in which files are complete before they get their
 // names: on the same disk, so that a rename is all that is missing, and easy to throw away.
 //
-// Life of a stage: made → large files reserved → files filled → placed → kept, or undone. Closing
-// it removes what is in it.
+// Life of a stage: made → filled → placed → kept, or undone. Closing it removes what is in it.
 type stage struct {
 	root    *os.Root // the receiver's directory; every path is resolved inside it
 	dir     *os.Root // the stage
@@ -169,78 +167,27 @@ func reason(err error) string {
 // slot is the name of an entry in the stage.
 func slot(i int) string { return strconv.Itoa(i) }
 
-// reserve makes all files that are mapped, with their room; so a disk that is too small is found
-// before anything is sent.
-func (s *stage) reserve() error {
-	for i := range s.entries {
-		e := &s.entries[i]
-		if !isLarge(e) {
-			continue
-		}
-		f, err := s.dir.OpenFile(slot(i), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(mapped.Reserve(f, e.Size), f.Close()); err != nil {
-			if errors.Is(err, mapped.ErrFull) {
-				err = fmt.Errorf("%w for the %d bytes of %s", mapped.ErrFull, e.Size, e.Path)
-			}
-			return err
-		}
+// fill makes an entry in the stage, with its content.
+func (s *stage) fill(i int, content io.Reader) error {
+	e := &s.entries[i]
+	switch e.Kind {
+	case directory:
+		return nil // it is made in its place
+	case link:
+		return s.dir.Symlink(e.To, slot(i))
 	}
-	return nil
-}
-
-// open maps a large file.
-func (s *stage) open(i int) (*mapped.File, error) {
-	f, err := s.dir.OpenFile(slot(i), os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	m, err := mapped.Use(f, true)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return m, nil
-}
-
-// write makes a small file.
-func (s *stage) write(i int, data []byte) error {
 	f, err := s.dir.OpenFile(slot(i), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, content)
 	if err == nil && s.sync {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("%s: %w", s.entries[i].Path, err)
+		return err
 	}
-	return nil
-}
-
-// complete makes what no piece carries, and gives everything but directories its mode and time.
-func (s *stage) complete() error {
-	for i := range s.entries {
-		e := &s.entries[i]
-		var err error
-		switch {
-		case e.Kind == directory:
-			continue
-		case e.Kind == link:
-			err = s.dir.Symlink(e.To, slot(i))
-		case e.Size == 0:
-			err = s.write(i, nil)
-		}
-		if err == nil && e.Kind == file {
-			err = stamp(s.dir, slot(i), e)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.Path, err)
-		}
-	}
-	return nil
+	return stamp(s.dir, slot(i), e)
 }
 
 // stamp sets mode and time.
@@ -256,4 +203,135 @@ func (s *stage) close() error {
 		err = errors.Join(err, s.lock.Close())
 	}
 	return errors.Join(err, s.root.RemoveAll(s.name))
+}
+
+// place gives everything its name. If that fails, nothing is placed (C4).
+func (s *stage) place() error {
+	for i := range s.entries {
+		if err := s.placeOne(i); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", s.entries[i].Path, err), s.rollBack())
+		}
+	}
+	// Only now, and the deepest first: a directory that may not be written to could not have been
+	// filled.
+	for i := range slices.Backward(s.entries) {
+		e := &s.entries[i]
+		if e.Kind != directory || !s.made[e.Path] {
+			continue
+		}
+		if err := stamp(s.root, e.Path, e); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", e.Path, err), s.rollBack())
+		}
+	}
+	return nil
+}
+
+func (s *stage) placeOne(i int) error {
+	e := &s.entries[i]
+	if err := s.mkdir(path.Dir(e.Path)); err != nil {
+		return err
+	}
+	switch {
+	case e.Kind == directory:
+		return s.mkdir(e.Path)
+	case s.force:
+		return s.replace(i)
+	}
+	return s.link(i)
+}
+
+// mkdir makes a directory and its parents. It does not change existing directories.
+func (s *stage) mkdir(dir string) error {
+	if _, known := s.made[dir]; known {
+		return nil
+	}
+	if err := s.mkdir(path.Dir(dir)); err != nil {
+		return err
+	}
+	err := s.root.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		if info, err := s.root.Lstat(dir); err != nil || !info.IsDir() {
+			return errors.Join(fmt.Errorf("%s is no directory any more", dir), err)
+		}
+		s.made[dir] = false
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.made[dir] = true
+	s.undo = append(s.undo, func() error { return s.root.Remove(dir) })
+	return nil
+}
+
+// link places a file only if no other file has taken its name meanwhile, which a rename would not
+// notice.
+func (s *stage) link(i int) error {
+	p := s.entries[i].Path
+	err := s.root.Link(path.Join(s.name, slot(i)), p)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without hard links
+		if _, there := s.root.Lstat(p); there == nil {
+			err = fs.ErrExist
+		} else if err = s.root.Rename(path.Join(s.name, slot(i)), p); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("it exists by now (--force overwrites): %w", err)
+	}
+	s.undo = append(s.undo, func() error { return s.root.Remove(p) })
+	return nil
+}
+
+// replace places a file over what is there, and keeps that until the push is kept.
+func (s *stage) replace(i int) error {
+	p, old := s.entries[i].Path, path.Join(s.name, "old-"+slot(i))
+	err := s.root.Link(p, old)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.undo = append(s.undo, func() error { return s.root.Remove(p) })
+	case err != nil:
+		// A file system without hard links: the old file is lost as soon as the new one is there.
+		s.undo = append(s.undo, func() error { return fmt.Errorf("%s: the old file cannot be had back", p) })
+	default:
+		s.undo = append(s.undo, func() error { return s.root.Rename(old, p) })
+	}
+	if err := s.root.Rename(path.Join(s.name, slot(i)), p); err != nil {
+		s.undo = s.undo[:len(s.undo)-1] // nothing happened
+		return err
+	}
+	return nil
+}
+
+// rollBack undoes what was placed, the last first.
+func (s *stage) rollBack() error {
+	var errs []error
+	for dir, own := range s.made {
+		if own {
+			_ = s.root.Chmod(dir, 0o700) // or it could not be emptied
+		}
+	}
+	for _, undo := range slices.Backward(s.undo) {
+		errs = append(errs, undo())
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}
+
+// keep gives up what could undo it, and waits until the names are on the disk too, if --sync asks for it.
+func (s *stage) keep() error {
+	s.undo = nil
+	if !s.sync {
+		return nil
+	}
+	for dir := range s.made {
+		d, err := s.root.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"os"
@@ -23,14 +24,9 @@ func staged(t *testing.T, dir string, force bool, entries ...entry) *stage {
 	}
 	t.Cleanup(func() { s.close(); root.Close() })
 	for i, e := range entries {
-		if e.Kind == file && e.Size > 0 {
-			if err := s.write(i, []byte(strings.Repeat("n", int(e.Size)))); err != nil {
-				t.Fatal(err)
-			}
+		if err := s.fill(i, strings.NewReader(strings.Repeat("n", int(e.Size)))); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := s.complete(); err != nil {
-		t.Fatal(err)
 	}
 	return s
 }
@@ -61,7 +57,7 @@ func TestC4WhatIsPlacedCanBeTakenBack(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || string(got) != "nn" {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if err := errors.Join(s.takeBack(), s.close()); err != nil {
+		if err := errors.Join(s.rollBack(), s.close()); err != nil {
 			t.Fatal(err)
 		}
 		after := tree(t, dir)
@@ -136,38 +132,91 @@ func TestAStageThatIsInUseIsNotSwept(t *testing.T) {
 	}
 }
 
+// archived returns the archive of a directory with files a of 3 bytes and b of 2, and its entries.
+func archived(t *testing.T) ([]byte, []entry) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a": "abc", "b": "de", "empty": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "d"), 0o755), os.Symlink("../a", filepath.Join(dir, "d", strings.Repeat("l", 200)))); err != nil {
+		t.Fatal(err)
+	}
+	src, err := scan([]string{dir + "/."}, false)
+	var b bytes.Buffer
+	if err = errors.Join(err, src.write(&b)); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), src.entries
+}
+
+// extracted extracts an archive that arrives in messages of some bytes, and compares its digest.
+func extracted(t *testing.T, archive []byte, entries []entry, digest []byte, size int) error {
+	t.Helper()
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	s, err := newStage(root, entries, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	r := newMessageReader(func(int) {})
+	go func() {
+		defer close(r.queue)
+		for b := range slices.Chunk(archive, size) {
+			r.queue <- b
+		}
+	}()
+	err = s.extract(r)
+	for range r.queue { // the rest of an archive that is not taken
+	}
+	if err != nil {
+		return err
+	}
+	return r.verify(digest)
+}
+
 func TestC5WhatIsNotWhatWasReadGetsNoName(t *testing.T) {
-	entries := []entry{{Path: "a", Size: 3}, {Path: "b"}, {Path: "c", Kind: directory}, {Path: "d", Size: 2}}
-	sums := []digest{sha256.Sum256([]byte("abc")), sha256.Sum256(nil), {}, sha256.Sum256([]byte("de"))}
-	pieces := cut(entries)
-	verify := func(arrived string, all []byte, said digest) error {
-		dir := t.TempDir()
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
+	archive, entries := archived(t)
+	sum := sha256.Sum256(archive)
+	for _, size := range []int{7, 512, len(archive)} {
+		if err := extracted(t, archive, entries, sum[:], size); err != nil {
+			t.Error(err)
 		}
-		defer root.Close()
-		s, err := newStage(root, entries, false, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.close()
-		in := newIntake(s, pieces, func(int) {})
-		in.queue <- []byte(arrived)
-		in.queue <- all
-		in.work()
-		return errors.Join(in.err, in.verify(said[:]), in.end())
 	}
-	all := joinDigests(entries, sums)
-	if err := verify("abcde", all, sha256.Sum256(all)); err != nil {
-		t.Error(err)
-	}
-	if err := verify("abcdE", all, sha256.Sum256(all)); !errors.Is(err, errDigest) || !strings.Contains(err.Error(), "d has SHA-256") {
+	at := bytes.Index(archive, []byte("abc"))
+	wrong := slices.Clone(archive)
+	wrong[at] ^= 1
+	if err := extracted(t, wrong, entries, sum[:], 1000); !errors.Is(err, errDigest) {
 		t.Errorf("C5: a wrong byte: %v", err)
 	}
-	other := slices.Clone(all)
-	copy(other[64:], func() []byte { d := sha256.Sum256([]byte("dE")); return d[:] }())
-	if err := verify("abcdE", other, sha256.Sum256(all)); !errors.Is(err, errDigest) {
-		t.Errorf("C5: a wrong byte with its digest: %v", err)
+	if err := extracted(t, archive[:len(archive)-600], entries, sum[:], 1000); !errors.Is(err, errGone) {
+		t.Errorf("C5: half an archive: %v", err)
+	}
+	if err := extracted(t, append(slices.Clone(archive), 1), entries, sum[:], 1000); !errors.Is(err, errDigest) {
+		t.Errorf("C5: an archive with more after it: %v", err)
+	}
+}
+
+func TestC1AnArchiveWithOtherEntriesIsNotExtracted(t *testing.T) {
+	archive, entries := archived(t)
+	sum := sha256.Sum256(archive)
+	for name, change := range map[string]func([]entry) []entry{
+		"another path":   func(e []entry) []entry { e[0].Path = "x"; return e },
+		"another size":   func(e []entry) []entry { e[0].Size--; return e },
+		"another mode":   func(e []entry) []entry { e[0].Mode = 0o777; return e },
+		"another kind":   func(e []entry) []entry { e[0].Kind = directory; return e },
+		"another target": func(e []entry) []entry { e[len(e)-2].To = "x"; return e },
+		"one more":       func(e []entry) []entry { return e[:len(e)-1] },
+		"one less":       func(e []entry) []entry { return append(e, entry{Path: "x"}) },
+	} {
+		if err := extracted(t, archive, change(slices.Clone(entries)), sum[:], 1000); !errors.Is(err, errArchive) {
+			t.Errorf("C1: %s: %v", name, err)
+		}
 	}
 }

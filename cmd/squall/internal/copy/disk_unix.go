@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is how many bytes the disk of a directory has left for this process.
-func room(dir string) (bytes int64, known bool) {
+// diskSpace is how many bytes the disk of a directory has left for this process.
+func diskSpace(dir string) (bytes int64, known bool) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, false

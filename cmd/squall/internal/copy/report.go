@@ -2,6 +2,7 @@ package copy
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -94,4 +95,9 @@ type Received struct {
 
 func (r *Received) text() string {
 	return fmt.Sprintf("received %s (%s) from %s in %.1f s: %s\n", size(r.Bytes), r.Tally, r.From, r.Seconds, rate(r.Bytes, r.Seconds))
+}
+
+// newProgress shows how many bytes are done with.
+func newProgress(w io.Writer, what string, total int64) *show.Progress {
+	return show.NewProgress(show.ProgressConfig{To: w, What: what, Total: total, Bytes: true})
 }

@@ -100,8 +100,8 @@ func (o *receiveOptions) complete(ctx context.Context) (security, error) {
 	return who, nil
 }
 
-// desk takes pushes, one at a time.
-type desk struct {
+// server takes pushes, one at a time.
+type server struct {
 	o         *receiveOptions
 	who       security
 	root      *os.Root
@@ -109,10 +109,10 @@ type desk struct {
 	port      *port.Port
 	out, errs io.Writer
 	sessions  sync.WaitGroup
-	ended     chan ended // of pushes that began
+	busy      chan struct{} // holds one value while there is a push
+	ended     chan ended    // of pushes that began
 
-	mu   sync.Mutex
-	busy bool
+	saying sync.Mutex
 }
 
 // ended is how a push ended.
@@ -133,21 +133,21 @@ func (o *receiveOptions) run(ctx context.Context, dir string, who security, out,
 	if err := sweep(root); err != nil {
 		return fmt.Errorf("what an earlier command left in %s: %w", dir, err)
 	}
-	d := &desk{o: o, who: who, root: root, path: dir, out: out, errs: errs, ended: make(chan ended)}
-	if d.port, err = port.Listen(port.Config{Addr: o.listen, TLS: who.tls, OnReject: d.rejected}); err != nil {
+	s := &server{o: o, who: who, root: root, path: dir, out: out, errs: errs, busy: make(chan struct{}, 1), ended: make(chan ended)}
+	if s.port, err = port.Listen(port.Config{Addr: o.listen, TLS: who.tls, OnReject: s.rejected}); err != nil {
 		return err
 	}
-	defer d.sessions.Wait()
+	defer s.sessions.Wait()
 	defer cancel()
-	defer d.port.Close()
-	d.port.Handle(port.KindCopy, func(conn net.Conn) { d.serve(ctx, conn) })
-	if err := d.greet(); err != nil {
+	defer s.port.Close()
+	s.port.Handle(port.KindCopy, func(conn net.Conn) { s.serve(ctx, conn) })
+	if err := s.greet(); err != nil {
 		return err
 	}
 	for {
 		select {
-		case e := <-d.ended:
-			if err := d.report(e); err != nil || !o.forever {
+		case e := <-s.ended:
+			if err := s.report(e); err != nil || !o.forever {
 				return err
 			}
 		case <-ctx.Done():
@@ -157,101 +157,83 @@ func (o *receiveOptions) run(ctx context.Context, dir string, who security, out,
 }
 
 // greet prints the address.
-func (d *desk) greet() error {
-	if d.o.json {
-		return show.JSONLine(d.out, struct {
+func (s *server) greet() error {
+	if s.o.json {
+		return show.JSONLine(s.out, struct {
 			Listening string `json:"listening"`
 			Directory string `json:"directory"`
-		}{d.port.Addr(), d.path})
+		}{s.port.Addr(), s.path})
 	}
-	_, err := fmt.Fprintf(d.out, "waiting for a push to %s\n", d.port.Addr())
+	_, err := fmt.Fprintf(s.out, "waiting for a push to %s\n", s.port.Addr())
 	return err
 }
 
 // report prints how a push ended. With --forever a failure is not the command's.
-func (d *desk) report(e ended) error {
+func (s *server) report(e ended) error {
 	e.result.BytesPerSecond = perSecond(e.result.Bytes, e.result.Seconds)
 	if e.err != nil {
 		e.result.Error = e.err.Error()
 	}
 	switch {
-	case d.o.json:
-		if err := show.JSONLine(d.out, e.result); err != nil {
+	case s.o.json:
+		if err := show.JSONLine(s.out, e.result); err != nil {
 			return err
 		}
 	case e.err == nil:
-		if _, err := io.WriteString(d.out, e.result.text()); err != nil {
+		if _, err := io.WriteString(s.out, e.result.text()); err != nil {
 			return err
 		}
 	}
-	if e.err != nil && d.o.forever {
-		d.say("%s: %v", e.result.From, e.err)
+	if e.err != nil && s.o.forever {
+		s.say("%s: %v", e.result.From, e.err)
 		return nil
 	}
 	return e.err
 }
 
-func (d *desk) say(format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	fmt.Fprintf(d.errs, "squall recv: "+format+"\n", args...)
+func (s *server) say(format string, args ...any) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	fmt.Fprintf(s.errs, "squall recv: "+format+"\n", args...)
 }
 
 // rejected says why a connection was rejected, unless the peer ended it: the session then says what is missing.
-func (d *desk) rejected(r port.Rejection) {
+func (s *server) rejected(r port.Rejection) {
 	if r.Reason != port.Broken {
-		d.say("%v", r)
+		s.say("%v", r)
 	}
 }
 
 // claim makes a session the one at a time.
-func (d *desk) claim() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	was := d.busy
-	d.busy = true
-	return !was
-}
-
-func (d *desk) release() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.busy = false
+func (s *server) claim() bool {
+	select {
+	case s.busy <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 // serve plays one session. If no file began to come, nothing but a line tells of it.
-func (d *desk) serve(ctx context.Context, conn net.Conn) {
-	d.sessions.Add(1)
-	defer d.sessions.Done()
-	from := conn.RemoteAddr().String()
-	var bar *show.Progress
-	var all []piece
-	claimed, begun := false, false
-	s := session{
-		root: d.root, path: d.path, token: d.who.token, tls: d.who.tls, port: d.port, rack: d.o.rack, sync: d.o.sync,
-		claim: func() bool { claimed = d.claim(); return claimed },
-		begun: func(pieces []piece, _ []entry) {
-			begun, all = true, pieces
-			if !d.o.quiet {
-				bar = newProgress(d.errs, "receiving", pieces)
-			}
-		},
-		told: func(pieces int) { bar.Set(bytesOf(all[:pieces])) },
+func (s *server) serve(ctx context.Context, c net.Conn) {
+	s.sessions.Add(1)
+	defer s.sessions.Done()
+	from := c.RemoteAddr().String()
+	x := session{server: s}
+	err := x.run(ctx, c)
+	x.bar.End()
+	if x.claimed {
+		<-s.busy
 	}
-	err := s.serve(ctx, conn)
-	bar.End()
-	if claimed {
-		d.release()
-	}
-	if !begun {
+	if x.result.started.IsZero() {
 		if err != nil && ctx.Err() == nil {
-			d.say("%s: %v", from, err)
+			s.say("%s: %v", from, err)
 		}
 		return
 	}
-	s.result.From = from
+	x.result.From = from
 	select {
-	case d.ended <- ended{s.result, err}:
+	case s.ended <- ended{x.result, err}:
 	case <-ctx.Done():
 	}
 }

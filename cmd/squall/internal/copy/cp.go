@@ -23,8 +23,8 @@ import (
 // maxReceivers is how many a push may have.
 const maxReceivers = 1000
 
-// maxBlockBytes bounds --block: a block must fit into a piece.
-const maxBlockBytes = pieceBytes
+// maxBlockBytes bounds --block: a block must fit into a message.
+const maxBlockBytes = messageBytes
 
 // options are the flags of "squall cp".
 type options struct {
@@ -125,7 +125,6 @@ func (o *options) complete(args []string) (*push, error) {
 	if len(p.src.entries) == 0 {
 		return nil, fmt.Errorf("%s: nothing to push, not even a directory", strings.Join(files, ", "))
 	}
-	p.pieces = cut(p.src.entries)
 	return p, nil
 }
 
@@ -209,10 +208,10 @@ func (o *options) run(ctx context.Context, p *push, out, errs io.Writer) error {
 	var bar *show.Progress
 	p.begun = func() {
 		if !o.quiet {
-			bar = newProgress(errs, "to "+show.Counted(len(p.receivers), "receiver", "receivers"), p.pieces)
+			bar = newProgress(errs, "to "+show.Counted(len(p.receivers), "receiver", "receivers"), p.src.total)
 		}
 	}
-	p.told = func(pieces int) { bar.Set(bytesOf(p.pieces[:pieces])) }
+	p.told = func(bytes int64) { bar.Set(bytes) }
 	err := p.run(ctx)
 	bar.End()
 	r := o.result(p, err)

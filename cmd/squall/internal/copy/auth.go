@@ -3,15 +3,21 @@ package copy
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
-
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
@@ -81,4 +87,31 @@ func loopback(ctx context.Context, addr string) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// secret makes a TLS configuration of a token: every process with the token has the same key,
+// shows a certificate that this key signed itself, and accepts no other key (C2). It serves both
+// sides.
+func secret(token []byte) (*tls.Config, error) {
+	seed, err := hkdf.Key(sha256.New, token, nil, "squall copy 2 token", ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	key := ed25519.NewKeyFromSeed(seed)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().AddDate(100, 0, 0)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}},
+		MinVersion:   tls.VersionTLS13, SessionTicketsDisabled: true,
+		ClientAuth: tls.RequireAnyClientCert, InsecureSkipVerify: true, // instead, VerifyConnection compares the key, on both sides
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if !key.Public().(ed25519.PublicKey).Equal(s.PeerCertificates[0].PublicKey) {
+				return errToken
+			}
+			return nil
+		},
+	}, nil
 }

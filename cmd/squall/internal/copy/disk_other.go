@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-func room(string) (bytes int64, known bool) { return 0, false }
+func diskSpace(string) (bytes int64, known bool) { return 0, false }
 
 func sameDisk(_, _ fs.FileInfo) bool { return true }
 
