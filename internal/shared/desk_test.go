@@ -342,3 +342,23 @@ func TestManyLookAtOneSegmentAtATime(t *testing.T) {
 	}
 	all.Wait()
 }
+
+func TestE4SegmentsAreBounded(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 2*maxSegments {
+		t.Skipf("this process may have %d descriptors", limit.Cur)
+	}
+	s := shares(t)
+	all := make([]*Memory, maxSegments)
+	for i := range all {
+		all[i] = alloc(t, s, 1)
+	}
+	for range 2 {
+		m, err := s.Alloc(1)
+		if err != nil || m.Shared() {
+			t.Fatalf("with %d segments in use there is one more: %v", maxSegments, err)
+		}
+	}
+	all[0].Release()
+	alloc(t, s, 1)
+}
