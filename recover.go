@@ -19,9 +19,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// opening performs what package life decides until this process is a member of a view: of one that
-// is formed, of one of a group that works, or of the one in which a group goes on of which all
-// members have ended.
+// opening performs what package life decides until this process is in a view: the first one, a
+// running group's, or the one that restarts a stopped group.
 type opening struct {
 	*Group
 	ctx     context.Context

@@ -32,8 +32,7 @@ var (
 	// ErrDamaged is returned for what was written and reads differently now. Nothing is repaired
 	// unasked.
 	ErrDamaged = journal.ErrDamaged
-	// ErrMissing is returned, as an ErrDamaged, for a log that was made and of which all files are
-	// gone.
+	// ErrMissing wraps ErrDamaged: the log was created, but all its files are gone.
 	ErrMissing = errors.New("it is missing")
 	// ErrOtherLog is returned for a directory of a log that has the name of another one.
 	ErrOtherLog = errors.New("the directory belongs to another log")

@@ -504,8 +504,8 @@ func TestADiskThatDoesNotSyncIsNoticed(t *testing.T) {
 	}
 }
 
-// As docs/logs.md says: a group of records is one sync of a file, and no transaction; the first
-// group in a segment syncs its name, too.
+// As docs/logs.md says: with engine wal a group of records is one sync of a file, and no
+// transaction; the first group in a segment syncs its name, too.
 func TestAGroupIsOneSync(t *testing.T) {
 	t.Parallel()
 	p := newPlatter(t, 1)

@@ -158,7 +158,7 @@ func (g *Acceptor) Probed(now time.Duration, t Ticket, err error) (e Effects) {
 	return e
 }
 
-// promote makes a candidate of a joiner of which all is known that must be.
+// promote makes a joiner a candidate once all checks have passed.
 func (g *Acceptor) promote(now time.Duration, t *session, e *Effects) {
 	if t.stage != meeting || !t.ready || !t.probed {
 		return

@@ -19,6 +19,7 @@ var (
 	codeName  = regexp.MustCompile("`([^`\n]+)`")
 	testsName = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
 	callName  = regexp.MustCompile(`^(?:\w+\.)*(\w+)\(\)$`)
+	placeName = regexp.MustCompile("`([\\w/]+\\.go)`: `(?:\\w+\\.)*(\\w+)\\(\\)`|`(?:\\w+\\.)*(\\w+)\\(\\)` (?:in|of) `([\\w/]+\\.go)`")
 )
 
 // documented returns the invariants that have an entry in a document.
@@ -61,21 +62,29 @@ func protocolIsKept(text string) rule {
 	}
 }
 
-// namesExist looks up what a document names in code: `some/file.go` and `function()` anywhere, `TestSomething` among tests. A
-// file may be named by the end of its path.
+// namesExist looks up what a document names in code: `some/file.go` and `function()` anywhere, `TestSomething` among tests,
+// and "`some/file.go`: `function()`" and "`function()` in `some/file.go`" in that file. A file may be named by the end of its path.
 func namesExist(document, text string) rule {
 	return func(m *module) {
 		functions, tests := map[string]bool{}, map[string]bool{}
+		in := map[string][]string{} // by function: the files that have one of that name
 		for _, f := range m.files {
 			for _, d := range f.syntax.Decls {
 				if d, ok := d.(*ast.FuncDecl); ok {
 					functions[d.Name.Name] = true
+					in[d.Name.Name] = append(in[d.Name.Name], f.name)
 					tests[d.Name.Name] = tests[d.Name.Name] || f.isTest()
 				}
 			}
 		}
 		isFile := func(name string) bool {
 			return slices.ContainsFunc(m.files, func(f file) bool { return f.name == name || strings.HasSuffix(f.name, "/"+name) })
+		}
+		for _, match := range placeName.FindAllStringSubmatch(text, -1) {
+			file, function := match[1]+match[4], match[2]+match[3]
+			if isFile(file) && functions[function] && !slices.ContainsFunc(in[function], func(name string) bool { return name == file || strings.HasSuffix(name, "/"+file) }) {
+				m.faults = append(m.faults, document+" names "+function+" in "+file+", which is not there")
+			}
 		}
 		for _, match := range codeName.FindAllStringSubmatch(text, -1) {
 			name := match[1]
@@ -103,9 +112,11 @@ func TestEveryInvariantIsInTheProtocolDocument(t *testing.T) {
 	hold(t, protocolIsKept(document(t, "docs/protocol.md")))
 }
 
-func TestWhatTheDocumentsNameExists(t *testing.T) {
-	for _, name := range []string{"README.md", "docs/architecture.md", "docs/dds.md", "docs/formats.md", "docs/protocol.md", "docs/ripc.md", "docs/services.md", "docs/testing.md"} {
-		hold(t, namesExist(name, document(t, name)))
+func TestWhatThePagesNameExists(t *testing.T) {
+	for name, text := range pages(t) {
+		if name == "README.md" || path.Dir(name) == "docs" {
+			hold(t, namesExist(name, text))
+		}
 	}
 }
 
@@ -145,13 +156,16 @@ package smc
 }
 
 func TestANameThatDoesNotExistIsFound(t *testing.T) {
-	const source sample = "\n-- smc/ring.go --\npackage smc\n\nfunc (s *S) Claim() {}\n-- smc/ring_test.go --\npackage smc\n\nfunc TestS1() {}\n"
+	const source sample = "\n-- smc/other.go --\npackage smc\n-- smc/ring.go --\npackage smc\n\nfunc (s *S) Claim() {}\n-- smc/ring_test.go --\npackage smc\n\nfunc TestS1() {}\n"
 	for text, found := range map[string]bool{
 		"`ring.go` `smc/ring.go` `Claim()` `Sender.Claim()` `TestS1` `n.go of` `Claim`": false,
 		"`pool.go`":  true,
 		"`ing.go`":   true,
 		"`Commit()`": true,
 		"`TestS2`":   true,
+		"`smc/ring.go`: `S.Claim()`, `Claim()` in `ring.go`": false,
+		"`other.go`: `S.Claim()`":                            true,
+		"`Sender.Claim()` in `other.go`":                     true,
 	} {
 		m := source.parse(t)
 		namesExist("a document", text)(m)

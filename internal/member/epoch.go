@@ -258,8 +258,8 @@ func (e *epoch) lookAfterPeers() int {
 }
 
 // refused holds back the report about a member that gave this one up before they were connected. If
-// that member told the others, they adopt its suspicion long before the report, and this member
-// halts; if it told no other member, that member has failed.
+// that member published its suspicion, the others adopt it long before the report, and this member
+// halts. Otherwise that member has failed, and the report says so.
 func (e *epoch) refused(f fabric.Failure) {
 	f.Err = fmt.Errorf("%w: it refused the connection: %v", fabric.ErrPeerGone, f.Err)
 	e.held = append(e.held, held{f, e.m.now + e.m.cfg.FailAfter})

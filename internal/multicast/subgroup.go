@@ -55,7 +55,7 @@ type Subgroup struct {
 	received  order.Seq
 	stable    order.Seq
 	delivered order.Seq
-	released  order.Seq // as published: delivered, less what keeper keeps. After Wedge it stands
+	released  order.Seq // the word delivered as published: at most delivered, and at most what keeper still keeps. Wedge is its last change
 	keeper    Keeper    // nil: the receiver keeps nothing
 	next      turn      // whose turn delivered is
 	least     order.Seq

@@ -57,7 +57,7 @@ type kept struct {
 	expires  int64
 	data     []byte
 	dispose  bool
-	borrowed bool // the data are valid until Apply returns only or, in a history, until Settle or Repay
+	borrowed bool // the data are valid only until Apply returns or, in a history, until Settle or Repay
 	alone    bool // nothing but the history has the data, once they are not borrowed
 }
 
