@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
@@ -33,7 +34,7 @@ type Progress struct {
 	ended       bool
 	start, told time.Time
 	done        int64
-	bar         *progressbar.ProgressBar
+	drawn       time.Time // when the bar was; zero: there is none
 }
 
 // ProgressConfig says of what the progress is.
@@ -72,9 +73,7 @@ func (p *Progress) Describe(what string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.What = what; p.bar != nil {
-		p.bar.Describe(what)
-	}
+	p.What = what
 	p.show()
 }
 
@@ -113,45 +112,78 @@ func (p *Progress) End() {
 
 // clear needs mu.
 func (p *Progress) clear() {
-	if p.bar != nil {
-		p.bar.Clear()
-		p.bar.Exit()
-		p.bar = nil
+	if !p.drawn.IsZero() {
+		fmt.Fprint(p.To, "\r\x1b[K")
+		p.drawn = time.Time{}
 	}
 }
+
+// drawEvery is the time between two bars.
+const drawEvery = 100 * time.Millisecond
 
 // show needs mu.
 func (p *Progress) show() {
 	switch {
 	case p.ended || time.Since(p.start) < p.After:
 	case IsTerminal(p.To):
-		if p.bar == nil {
-			p.bar = p.newBar()
+		if time.Since(p.drawn) > drawEvery {
+			p.drawn = time.Now()
+			fmt.Fprint(p.To, "\r", p.bar(time.Since(p.start), columns(p.To)), "\x1b[K")
 		}
-		p.bar.Set64(p.done)
 	case !p.Quiet && time.Since(p.told) > tellEvery:
 		p.told = time.Now()
 		fmt.Fprintln(p.To, p.line(time.Since(p.start)))
 	}
 }
 
-func (p *Progress) newBar() *progressbar.ProgressBar {
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(p.To), progressbar.OptionSetDescription(p.What), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionClearOnFinish(),
+// columns is the width of a terminal.
+func columns(w io.Writer) int {
+	if o, ok := w.(*Output); ok {
+		w = o.to
 	}
-	if p.Bytes {
-		options = append(options, progressbar.OptionShowBytes(true))
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
 	}
-	if p.Unit != "" {
-		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString(p.Unit))
+	return 80
+}
+
+// bar is what a terminal of some columns shows.
+func (p *Progress) bar(after time.Duration, columns int) string {
+	const width = 30
+	part := min(1, float64(p.done)/float64(max(1, p.Total)))
+	full := int(part * width)
+	text := fmt.Sprintf("%3.0f%% |%s%s| %s", 100*part, strings.Repeat("█", full), strings.Repeat(" ", width-full), p.count(after))
+	what := []rune(p.What)
+	if most := max(0, columns-utf8.RuneCountInString(text)-2); len(what) > most {
+		what = what[:most]
 	}
-	return progressbar.NewOptions64(p.Total, options...)
+	line := []rune(string(what) + " " + text)
+	return string(line[:min(len(line), max(0, columns-1))])
+}
+
+// count is how much is done, how fast, and how long it took and will take.
+func (p *Progress) count(after time.Duration) string {
+	done, total, rate := fmt.Sprint(p.done), fmt.Sprint(p.Total), ""
+	perSecond := float64(p.done) / max(after.Seconds(), 1e-3)
+	switch {
+	case p.Bytes:
+		done, total, rate = humanize.Bytes(uint64(p.done)), humanize.Bytes(uint64(p.Total)), ", "+humanize.Bytes(uint64(perSecond))+"/s"
+	case p.Unit != "":
+		rate = fmt.Sprintf(", %s %s/s", humanize.Comma(int64(perSecond)), p.Unit)
+	}
+	return fmt.Sprintf("(%s/%s%s) [%v:%v]", done, total, rate, after.Round(time.Second), p.left(after))
+}
+
+// left is about how long the rest takes.
+func (p *Progress) left(after time.Duration) time.Duration {
+	return time.Duration(float64(after) / float64(max(1, p.done)) * float64(p.Total-p.done)).Round(time.Second)
 }
 
 // line is what is told after some time where there is no bar.
 func (p *Progress) line(after time.Duration) string {
-	left := time.Duration(float64(after) / float64(max(1, p.done)) * float64(p.Total-p.done)).Round(time.Second)
+	left := p.left(after)
 	if p.Bytes {
 		return fmt.Sprintf("%s: %s of %s, about %v left", p.What, humanize.Bytes(uint64(p.done)), humanize.Bytes(uint64(p.Total)), left)
 	}

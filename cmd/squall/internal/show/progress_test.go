@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestALineTellsHowMuchIsLeft(t *testing.T) {
@@ -19,6 +20,23 @@ func TestALineTellsHowMuchIsLeft(t *testing.T) {
 		if got := p.line(2 * time.Second); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
+	}
+}
+
+func TestABarFitsIntoTheTerminal(t *testing.T) {
+	p := &Progress{ProgressConfig: ProgressConfig{What: "receiving a file", Total: 3_000_000, Bytes: true}, done: 1_500_000}
+	const want = "receiving a file  50% |███████████████               | (1.5 MB/3.0 MB, 750 kB/s) [2s:2s]"
+	if got := p.bar(2*time.Second, 100); got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	for _, columns := range []int{0, 1, 20, 60, 80} {
+		if n := utf8.RuneCountInString(p.bar(2*time.Second, columns)); n > columns {
+			t.Errorf("%d columns of %d", n, columns)
+		}
+	}
+	p = &Progress{ProgressConfig: ProgressConfig{What: "playing", Total: 4, Unit: "seeds"}, done: 4}
+	if got := p.bar(2*time.Second, 100); !strings.HasSuffix(got, "(4/4, 2 seeds/s) [2s:0s]") {
+		t.Error(got)
 	}
 }
 
