@@ -92,9 +92,9 @@ type Config struct {
 	Dir       string // directory for what must survive the process: its id and its logs. Empty: nothing is kept, and ID must be set
 	Listen    string // host:port to listen on, as IPv4, IPv6 or host name; port 0 is any free port
 	Advertise string // host:port that the others dial; port 0 is that of Listen. Empty: the address of Listen, or this host's own address
-	// Join has the host:port of the members, the same list in the same order at all of them. If there is
-	// no group yet, the first one of the list bootstraps it. Empty: this process bootstraps a group of
-	// its own, and another one when it is started again, unless its logs in Dir name the group.
+	// Join has the host:port of the members, the same list in the same order at all of them. If there
+	// is no group yet, the first one of the list bootstraps it. Empty: this process bootstraps a group
+	// of its own, and another one when it is started again, unless its logs in Dir name the group.
 	Join []string
 	// InitialMembers is the number of members that form the first view, the same at all of them; later
 	// processes join the running group. 0 is a majority of Join. It must not be less than that: a
@@ -166,9 +166,10 @@ type SubgroupConfig struct {
 
 	Deliver      func(Message)   // called for each message, in order
 	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
-	// DeliverSome is for an application that may have no room: it is called like DeliverBatch, and returns how many of the
-	// messages it took. The others are offered again, at the latest after Subgroup.Resume. Meanwhile only the senders of this
-	// subgroup are held up. There is no queue in front of it: AsyncQueueBytes must be 0.
+	// DeliverSome is for an application that may have no room: it is called like DeliverBatch, and
+	// returns how many of the messages it took. The others are offered again, at the latest after
+	// Subgroup.Resume. Meanwhile only the senders of this subgroup are held up. There is no queue in
+	// front of it: AsyncQueueBytes must be 0.
 	DeliverSome func([]Message) int
 	// AsyncQueueBytes moves the upcalls to a goroutine of their own, behind a queue of copies of
 	// this size. 0: upcalls run on the loop, without a copy. When the queue is full, only the
@@ -211,9 +212,10 @@ type SubgroupConfig struct {
 	// only the senders of this subgroup are held up.
 	BacklogBytes int
 
-	// StateHash returns a hash of the application's state for Group.Status, so that members can be compared. With fresh, it first has all members take a
-	// hash at one position of the order, which may take as long as encoding the state. It returns ErrNoStateHash if there is none. It is called on any
-	// goroutine. Optional.
+	// StateHash returns a hash of the application's state for Group.Status, so that members can be
+	// compared. With fresh, it first has all members take a hash at one position of the order, which
+	// may take as long as encoding the state. It returns ErrNoStateHash if there is none. It is called
+	// on any goroutine. Optional.
 	StateHash func(ctx context.Context, fresh bool) (StateHash, error)
 
 	keeper hooks.Keeper // of package dds; nil: the application keeps no message
@@ -405,7 +407,8 @@ func (sg SubgroupConfig) logFaults() (errs []error) {
 	return errs
 }
 
-// majority returns the least number of members that are more than half of a list; 0 of an empty one.
+// majority returns the least number of members that are more than half of a list; 0 of an empty
+// one.
 func majority(members []string) int {
 	if len(members) == 0 {
 		return 0

@@ -13,8 +13,8 @@ var ErrUnordered = errors.New("the subgroup is not ordered")
 // anything that any member had shown, sent or answered by then: the read is linearizable. Nothing
 // is sent but two counters, by which a quorum of the view confirms that the view was still in force
 // when the call began; one such round serves all calls that wait for the next one. If this process
-// shares memory with a quorum, and its application was given everything that it has received, a look
-// at the rows of that quorum confirms the same, and Confirm returns at once.
+// shares memory with a quorum, and its application was given everything that it has received, a
+// look at the rows of that quorum confirms the same, and Confirm returns at once.
 //
 // If the view ends meanwhile, the next one confirms. Confirm fails with the reason of a halt, with
 // ErrLeftShard if this process leaves the shard while it waits, with ErrNotSender or
@@ -35,9 +35,9 @@ func (s *Subgroup) Confirm(ctx context.Context) error {
 // nothing follows, and Confirm finds out. It never waits and asks no member, in an upcall either.
 func (s *Subgroup) TryConfirm() bool { return s.decl.Mode != Unordered && s.outbox.TryConfirm() }
 
-// ConfirmFunc is like Confirm, but does not wait, and has f called with the result, once. F must not
-// wait: it is called before ConfirmFunc returns, on the goroutine that runs the subgroup's upcalls, or
-// on the group's loop.
+// ConfirmFunc is like Confirm, but does not wait, and has f called with the result, once. F must
+// not wait: it is called before ConfirmFunc returns, on the goroutine that runs the subgroup's
+// upcalls, or on the group's loop.
 func (s *Subgroup) ConfirmFunc(f func(error)) {
 	if err := s.confirmable(); err != nil {
 		f(err)

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// BenchmarkConfirm has a member confirm, one time after the other or from 256 goroutines: the junior one of two or three members of
-// this process, or one that is alone. Beside it stand plain round trips over TCP.
+// BenchmarkConfirm has a member confirm, one time after the other or from 256 goroutines: the
+// junior one of two or three members of this process, or one that is alone. Beside it stand plain
+// round trips over TCP.
 func BenchmarkConfirm(b *testing.B) {
 	for _, of := range []struct {
 		name    string

@@ -19,8 +19,9 @@ import (
 
 var cycles = flag.Int("cycles", 3, "members that come and go while others confirm")
 
-// TestTryConfirmWhileMembersComeAndGo has goroutines call TryConfirm all the time, also of groups that join, are evicted,
-// halt and are closed. Whatever it confirms, the application of that member had been given what any other one had before.
+// TestTryConfirmWhileMembersComeAndGo has goroutines call TryConfirm all the time, also of groups
+// that join, are evicted, halt and are closed. Whatever it confirms, the application of that member
+// had been given what any other one had before.
 func TestTryConfirmWhileMembersComeAndGo(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no shared memory here")

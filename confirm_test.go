@@ -18,8 +18,8 @@ type register struct{ last atomic.Uint64 }
 
 func (r *register) deliver(m squall.Message) { r.last.Store(binary.LittleEndian.Uint64(m.Data)) }
 
-// TestWhatIsReadAfterConfirmIsNotOld has one member write numbers, and the others read after Confirm: they see every
-// number that the writer's application had been given before.
+// TestWhatIsReadAfterConfirmIsNotOld has one member write numbers, and the others read after
+// Confirm: they see every number that the writer's application had been given before.
 func TestWhatIsReadAfterConfirmIsNotOld(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*squall.SubgroupConfig){

@@ -50,8 +50,9 @@ func (sg SubgroupConfig) application(u *upcalls, slices *timeSlices, wake func()
 	return &r
 }
 
-// maxRun is how many messages are delivered at once: n, or in a Persistent subgroup all. What is delivered at once goes to the disk at once, and a disk takes
-// one long write in less time than several short ones.
+// maxRun is how many messages are delivered at once: n, or in a Persistent subgroup all. What is
+// delivered at once goes to the disk at once, and a disk takes one long write in less time than
+// several short ones.
 func (sg SubgroupConfig) maxRun(n int) int {
 	if sg.Mode == Persistent {
 		return 0
@@ -159,7 +160,8 @@ func (s *some) resume() {
 	s.wake()
 }
 
-// call implements application. It waits until the application has taken everything, or abandon is called.
+// call implements application. It waits until the application has taken everything, or abandon is
+// called.
 func (s *some) call(run []multicast.Message) {
 	for {
 		s.upcalls.run(func() { run = run[min(max(s.upcall(messages(run)), 0), len(run)):] })
@@ -342,7 +344,8 @@ func (q *queue) deliverAll(reading buffer) {
 // call implements application. It is not on the loop.
 func (q *queue) call(run []multicast.Message) { q.upcalls.run(func() { q.upcall(run) }) }
 
-// mark implements application. Marks take no room: they are as few as views and confirmation rounds.
+// mark implements application. Marks take no room: they are as few as views and confirmation
+// rounds.
 func (q *queue) mark(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

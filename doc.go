@@ -20,10 +20,10 @@
 //
 // Open returns when the process is a member. All members have the same list in Join, and a majority
 // of it forms the first view; a process that comes later joins through any member that Join names.
-// From then on the group calls Deliver for each message. When members fail, leave or join, a view ends and the next one
-// begins, while all members may go on sending: View returns the view in force, Views and
-// Config.OnView deliver each later view. Config.Events receives every event, as a value of one of
-// the event types.
+// From then on the group calls Deliver for each message. When members fail, leave or join, a view
+// ends and the next one begins, while all members may go on sending: View returns the view in
+// force, Views and Config.OnView deliver each later view. Config.Events receives every event, as a
+// value of one of the event types.
 //
 // A member that the others suspect, or that can reach too few of them, halts: Done is closed, and
 // Err and the event Halted say why. Close leaves the group when all that this process sent is
@@ -56,13 +56,12 @@
 //
 // A process that joins a subgroup gets the state that the others built from earlier messages
 // through SubgroupConfig.Snapshot and SubgroupConfig.Restore. A subgroup whose Mode is Persistent
-// keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log); the program imports the
-// engine of its logs, package persist/bolt or persist/wal. Future.Persisted
-// waits until a message is on every disk; Subgroup.Log reads by version and by time, and follows.
-// After all processes of a group have ended, processes that start with the old directories continue
-// the group from the end of its logs: each process restores the state from the last snapshot of its
-// log (Subgroup.TakeSnapshot), and the log replays the messages after the snapshot
-// (Message.Replayed).
+// keeps all messages in a log at every member (Config.Dir, SubgroupConfig.Log); the program imports
+// the engine of its logs, package persist/bolt or persist/wal. Future.Persisted waits until a
+// message is on every disk; Subgroup.Log reads by version and by time, and follows. After all
+// processes of a group have ended, processes that start with the old directories continue the group
+// from the end of its logs: each process restores the state from the last snapshot of its log
+// (Subgroup.TakeSnapshot), and the log replays the messages after the snapshot (Message.Replayed).
 //
 // # Promises
 //

@@ -38,8 +38,8 @@ func (e ViewInstalled) String() string {
 
 func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
 
-// GroupFounded says that this process bootstrapped a group, which has no state and no messages yet: no
-// member of an earlier group of that name answered, and no directory of the founding members has
+// GroupFounded says that this process bootstrapped a group, which has no state and no messages yet:
+// no member of an earlier group of that name answered, and no directory of the founding members has
 // the history of one. An application that kept View().Group can tell that the group is another one.
 type GroupFounded struct {
 	Group   string // its identity, the same in all of its views
@@ -279,7 +279,8 @@ func (e SnapshotTaken) String() string {
 }
 func (SnapshotTaken) level() slog.Level { return slog.LevelDebug }
 
-// SnapshotFailed says that a snapshot that SnapshotPolicy asks for could not be taken. The log keeps all records, and another attempt follows.
+// SnapshotFailed says that a snapshot that SnapshotPolicy asks for could not be taken. The log
+// keeps all records, and another attempt follows.
 type SnapshotFailed struct {
 	Subgroup string
 	Err      error

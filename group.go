@@ -368,8 +368,8 @@ func (g *Group) ReportFailure(id NodeID) {
 }
 
 // Halt ends this process's part in the group at once, as if it had failed, for a reason that Err
-// returns from then on. It is for an application whose state must not be used any more; Leave is the
-// orderly way. Halt does not wait, and may be called in an upcall.
+// returns from then on. It is for an application whose state must not be used any more; Leave is
+// the orderly way. Halt does not wait, and may be called in an upcall.
 func (g *Group) Halt(reason error) { g.member.Call(func() { g.member.Halt(reason) }) }
 
 func (g *Group) setSender(s *Subgroup, on bool) error {

@@ -28,7 +28,8 @@ type Record = persist.Record
 // LogInfo describes a log as it is on this process's disk.
 type LogInfo = persist.Info
 
-// LogEngine is what a log is kept in: bolt.Engine of package persist/bolt, or wal.Engine of package persist/wal.
+// LogEngine is what a log is kept in: bolt.Engine of package persist/bolt, or wal.Engine of package
+// persist/wal.
 type LogEngine = persist.Engine
 
 // Retention says which records may be dropped from the front of a log. A zero field sets no limit.
@@ -57,9 +58,9 @@ func (s Stage) String() string {
 // LogConfig says how this process keeps the log of a persistent subgroup. It may differ between
 // members.
 type LogConfig struct {
-	// Engine is the engine of a log that is created; nil is bolt.Engine. An existing log keeps its engine. The
-	// program must import the package of the engine, also of one that is the default or that an existing
-	// log has: Open returns ErrNoEngine otherwise, with the import.
+	// Engine is the engine of a log that is created; nil is bolt.Engine. An existing log keeps its
+	// engine. The program must import the package of the engine, also of one that is the default or
+	// that an existing log has: Open returns ErrNoEngine otherwise, with the import.
 	Engine LogEngine
 	// MemoryBytes bounds the messages that are delivered and not on disk yet, in bytes. At the
 	// limit, only the senders of this subgroup are held up. 0 is 16 MiB.
@@ -68,7 +69,8 @@ type LogConfig struct {
 	// member's disk lacks is never dropped. The records behind a snapshot stay until the next
 	// snapshot. The zero value keeps everything.
 	Retain Retention
-	// Snapshots says when this process takes snapshots by itself, as TakeSnapshot does. It needs SubgroupConfig.Snapshot. The zero value takes none.
+	// Snapshots says when this process takes snapshots by itself, as TakeSnapshot does. It needs
+	// SubgroupConfig.Snapshot. The zero value takes none.
 	Snapshots SnapshotPolicy
 	// Sign, if not nil, chains all records by their hashes and signs the chain with this process's
 	// key, once for each write. A holder of the public key can verify that no record was changed

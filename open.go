@@ -106,7 +106,8 @@ func (g *Group) addSubgroups() {
 	}
 }
 
-// takePart founds the group, joins it or restarts it with others, and enters the view that comes of it.
+// takePart founds the group, joins it or restarts it with others, and enters the view that comes of
+// it.
 func (g *Group) takePart(ctx context.Context) error {
 	o := &opening{Group: g, ctx: ctx}
 	err := o.run()

@@ -159,8 +159,8 @@ func openAgain(t *testing.T, id int, join string, config func(int, *squall.Confi
 	return g
 }
 
-// inShard waits until the members of the first shard are these groups, in the view of each of them: a
-// member may install a view later than another one.
+// inShard waits until the members of the first shard are these groups, in the view of each of them:
+// a member may install a view later than another one.
 func inShard(t *testing.T, groups ...*squall.Group) {
 	t.Helper()
 	for _, g := range groups {

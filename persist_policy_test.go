@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// Every member takes snapshots as its policy says, drops what they stand for, and starts again from the last one.
+// Every member takes snapshots as its policy says, drops what they stand for, and starts again from
+// the last one.
 func TestSnapshotsAreTakenByPolicy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -227,8 +227,8 @@ func (r *receiver) handOver(run []multicast.Message) {
 	}
 }
 
-// record appends messages to the log, and waits for buffer space there. It reports whether the log took all
-// of them before the group halted here.
+// record appends messages to the log, and waits for buffer space there. It reports whether the log
+// took all of them before the group halted here.
 func (r *receiver) record(run []multicast.Message) bool {
 	for i := range run {
 		for !r.log.recorder.Take(&run[i]) {

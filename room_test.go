@@ -6,7 +6,8 @@ import (
 	"github.com/squall-go/squall/internal/multicast"
 )
 
-// What is handed over beside the loop waits for an application without room, until it has some or the group ends.
+// What is handed over beside the loop waits for an application without room, until it has some or
+// the group ends.
 func TestWhatIsHandedOverWaitsForRoom(t *testing.T) {
 	offered, taken := make(chan int, 1), 0
 	app := SubgroupConfig{DeliverSome: func(run []Message) int {

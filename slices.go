@@ -10,9 +10,10 @@ import (
 	"github.com/squall-go/squall/internal/member"
 )
 
-// CallbackSlow reports that a callback kept the loop from sending a heartbeat. The loop stops between
-// two callbacks when a heartbeat must be sent, but it cannot interrupt one. A member whose callback takes as
-// long as FailAfter is removed. With AsyncQueueBytes, callbacks do not run on the loop.
+// CallbackSlow reports that a callback kept the loop from sending a heartbeat. The loop stops
+// between two callbacks when a heartbeat must be sent, but it cannot interrupt one. A member whose
+// callback takes as long as FailAfter is removed. With AsyncQueueBytes, callbacks do not run on the
+// loop.
 type CallbackSlow struct {
 	Subgroup string
 	Late     time.Duration // from the end of the time for callbacks to the end of the callback

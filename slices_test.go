@@ -73,7 +73,8 @@ func TestASliceEndsWhenItsTimeHasPassed(t *testing.T) {
 	}
 }
 
-// A slice that its timer ends late shows that the process did not run, also before the timer has run.
+// A slice that its timer ends late shows that the process did not run, also before the timer has
+// run.
 func TestATimerThatIsLateShowsThatTheProcessDidNotRun(t *testing.T) {
 	s := newSlices(&Config{FailAfter: 10 * time.Second})
 	if late := s.late(); late != 0 {

@@ -9,25 +9,29 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// SnapshotPolicy says when a process takes a snapshot of a persistent subgroup by itself, so that neither its log nor the time of a restart grows without
-// end. It takes one when a limit is reached. A field of 0 is no limit; the zero value takes no snapshot.
+// SnapshotPolicy says when a process takes a snapshot of a persistent subgroup by itself, so that
+// neither its log nor the time of a restart grows without end. It takes one when a limit is
+// reached. A field of 0 is no limit; the zero value takes no snapshot.
 //
-// A snapshot is taken only when the log has grown by at least the size of the last snapshot, too. So a large state is not written again and again for
-// small changes, and snapshots at most double what is written.
+// A snapshot is taken only when the log has grown by at least the size of the last snapshot, too.
+// So a large state is not written again and again for small changes, and snapshots at most double
+// what is written.
 type SnapshotPolicy struct {
 	Records uint64        // records in the log after the last snapshot
 	Bytes   int64         // bytes of these records
 	Every   time.Duration // time since the last snapshot, if there is a record after it
 }
 
-// NoSnapshots is the policy of a process that takes no snapshot by itself, where there is a default.
+// NoSnapshots is the policy of a process that takes no snapshot by itself, where there is a
+// default.
 var NoSnapshots = SnapshotPolicy{Bytes: -1}
 
 // takes reports whether the policy ever takes a snapshot.
 func (p SnapshotPolicy) takes() bool { return p.Records > 0 || p.Bytes > 0 || p.Every > 0 }
 
-// due reports whether a snapshot is to be taken of a log that has grown so much, when the last one was taken or tried so long ago. If it is not, it
-// returns the time after which Every makes it due, or 0.
+// due reports whether a snapshot is to be taken of a log that has grown so much, when the last one
+// was taken or tried so long ago. If it is not, it returns the time after which Every makes it due,
+// or 0.
 func (p SnapshotPolicy) due(g persist.Growth, since time.Duration) (now bool, after time.Duration) {
 	switch {
 	case g.Records == 0 || g.Bytes < g.SnapshotBytes:
@@ -40,13 +44,15 @@ func (p SnapshotPolicy) due(g persist.Growth, since time.Duration) (now bool, af
 	return false, 0
 }
 
-// Pauses of the goroutine that takes snapshots by policy: between two looks at a log that grows, and after a snapshot that failed.
+// Pauses of the goroutine that takes snapshots by policy: between two looks at a log that grows,
+// and after a snapshot that failed.
 const (
 	snapshotLook  = time.Second
 	snapshotRetry = time.Minute
 )
 
-// snapshotter takes snapshots of a subgroup by its policy. Grown is rung when the log may have grown.
+// snapshotter takes snapshots of a subgroup by its policy. Grown is rung when the log may have
+// grown.
 type snapshotter struct {
 	subgroup *Subgroup
 	policy   SnapshotPolicy
@@ -135,7 +141,8 @@ func (a *snapshotter) take(ctx context.Context) error {
 	return nil
 }
 
-// until is a writer that fails when its context has ended, so that a group that closes does not wait until a large state is written.
+// until is a writer that fails when its context has ended, so that a group that closes does not
+// wait until a large state is written.
 type until struct {
 	ctx context.Context
 	io.Writer

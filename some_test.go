@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// An application that takes less than it is offered holds up the senders of its subgroup only. After Resume it is offered the rest, in order.
+// An application that takes less than it is offered holds up the senders of its subgroup only.
+// After Resume it is offered the rest, in order.
 func TestAnApplicationWithoutRoomHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 	var mu sync.Mutex
 	room, taken := 3, []uint64{}

@@ -14,14 +14,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Status is what one process knows of its group at one moment. AskStatus gets it from another process.
+// Status is what one process knows of its group at one moment. AskStatus gets it from another
+// process.
 type Status struct {
 	Cluster string `json:"cluster"`
 	Group   string `json:"group"` // identity of the group: two groups with the same name have different ones
 	Node    NodeID `json:"node"`
 	Addr    string `json:"addr"`
 	View    ViewID `json:"view"`
-	// Ready reports whether every subgroup of which this process is a member is provisioned, and has its state here. Why says what is missing.
+	// Ready reports whether every subgroup of which this process is a member is provisioned, and has
+	// its state here. Why says what is missing.
 	Ready bool   `json:"ready"`
 	Why   string `json:"why,omitempty"`
 
@@ -58,7 +60,8 @@ type SubgroupStatus struct {
 	State    *StateHash       `json:"state,omitempty"` // of an application that has SubgroupConfig.StateHash
 }
 
-// ProgressStatus is how far a member is in the order of the view. Positions count messages and nulls, from the start of the view.
+// ProgressStatus is how far a member is in the order of the view. Positions count messages and
+// nulls, from the start of the view.
 type ProgressStatus struct {
 	Node      NodeID `json:"node"`
 	Sent      uint64 `json:"sent"`                // messages and nulls that the member sent
@@ -67,7 +70,8 @@ type ProgressStatus struct {
 	Persisted uint64 `json:"persisted,omitempty"` // positions that are on the member's disk, in a persistent subgroup
 }
 
-// LogStatus is the log of a shard at one process. Versions are written as "view:position"; an empty one says that there is none.
+// LogStatus is the log of a shard at one process. Versions are written as "view:position"; an empty
+// one says that there is none.
 type LogStatus struct {
 	First     string `json:"first,omitempty"`
 	Last      string `json:"last,omitempty"`
@@ -77,14 +81,16 @@ type LogStatus struct {
 	Lacks     bool   `json:"lacks"` // the log lacks records that other members have, and is being completed
 }
 
-// StateHash is a hash of an application's state. Two members whose hashes are of the same position and differ have different states.
+// StateHash is a hash of an application's state. Two members whose hashes are of the same position
+// and differ have different states.
 type StateHash struct {
 	Position uint64 `json:"position"` // what the hash is of, as a number that all members count alike, such as the commands executed
 	Sum      uint64 `json:"sum"`
 }
 
-// Status returns what this process knows of its group. It waits for the loop until ctx ends, so that the error says that the loop is blocked. In an
-// upcall that runs on the loop it returns ErrInUpcall.
+// Status returns what this process knows of its group. It waits for the loop until ctx ends, so
+// that the error says that the loop is blocked. In an upcall that runs on the loop it returns
+// ErrInUpcall.
 func (g *Group) Status(ctx context.Context) (Status, error) { return g.status(ctx, false) }
 
 func (g *Group) status(ctx context.Context, fresh bool) (s Status, err error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// Bounds of the conversations about the status. A member answers a question within statusWithin, or says that its loop is blocked.
+// Bounds of the conversations about the status. A member answers a question within statusWithin, or
+// says that its loop is blocked.
 const (
 	maxStatusCallers       = 16
 	maxStatusCallersOfAddr = 8

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A member tells, to itself and over its port alike, who is in the view, over which links, and how far each member is.
+// A member tells, to itself and over its port alike, who is in the view, over which links, and how
+// far each member is.
 func TestAStatusTellsHowFarEachMemberIs(t *testing.T) {
 	journals := newJournals(3)
 	groups := cluster(t, 3, func(i int, c *squall.Config) {
@@ -113,7 +114,8 @@ func TestAStatusHasTheLogAndTheHashOfTheState(t *testing.T) {
 	}
 }
 
-// A loop that a callback blocks gives no status: the error says so, and in the callback itself it is another one.
+// A loop that a callback blocks gives no status: the error says so, and in the callback itself it
+// is another one.
 func TestAStatusOfABlockedLoopIsAnError(t *testing.T) {
 	blocked, release := make(chan error), make(chan struct{})
 	var group *squall.Group

@@ -98,11 +98,11 @@ func (s *Subgroup) ids(shard int, of func(views.Subgroup) []order.Rank) (ids []N
 // member waits for its turns. A process that wants to send again has to wait for another view.
 func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
-// Send multicasts a copy of data. It waits for buffer space until ctx ends, and returns once the message
-// has its place behind this process's earlier messages: every member will deliver it, in this view
-// or, if the view ends before, in a later one. If this process halts, the others may have delivered
-// the message or not. In an upcall that runs on the loop, Send returns ErrInUpcall where it would
-// have to wait; use TrySend there.
+// Send multicasts a copy of data. It waits for buffer space until ctx ends, and returns once the
+// message has its place behind this process's earlier messages: every member will deliver it, in
+// this view or, if the view ends before, in a later one. If this process halts, the others may have
+// delivered the message or not. In an upcall that runs on the loop, Send returns ErrInUpcall where
+// it would have to wait; use TrySend there.
 //
 // A message of more than half of RingBytes, which no ring takes, is brought to every member before
 // it has its place, while small messages go on; if ctx ends before that, no member delivers it.
@@ -156,9 +156,9 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 	return c.CommitFuture()
 }
 
-// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for buffer space
-// until ctx ends. The message keeps its place before later claims of this process, so the caller
-// should commit or abort soon. A claim stays valid across views.
+// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for
+// buffer space until ctx ends. The message keeps its place before later claims of this process, so
+// the caller should commit or abort soon. A claim stays valid across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
 	c, err := s.outbox.TryClaim(n)
 	if err == ErrWindowFull {
@@ -232,7 +232,8 @@ func (s *Subgroup) Skip(rounds int) error {
 	return nil
 }
 
-// Resume says that the application has room again after DeliverSome took less than it was offered. It may be called anywhere.
+// Resume says that the application has room again after DeliverSome took less than it was offered.
+// It may be called anywhere.
 func (s *Subgroup) Resume() { s.app.resume() }
 
 // MaxSkip is the largest number of rounds that one call of Skip declares.

@@ -24,8 +24,9 @@
 // Invariants:
 //
 //	F1  A word of the control part is written and read whole; lines are 64-byte aligned.
-//	F2  Per pair, what was pushed becomes visible in that order; bytes that were pushed before a word are visible when the
-//	    word is. Several pushes may become visible at once, with the values of the latest.
+//	F2  Per pair, what was pushed becomes visible in that order; bytes that were pushed before a word
+//	    are visible when the word is. Several pushes may become visible at once, with the values of
+//	    the latest.
 //	F3  A node changes no row but its own, whatever it sends. A violation fails the link.
 //	F4  After Freeze(rank), or Close, nothing changes in that replica any more.
 //	F5  A failed peer is reported once, through Failures; never by a panic, never twice.

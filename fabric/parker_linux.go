@@ -191,8 +191,8 @@ func isShared() bool {
 }
 
 // Shared reports whether this process has several loops and one processor of the runtime for all of
-// them, as of the last sleep of one of them. A loop that waits without sleeping keeps the others from
-// the processor.
+// them, as of the last sleep of one of them. A loop that waits without sleeping keeps the others
+// from the processor.
 func (p *Parker) Shared() bool { return shared.Load() }
 
 // inRuntime sleeps in the runtime's poller until there is something to look at, Rouse finds
@@ -214,9 +214,9 @@ func (p *Parker) inRuntime(d time.Duration) bool {
 	return true
 }
 
-// Rouse ends a doze in the runtime's poller if there is something to look at. The runtime looks into
-// its poller only when no goroutine can run, or after 10 ms: goroutines that run for long without
-// waiting call it now and then.
+// Rouse ends a doze in the runtime's poller if there is something to look at. The runtime looks
+// into its poller only when no goroutine can run, or after 10 ms: goroutines that run for long
+// without waiting call it now and then.
 func (p *Parker) Rouse() {
 	if p.dozing.Load() > 0 && p.poll(0) {
 		p.file.SetReadDeadline(time.Unix(1, 0))
@@ -225,10 +225,10 @@ func (p *Parker) Rouse() {
 
 const shortDoze = 1 // ms
 
-// poll waits until there is something to look at, and reports whether there is. What is there stays:
-// the descriptors are level-triggered, and of several goroutines that wait all are woken, each by the one
-// before it. A poll of the epoll descriptor would do the same through one more wait queue, by which the
-// kernel does not learn that the ringer is about to sleep.
+// poll waits until there is something to look at, and reports whether there is. What is there
+// stays: the descriptors are level-triggered, and of several goroutines that wait all are woken,
+// each by the one before it. A poll of the epoll descriptor would do the same through one more wait
+// queue, by which the kernel does not learn that the ringer is about to sleep.
 func (p *Parker) poll(ms int) bool {
 	var one [1]unix.EpollEvent
 	n, _ := epollWait(p.epoll, one[:], ms) // EINTR: the loop looks again by itself
@@ -280,9 +280,10 @@ func (p *Parker) wait(ms int, takeBells bool) {
 	}
 }
 
-// epollWait is unix.EpollWait, of which the runtime's scheduler learns only if it may wait. Each call
-// of which it learns can wake its monitor, a thread that then looks at all processors every 20 µs for
-// a millisecond: with one processor, which is idle between two calls, that is most of the calls.
+// epollWait is unix.EpollWait, of which the runtime's scheduler learns only if it may wait. Each
+// call of which it learns can wake its monitor, a thread that then looks at all processors every 20
+// µs for a millisecond: with one processor, which is idle between two calls, that is most of the
+// calls.
 func epollWait(epoll int, events []unix.EpollEvent, ms int) (int, error) {
 	if ms != 0 {
 		return unix.EpollWait(epoll, events, ms)

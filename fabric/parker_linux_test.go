@@ -109,8 +109,8 @@ func TestABellThatIsNotNeededEndsOneSleepAtMost(t *testing.T) {
 	}
 }
 
-// With one processor of the runtime goroutines doze in its poller: at once beside others that have work, or else
-// after a millisecond.
+// With one processor of the runtime goroutines doze in its poller: at once beside others that have
+// work, or else after a millisecond.
 func TestADozeEndsWithOneProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p, err := fabric.NewParker()
@@ -160,8 +160,8 @@ func TestADozeEndsWithOneProcessor(t *testing.T) {
 	}
 }
 
-// With one processor of the runtime and two parkers, as in a member that serves clients, a loop sleeps in the runtime's poller, so
-// that the other one can run meanwhile.
+// With one processor of the runtime and two parkers, as in a member that serves clients, a loop
+// sleeps in the runtime's poller, so that the other one can run meanwhile.
 func TestASleepBesideAnotherParkerLeavesTheOnlyProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p, err := fabric.NewParker()

@@ -119,8 +119,8 @@ func (t *Table) showTo(r order.Rank, l Link) {
 }
 
 // Peek loads a control word of a row from the memory in which the row's owner stores it. It reports
-// false if that cannot be done: the row is frozen, its owner shares no memory with this node, or the
-// owner's process was not there any more after the load. Any goroutine may call it.
+// false if that cannot be done: the row is frozen, its owner shares no memory with this node, or
+// the owner's process was not there any more after the load. Any goroutine may call it.
 func (t *Table) Peek(r order.Rank, off int) (word uint64, there bool) {
 	if !t.peeking.TryRLock() {
 		return 0, false
@@ -168,8 +168,8 @@ func (t *Table) LinkName(r order.Rank) string {
 	return t.links[r].Name()
 }
 
-// Direct reports that a peer and this node read each other's rows themselves: what the peer stores is
-// seen without a Poll that says so.
+// Direct reports that a peer and this node read each other's rows themselves: what the peer stores
+// is seen without a Poll that says so.
 func (t *Table) Direct(r order.Rank) bool { return r != t.self && t.links[r].Direct() }
 
 // Push marks bytes of the own row for some peers. Ranks that are frozen, and self, are passed over.

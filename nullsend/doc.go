@@ -44,12 +44,15 @@
 //
 // Invariants:
 //
-//	N1  quiescence: once no application sends, a bounded number of steps leaves nothing in flight and no null owed
+//	N1  quiescence: once no application sends, a bounded number of steps leaves nothing in flight and
+//	    no null owed
 //	N2  no stall: then every message of an application lies below order.Turns.Received at every node
-//	N3  rounds: then every sender's count reaches exactly to the last application message, at position q, and covers
-//	    order.Turns.CountBefore(q+1, s) of its turns (at least so many if it skipped): counts differ by at most one and
-//	    never grow with rank. Before that, no sender is more than one round behind anything it has seen
-//	N4  need: a null always lies before some application's message, which could not be delivered without it
+//	N3  rounds: then every sender's count reaches exactly to the last application message, at
+//	    position q, and covers order.Turns.CountBefore(q+1, s) of its turns (at least so many if it
+//	    skipped): counts differ by at most one and never grow with rank. Before that, no sender is
+//	    more than one round behind anything it has seen
+//	N4  need: a null always lies before some application's message, which could not be delivered
+//	    without it
 //	N5  a receiver that loads skipped before it loads sent never takes a message for a null
 //
 // All but N5 are properties of the rule and are shown by exploring every interleaving of small

@@ -60,8 +60,9 @@ func TestOwedAllocatesNothing(t *testing.T) {
 	}
 }
 
-// N5: the words of one sender over time, and every pair of moments at which a receiver can load them. Turns in
-// [sent, skipped) count as nulls for the receiver, so none of them may ever become a message.
+// N5: the words of one sender over time, and every pair of moments at which a receiver can load
+// them. Turns in [sent, skipped) count as nulls for the receiver, so none of them may ever become a
+// message.
 func TestSkippedLoadedBeforeSentNeverHidesAMessage(t *testing.T) {
 	for script := 0; script < 3*3*3*3*3; script++ {
 		history, used := play(script, 5)

@@ -21,9 +21,9 @@ var endKey = []byte("squall.end")
 
 // A log that is open notes from time to time up to where it is certain to go, likewise. It bounds
 // what can be lost unsaid of a log that was not closed. A page of a tree of bolt has no checksum,
-// and a number in it that leads to another good page of the tree gives a smaller tree, which is well
-// formed. A segment whose end is cut off, or zeroed, looks like one that was not filled yet. A log
-// that is cut takes the note away first.
+// and a number in it that leads to another good page of the tree gives a smaller tree, which is
+// well formed. A segment whose end is cut off, or zeroed, looks like one that was not filled yet. A
+// log that is cut takes the note away first.
 var leastKey = []byte("squall.least")
 
 // noteBlocks is the number of blocks after which the note is written anew: so many that its sync

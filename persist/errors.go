@@ -39,7 +39,8 @@ var (
 	// ErrSnapshot is the ErrDamaged of a log's snapshot: the records can be read, and what it stood
 	// for is not among them.
 	ErrSnapshot = engine.ErrSnapshot
-	// ErrNoEngine is returned for a log whose engine this program does not import. What wraps it names the import.
+	// ErrNoEngine is returned for a log whose engine this program does not import. What wraps it names
+	// the import.
 	ErrNoEngine = engine.ErrNoEngine
 	// ErrNotFound is returned for a version, a time or a snapshot that is not here.
 	ErrNotFound = journal.ErrNotFound

@@ -6,8 +6,9 @@ import (
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-// Engine is what a log is kept in. There are two, bolt.Engine and wal.Engine, of the packages bolt and wal below this one. A
-// program has the engines that it imports. An existing log needs the import of its engine, too.
+// Engine is what a log is kept in. There are two, bolt.Engine and wal.Engine, of the packages bolt
+// and wal below this one. A program has the engines that it imports. An existing log needs the
+// import of its engine, too.
 type Engine interface {
 	String() string // "bolt" or "wal", as in the files of a log
 }
@@ -15,8 +16,8 @@ type Engine interface {
 // defaultEngine is that of a log whose configuration names none.
 const defaultEngine = "bolt"
 
-// CheckEngine reports whether this program has an engine; nil is bolt. Otherwise it returns an ErrNoEngine,
-// which names the import.
+// CheckEngine reports whether this program has an engine; nil is bolt. Otherwise it returns an
+// ErrNoEngine, which names the import.
 func CheckEngine(e Engine) error {
 	_, err := driverOf(e)
 	return err

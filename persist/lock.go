@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-// lockPatience is how long Open and Verify try a directory that is in use: a process that was killed
-// holds it for a moment longer.
+// lockPatience is how long Open and Verify try a directory that is in use: a process that was
+// killed holds it for a moment longer.
 const lockPatience = time.Second
 
 // lock holds a directory for this process: alone, or together with others that only read. The

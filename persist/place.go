@@ -221,7 +221,8 @@ func engineIn(dir string) (name string, ok bool) {
 	return "bolt", bolt
 }
 
-// driverOf returns the driver of a log that is there: the configured one if it has the name, otherwise that of this program.
+// driverOf returns the driver of a log that is there: the configured one if it has the name,
+// otherwise that of this program.
 func (c *LogConfig) driverOf(name, place string) (engine.Driver, error) {
 	if d, is := c.Engine.(engine.Driver); is && d.String() == name {
 		return d, nil

@@ -138,7 +138,8 @@ func (s *Store) checkUnused() error {
 	return nil
 }
 
-// createValues makes the file of values under another name, so that a crash leaves all of it or nothing.
+// createValues makes the file of values under another name, so that a crash leaves all of it or
+// nothing.
 func createValues(d disk, dir string) error {
 	path := filepath.Join(dir, engine.MetaFile)
 	temp := path + ".new"

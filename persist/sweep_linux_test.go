@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// harmedStore is what such a process is told first: the directory of a store that is whole, and what
-// the parent knows of it.
+// harmedStore is what such a process is told first: the directory of a store that is whole, and
+// what the parent knows of it.
 type harmedStore struct {
 	At      string
 	Seed    uint64

@@ -498,8 +498,8 @@ func saysDamage(err error) bool {
 // certain to go.
 const unnoted = 5
 
-// harmsTail reports whether a harm takes the end of a write-ahead log away, or leads to a list of segments
-// that is older than the last one.
+// harmsTail reports whether a harm takes the end of a write-ahead log away, or leads to a list of
+// segments that is older than the last one.
 func harmsTail(h harmed) bool {
 	if strings.HasSuffix(h.file, "wal-meta.db") {
 		return strings.HasPrefix(h.what, "sealed head")

@@ -5,16 +5,16 @@ import "time"
 // Contention decides whether a thread that waits spins or sleeps, from what the kernel says of the
 // thread: how long it ran, and how long it could run and waited for a core.
 //
-// To spin costs nothing where a core is free. Where another thread needs the core, a loop that spins,
-// or yields, uses up its claim to it: a scheduler that shares by deadlines (EEVDF) has it wait then
-// until the other one used as much, which takes whole time slices. A loop that sleeps keeps its claim,
-// and runs within microseconds after it is woken.
+// To spin costs nothing where a core is free. Where another thread needs the core, a loop that
+// spins, or yields, uses up its claim to it: a scheduler that shares by deadlines (EEVDF) has it
+// wait then until the other one used as much, which takes whole time slices. A loop that sleeps
+// keeps its claim, and runs within microseconds after it is woken.
 //
 // Two loops that wake each other may share a core while another one is free, and the kernel spreads
 // them if they go on spinning. So where a core was idle, it is no contention that a thread waited.
 //
-// Loops of one group that are more than the cores wait for each other. That is no contention as long as
-// each gets half of its share of the cores.
+// Loops of one group that are more than the cores wait for each other. That is no contention as
+// long as each gets half of its share of the cores.
 type Contention struct {
 	least  float64 // the part of the time in which the thread could run that it has to get
 	from   usage   // at the beginning of the window
@@ -59,7 +59,8 @@ func (c *Contention) SetLoops(loops, cores int) {
 	}
 }
 
-// Begin asks the kernel for the first time, so that a loop that has begun holds all descriptors that it will ever hold.
+// Begin asks the kernel for the first time, so that a loop that has begun holds all descriptors
+// that it will ever hold.
 func (c *Contention) Begin() {
 	if c.kernel == nil {
 		c.kernel = &kernel{}
@@ -67,8 +68,8 @@ func (c *Contention) Begin() {
 	c.from = c.kernel.usage()
 }
 
-// Found reports whether other threads need the core at present. now is the time on a clock that never
-// goes back. Mostly it compares two times; once in a window it asks the kernel.
+// Found reports whether other threads need the core at present. now is the time on a clock that
+// never goes back. Mostly it compares two times; once in a window it asks the kernel.
 func (c *Contention) Found(now time.Duration) bool {
 	if now < c.until {
 		return true
@@ -98,12 +99,12 @@ func (c *Contention) Found(now time.Duration) bool {
 	return c.until > 0
 }
 
-// Shares reports whether the thread shared its core lately. Where contention is not found, it is best to
-// yield: the other thread may be the one that is waited for.
+// Shares reports whether the thread shared its core lately. Where contention is not found, it is
+// best to yield: the other thread may be the one that is waited for.
 func (c *Contention) Shares(now time.Duration) bool { return now < c.yields }
 
-// delayed reports whether others had the thread's core for more than their share, in the window that
-// ends now.
+// delayed reports whether others had the thread's core for more than their share, in the window
+// that ends now.
 func (c *Contention) delayed(now time.Duration) bool {
 	from, u := c.from, c.kernel.usage()
 	c.from, c.looked = u, now
@@ -114,7 +115,8 @@ func (c *Contention) delayed(now time.Duration) bool {
 	return delayed >= leastDelay && float64(ran) < c.least*float64(ran+delayed)
 }
 
-// noCoreIsFree reports whether the cores were busy since the last look at them, if that is some time ago.
+// noCoreIsFree reports whether the cores were busy since the last look at them, if that is some
+// time ago.
 func (c *Contention) noCoreIsFree(now time.Duration) bool {
 	if c.asked > 0 && now-c.asked < idleWindow {
 		return false

@@ -18,8 +18,8 @@ func (k *told) usage() usage        { k.asked++; return k.u }
 func (k *told) idle() time.Duration { k.asked++; return k.idling }
 func (k *told) close()              {}
 
-// pass has a thread wait for the end of a time in which it ran, and was delayed, in each window, and the cores were idle for a part of
-// it. It returns whether contention was found at any time.
+// pass has a thread wait for the end of a time in which it ran, and was delayed, in each window,
+// and the cores were idle for a part of it. It returns whether contention was found at any time.
 func pass(c *Contention, k *told, now *time.Duration, long, ran, delayed time.Duration, idle float64) (found bool) {
 	for end := *now + long; *now < end; {
 		*now += contentionWindow
@@ -30,7 +30,8 @@ func pass(c *Contention, k *told, now *time.Duration, long, ran, delayed time.Du
 	return found
 }
 
-// A loop sleeps where the kernel says that other threads have its core for more than their share, and no core is free.
+// A loop sleeps where the kernel says that other threads have its core for more than their share,
+// and no core is free.
 func TestContentionIsWhatTheKernelSaysOfTheThreadAndTheCores(t *testing.T) {
 	const µs, ms = time.Microsecond, time.Millisecond
 	for _, c := range []struct {
@@ -105,7 +106,8 @@ func TestAVerdictEndsWhenACoreIsFree(t *testing.T) {
 	}
 }
 
-// What one thread waited says nothing of another one, and where the kernel does not say what the cores do, nothing is found.
+// What one thread waited says nothing of another one, and where the kernel does not say what the
+// cores do, nothing is found.
 func TestContentionIsOfOneThreadAndNeedsTheKernel(t *testing.T) {
 	k, now := &told{u: usage{thread: 7}}, time.Duration(0)
 	c := Contention{kernel: k}
@@ -142,7 +144,8 @@ func TestTheKernelKnowsWhatAThreadRan(t *testing.T) {
 	}
 }
 
-// The kernel says how long all cores together were idle: at least what the fourth number of "cpu" was before.
+// The kernel says how long all cores together were idle: at least what the fourth number of "cpu"
+// was before.
 func TestTheKernelKnowsHowLongTheCoresWereIdle(t *testing.T) {
 	text, err := os.ReadFile("/proc/stat")
 	var user, nice, system, idle int64

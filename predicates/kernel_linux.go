@@ -37,7 +37,8 @@ func (k *kernel) usage() usage {
 	return usage{thread, ran, delayed}
 }
 
-// idle returns for how long the cores were idle, together, or less than 0 if the kernel does not say it.
+// idle returns for how long the cores were idle, together, or less than 0 if the kernel does not
+// say it.
 func (k *kernel) idle() time.Duration {
 	const field, tick = 3, 10 * time.Millisecond // behind "cpu  user nice system"
 	fd, err := unix.Open("/proc/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -23,9 +23,9 @@ type Config struct {
 	// Deadline is how long after now the next timer is due; less than 0 is never.
 	Deadline func(now time.Duration) time.Duration
 	Parker   Parker
-	// Shared, if not nil, reports whether other loops of this process need the processor that this loop
-	// keeps while it waits without sleeping. Then the runner sleeps at once, if there are also more
-	// loops than cores (SetLoops).
+	// Shared, if not nil, reports whether other loops of this process need the processor that this
+	// loop keeps while it waits without sleeping. Then the runner sleeps at once, if there are also
+	// more loops than cores (SetLoops).
 	Shared func() bool
 	// MaxSpin bounds the time that the runner waits without sleeping; 0 is DefaultMaxSpin, less
 	// than 0 forbids spinning.

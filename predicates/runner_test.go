@@ -119,7 +119,8 @@ func (h *hooks) Sleep(time.Duration) { h.sleep() }
 func (h *hooks) Retract()            {}
 func (h *hooks) Yield()              {}
 
-// slowYields is a parker on a core that another thread keeps for 4 ms of the bubble's time after each yield.
+// slowYields is a parker on a core that another thread keeps for 4 ms of the bubble's time after
+// each yield.
 type slowYields struct {
 	parker
 	yields, sleeps int
@@ -136,8 +137,8 @@ func (p *slowYields) Sleep(time.Duration) {
 
 const slowYield = 4 * time.Millisecond
 
-// runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns how
-// many it made until it ended.
+// runSteps runs a loop among others for so many steps, of which one in eight finds work. It returns
+// how many it made until it ended.
 func runSteps(rounds, loops int, p predicates.Parker, shared func() bool) (n int) {
 	done := make(chan struct{})
 	r := predicates.NewRunner(predicates.Config{
@@ -178,8 +179,8 @@ func TestTheRunnerSleepsWhereYieldsCostItsShare(t *testing.T) {
 	})
 }
 
-// Where there are more loops than cores, a loop that other loops of the process wait for does not keep
-// their processor: it sleeps after one more look. Otherwise it waits as always.
+// Where there are more loops than cores, a loop that other loops of the process wait for does not
+// keep their processor: it sleeps after one more look. Otherwise it waits as always.
 func TestTheRunnerSleepsWhereOthersNeedItsProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // steps take no time there: nothing seems to interrupt them
 		for _, loops := range []int{1, runtime.NumCPU() + 1} {

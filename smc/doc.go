@@ -46,9 +46,11 @@
 //	S3  a descriptor is stamped again only after its message was released
 //	S4  what a receiver takes lies in the ring, whatever the descriptor says
 //	S5  a claim is committed or aborted once, whatever rings it moved through
-//	S6  what was not delivered when a ring ends moves to the next: each claim once, in its order, under its number
+//	S6  what was not delivered when a ring ends moves to the next: each claim once, in its order,
+//	    under its number
 //	S7  all that moves has room in a ring of the same size
-//	S8  a large message is published only when every member of the ring's view has its body, and holds up its sender's later ones until then
+//	S8  a large message is published only when every member of the ring's view has its body, and
+//	    holds up its sender's later ones until then
 //
 // Shared words:
 //

@@ -27,10 +27,11 @@ func Shown(conn net.Conn) (key Digest, secure bool) {
 	return key, true
 }
 
-// CertifiedName is the name that the peer of a connection proved with a certificate that an authority of
-// the TLS configuration signed: the first URI with a scheme, such as spiffe://prod/web; else the subject,
-// such as CN=web,O=Squall; else the first DNS name, as in DNS=web.example. No name of one of these kinds
-// reads like one of another kind. It is empty without TLS, and for a certificate that was not verified.
+// CertifiedName is the name that the peer of a connection proved with a certificate that an
+// authority of the TLS configuration signed: the first URI with a scheme, such as
+// spiffe://prod/web; else the subject, such as CN=web,O=Squall; else the first DNS name, as in
+// DNS=web.example. No name of one of these kinds reads like one of another kind. It is empty
+// without TLS, and for a certificate that was not verified.
 func CertifiedName(conn net.Conn) string {
 	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {

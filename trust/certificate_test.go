@@ -117,7 +117,8 @@ func TestT4ACertificateOfAnotherKeyIsNotTheMembers(t *testing.T) {
 	}
 }
 
-// A name is taken from a certificate that was verified, and a name of one kind cannot be had with one of another kind.
+// A name is taken from a certificate that was verified, and a name of one kind cannot be had with
+// one of another kind.
 func TestACertifiedNameIsOfOneKind(t *testing.T) {
 	key := newKey(t)
 	uri := func(text string) *url.URL {

@@ -145,8 +145,8 @@ func (c *Change) Done() *Decision { return c.done }
 
 // Through reports whether every member that took part in the decision is done too, or suspected: no
 // member needs this member's row of the view any more. If this member goes on, a suspicion that it
-// keeps to itself does not count: a suspect that is there would take the end of its connection for a
-// failure, and go on without this member.
+// keeps to itself does not count: a suspect that is there would take the end of its connection for
+// a failure, and go on without this member.
 func (c *Change) Through() bool {
 	if c.done == nil {
 		return false
@@ -283,8 +283,8 @@ func (c *Change) accusedBy(r order.Rank) bool {
 
 // applyReports suspects all members that were reported since, but for two kinds.
 //
-// A member that suspects this one has ended the connection, and may live. If this member is done, it
-// accuses no such member in turn: a member that is not done yet would believe it, and lose both.
+// A member that suspects this one has ended the connection, and may live. If this member is done,
+// it accuses no such member in turn: a member that is not done yet would believe it, and lose both.
 //
 // A member that gave this one up before they were connected suspects it, and could not say so in
 // this member's replica of its row. That is believed only when the members that did so leave no
@@ -386,8 +386,8 @@ func (c *Change) suspects(who Ranks) bool {
 // goesOnWithout reports whether this member goes on without a set of members, and without the
 // members that it suspects already: they leave a quorum of the view, or of the next view once this
 // member is in that. If they leave none of either, this member halts, in the next view if it was
-// done with this one before, or it has left. It may be the one that is cut off, and the others would
-// believe its row when it reaches them.
+// done with this one before, or it has left. It may be the one that is cut off, and the others
+// would believe its row when it reaches them.
 func (c *Change) goesOnWithout(who Ranks) bool {
 	if c.Quorate(who) {
 		return true

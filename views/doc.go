@@ -30,28 +30,34 @@
 // Invariants of a view, checked by View.Validate on everything that arrives from elsewhere:
 //
 //	V1  member ids are distinct, and there is at least one member
-//	V2  a subgroup's members are distinct, in rank order and ranks of this view; its senders are among its members
+//	V2  a subgroup's members are distinct, in rank order and ranks of this view; its senders are
+//	    among its members
 //	V3  ring and window are powers of two within the limits of package smc
-//	V4  the shards of a subgroup follow each other from 0, are of one kind, and no member is in two of them
+//	V4  the shards of a subgroup follow each other from 0, are of one kind, and no member is in two
+//	    of them
 //
 // Invariants of a change:
 //
-//	V5  suspicion is for good: a suspect's row is frozen, nothing that it says later is heard, and it is in no further view
+//	V5  suspicion is for good: a suspect's row is frozen, nothing that it says later is heard, and it
+//	    is in no further view
 //	V6  the ballots in a row only grow: a member that acked one accepts no decision of a lower one,
 //	    and a member that knows that one is final has its decision, or a later one
-//	V7  a proposal or decision is acked or echoed only if it follows from this view: its members stay in order, and joiners come last
+//	V7  a proposal or decision is acked or echoed only if it follows from this view: its members stay
+//	    in order, and joiners come last
 //	V8  two decisions that are installed after one view are the same
 //	V9  a trim is at most what every member that goes on has, and at least what any member delivered
 //	V10  where decisions are recorded, none is in a row before it is on its owner's disk
 //	V11  a persistent subgroup has members only if one of them has all of its log, or no process
 //	     ever had any of it
-//	V12  a view has the identity of the group of the view before it, and its lineage is that of the view before it and one link more
+//	V12  a view has the identity of the group of the view before it, and its lineage is that of the
+//	     view before it and one link more
 //	V13  the suspicions that a member publishes leave a quorum of the view, or the member knows that
 //	     the view is over, is in the next one, and they leave a quorum of that
 //
 // Invariants of confirmation rounds, by which a member learns that its view was in force:
 //
-//	V14  when a round, or a direct round, is confirmed, no member had installed a later view as it began
+//	V14  when a round, or a direct round, is confirmed, no member had installed a later view as it
+//	     began
 //	V15  no member affirms a round before it began
 //
 // Shared words of the view line, one per row; all but mute only grow, and all are the owner's
@@ -67,8 +73,8 @@
 //	installed  all        ballot of the decision that the owner knows to be final
 //	revision   all        changes with the other words, so that one load tells that nothing did
 //
-// Shared words of confirmation rounds, in lines of their own; all only grow, and all are the owner's
-// loop's:
+// Shared words of confirmation rounds, in lines of their own; all only grow, and all are the
+// owner's loop's:
 //
 //	word      read by     meaning
 //	begun     all         the number of rounds that the owner has begun

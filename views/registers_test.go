@@ -128,9 +128,9 @@ func TestWhoGoesOnOwnsUpToWhatItSuspects(t *testing.T) {
 	}
 }
 
-// V13: a member that is done with a view and has lost a quorum of the next one, too, halts there. It
-// may be cut off, and its row of the view that is over may reach the others later: it accuses none
-// of them.
+// V13: a member that is done with a view and has lost a quorum of the next one, too, halts there.
+// It may be cut off, and its row of the view that is over may reach the others later: it accuses
+// none of them.
 func TestAMemberThatLosesTheNextViewTooAccusesNoMember(t *testing.T) {
 	for name, next := range map[string]func(*court) *Decision{
 		"it is in the next view": func(c *court) *Decision { return c.decision(4) },

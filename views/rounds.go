@@ -55,8 +55,8 @@ func (s *Rounds) Rebind(r order.Rank) {
 // lineOf is where the line with the word of a rank lies in a vector that has one for each rank.
 func lineOf(r order.Rank) int { return int(r) / fabric.WordsPerLine * fabric.LineBytes }
 
-// DirectRound is a confirmation round that asks no member: it looks whether a quorum of the view has
-// no decision, in the rows themselves, where the members of the quorum write them. So it takes
+// DirectRound is a confirmation round that asks no member: it looks whether a quorum of the view
+// has no decision, in the rows themselves, where the members of the quorum write them. So it takes
 // members that share memory with this one, whose processes run. Any goroutine may use it.
 type DirectRound struct {
 	table   *fabric.Table
@@ -77,8 +77,8 @@ func (s *Rounds) Direct() *DirectRound {
 	return d
 }
 
-// Confirmed reports whether no member had installed a later view when the call began, as far as that
-// can be seen (V14).
+// Confirmed reports whether no member had installed a later view when the call began, as far as
+// that can be seen (V14).
 func (d *DirectRound) Confirmed() bool {
 	var undecided Ranks
 	for _, r := range d.ranks {
@@ -126,8 +126,8 @@ func (s *Rounds) Affirm() (work int) {
 	return work
 }
 
-// Confirmed reports whether the last round that this member began is confirmed; before the first one
-// none is. A member that affirmed more rounds than there were fails (V15).
+// Confirmed reports whether the last round that this member began is confirmed; before the first
+// one none is. A member that affirmed more rounds than there were fails (V15).
 func (s *Rounds) Confirmed() bool {
 	var affirmed Ranks
 	word := int(s.change.cfg.Self) % fabric.WordsPerLine

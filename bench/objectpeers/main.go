@@ -1,9 +1,11 @@
-// Objectpeers measures puts and gets of etcd, Redis and NATS JetStream with many clients, each with one request at a time, on this machine, in the
-// way of "squall bench objects", and prints a line of JSON. It is a program of a module of its own, so that users of Squall do not get the
-// clients of other systems.
+// Objectpeers measures puts and gets of etcd, Redis and NATS JetStream with many clients, each with
+// one request at a time, on this machine, in the way of "squall bench objects", and prints a line
+// of JSON. It is a program of a module of its own, so that users of Squall do not get the clients
+// of other systems.
 //
-// Etcd is three processes of the program etcd, JetStream three servers in processes of this program. Redis is one process of redis-server without
-// replication, and redis-benchmark, which is written in C, is its client. Squall is three processes of the program of examples/etcd, with the
+// Etcd is three processes of the program etcd, JetStream three servers in processes of this
+// program. Redis is one process of redis-server without replication, and redis-benchmark, which is
+// written in C, is its client. Squall is three processes of the program of examples/etcd, with the
 // same clients as etcd.
 package main
 

@@ -1,6 +1,7 @@
-// Rpcpeers measures calls of gRPC on a unix socket, active messages of UCX and messages of ZeroMQ, between two processes of this machine, in the
-// way of "squall bench ripc", and prints a line of JSON. It is a program of a module of its own, so that users of Squall do not get
-// gRPC. UCX and ZeroMQ are not linked: it runs ucx_perftest, and a program in C that it compiles.
+// Rpcpeers measures calls of gRPC on a unix socket, active messages of UCX and messages of ZeroMQ,
+// between two processes of this machine, in the way of "squall bench ripc", and prints a line of
+// JSON. It is a program of a module of its own, so that users of Squall do not get gRPC. UCX and
+// ZeroMQ are not linked: it runs ucx_perftest, and a program in C that it compiles.
 package main
 
 import (

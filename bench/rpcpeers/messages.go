@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// The loads of messages: there and back one at a time, as fast as they are received, and the same of long ones.
+// The loads of messages: there and back one at a time, as fast as they are received, and the same
+// of long ones.
 const (
 	trips      = "round trips"
 	oneWay     = "one way"
 	intoWindow = "into a window"
 )
 
-// ucxRates are the messages in a second by which the number of iterations follows from a time: what ucx_perftest does on a slow
-// machine.
+// ucxRates are the messages in a second by which the number of iterations follows from a time: what
+// ucx_perftest does on a slow machine.
 var ucxRates = map[string]float64{"shm " + trips: 1e6, "tcp " + trips: 8e4, "shm " + oneWay: 3e6, "tcp " + oneWay: 5e5, "shm " + intoWindow: 20}
 
 // measureUCX runs ucx_perftest, of the Debian package ucx-utils, with active messages.
@@ -74,7 +75,8 @@ func measureUCX(fabric, load string, size int, d time.Duration) (r result, err e
 	return parseUCX(string(out), load)
 }
 
-// parseUCX takes the means of the whole run from two lines of comma-separated values. Tests of latency report half a round trip.
+// parseUCX takes the means of the whole run from two lines of comma-separated values. Tests of
+// latency report half a round trip.
 func parseUCX(out, load string) (r result, err error) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) < 2 {

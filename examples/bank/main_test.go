@@ -26,7 +26,8 @@ type process struct {
 	clients string // its address for clients
 }
 
-// start starts the member with a number out of a list. It serves clients once a majority of the list has started.
+// start starts the member with a number out of a list. It serves clients once a majority of the
+// list has started.
 func start(t *testing.T, id int, list string) *process {
 	t.Helper()
 	clients := testutil.FreeAddress(t)
@@ -58,7 +59,8 @@ func ask(t *testing.T, members string, args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// TestAMemberThatIsStartedAgainWithItsOwnCommandIsInTheSameBank kills the first member of the list, which bootstrapped the bank.
+// TestAMemberThatIsStartedAgainWithItsOwnCommandIsInTheSameBank kills the first member of the list,
+// which bootstrapped the bank.
 func TestAMemberThatIsStartedAgainWithItsOwnCommandIsInTheSameBank(t *testing.T) {
 	list := addresses(t, 3)
 	all := []*process{start(t, 1, list), start(t, 2, list), start(t, 3, list)}

@@ -31,7 +31,8 @@ func checkRange(r *pb.RangeRequest) error {
 	return nil
 }
 
-// maxOperations bounds the comparisons of a transaction, and the operations in each of its branches, as with etcd.
+// maxOperations bounds the comparisons of a transaction, and the operations in each of its
+// branches, as with etcd.
 const maxOperations = 128
 
 func checkTxn(r *pb.TxnRequest) error {
@@ -42,8 +43,9 @@ func checkTxn(r *pb.TxnRequest) error {
 	return err
 }
 
-// checkOperations checks the comparisons and operations of a transaction one by one. Most bounds the comparisons, and the operations of each branch; what a
-// transaction does not use of it bounds the transactions within.
+// checkOperations checks the comparisons and operations of a transaction one by one. Most bounds
+// the comparisons, and the operations of each branch; what a transaction does not use of it bounds
+// the transactions within.
 func checkOperations(r *pb.TxnRequest, most int) error {
 	largest := max(len(r.Compare), len(r.Success), len(r.Failure))
 	if largest > most {
@@ -83,8 +85,9 @@ func checkDelete(r *pb.DeleteRangeRequest) error {
 	return nil
 }
 
-// readsOnly reports whether a transaction changes nothing, whichever branches it takes, and whether all of it may be read from a copy
-// that is behind: its ranges are serializable, and it compares nothing.
+// readsOnly reports whether a transaction changes nothing, whichever branches it takes, and whether
+// all of it may be read from a copy that is behind: its ranges are serializable, and it compares
+// nothing.
 func readsOnly(r *pb.TxnRequest) (reads, serializable bool) {
 	serializable = len(r.Compare) == 0
 	for _, ops := range [][]*pb.RequestOp{r.Success, r.Failure} {
@@ -112,8 +115,8 @@ type touched struct {
 	dels []span
 }
 
-// touchedBy returns what a branch touches, or why it must not: one revision puts a key once, and does not put and delete it. As in etcd, a deletion of all keys
-// from one on meets no put.
+// touchedBy returns what a branch touches, or why it must not: one revision puts a key once, and
+// does not put and delete it. As in etcd, a deletion of all keys from one on meets no put.
 func touchedBy(ops []*pb.RequestOp) (all touched, err error) {
 	all.puts = map[string]bool{}
 	for _, op := range ops {

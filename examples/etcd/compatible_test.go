@@ -28,7 +28,8 @@ func at(seconds float64) *replicated.Context {
 	return &replicated.Context{Time: squall.Time(seconds * float64(time.Second))}
 }
 
-// All members were down for longer than a lease, or had no quorum. Its client could not keep it alive, so its time begins anew, also in a state that was restored.
+// All members were down for longer than a lease, or had no quorum. Its client could not keep it
+// alive, so its time begins anew, also in a state that was restored.
 func TestTheTimeOfALeaseBeginsAnewAfterAnOutage(t *testing.T) {
 	before := newStore()
 	must(before.grant(at(10), &pb.LeaseGrantRequest{ID: 7, TTL: 3}))
@@ -54,7 +55,8 @@ func TestTheTimeOfALeaseBeginsAnewAfterAnOutage(t *testing.T) {
 	}
 }
 
-// While there are leases, time passes by commands, so that an outage can be told from a time in which nobody wanted anything.
+// While there are leases, time passes by commands, so that an outage can be told from a time in
+// which nobody wanted anything.
 func TestTimePassesWhileThereAreLeases(t *testing.T) {
 	s := newStore()
 	must(s.tick(at(10), nil))
@@ -239,7 +241,8 @@ func TestWatchersThatThereCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// A watcher that takes fragments gets no response that is larger than a request can be, unless one event is.
+// A watcher that takes fragments gets no response that is larger than a request can be, unless one
+// event is.
 func TestEventsComeInFragments(t *testing.T) {
 	c, all := cluster(t, 1)
 	value := strings.Repeat("x", maxRequestBytes/5)

@@ -10,7 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// hash returns a response without its hash, and the function that computes the hash: of the versions up to a revision.
+// hash returns a response without its hash, and the function that computes the hash: of the
+// versions up to a revision.
 func (s *Store) hash(at int64) (*pb.HashKVResponse, func() (uint32, error), error) {
 	switch {
 	case at == 0:

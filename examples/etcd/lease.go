@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/replicated"
 )
 
-// lease deletes its keys when it expires, in the time of the object: at the same place of the order at every member.
+// lease deletes its keys when it expires, in the time of the object: at the same place of the order
+// at every member.
 type lease struct {
 	ID     int64
 	TTL    int64 // seconds
@@ -34,15 +35,16 @@ const maxTTL = 9_000_000_000
 // never is when nothing expires.
 const never = squall.Time(math.MaxUint64)
 
-// While there are leases, the members execute a command at least every leaseBeat. So a longer time without one is an outage: the members were down, or had no
-// quorum. It ends no lease, because no client could keep its lease alive in it.
+// While there are leases, the members execute a command at least every leaseBeat. So a longer time
+// without one is an outage: the members were down, or had no quorum. It ends no lease, because no
+// client could keep its lease alive in it.
 const (
 	leaseBeat   = time.Second
 	leaseOutage = 5 * leaseBeat / 2
 )
 
-// pass advances the time of the store. After an outage all leases have their whole time again, as etcd gives it to them when a new leader is there; else what
-// has expired ends.
+// pass advances the time of the store. After an outage all leases have their whole time again, as
+// etcd gives it to them when a new leader is there; else what has expired ends.
 func (s *Store) pass(now squall.Time) {
 	outage := len(s.leases) > 0 && now > s.passed+squall.Time(leaseOutage)
 	s.passed = max(s.passed, now)

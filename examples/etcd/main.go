@@ -1,20 +1,22 @@
-// Command etcd is a service with the API of etcd, version 3, on replicated objects: keys and values with revisions, transactions, watches and
-// leases. Unmodified clients of etcd work with it.
+// Command etcd is a service with the API of etcd, version 3, on replicated objects: keys and values
+// with revisions, transactions, watches and leases. Unmodified clients of etcd work with it.
 //
 //	go run . -id 1
 //	go run . -id 2
 //	go run . -id 3
 //	ETCDCTL_API=3 etcdctl --endpoints 127.0.0.1:2379,127.0.0.1:2479,127.0.0.1:2579 put greeting hello
 //
-// With -dir the members keep what they did on disk, and a write is answered when it is on the disk of every member.
+// With -dir the members keep what they did on disk, and a write is answered when it is on the disk
+// of every member.
 //
-// Garbage is collected when the memory in use has grown fivefold, unless GOGC says otherwise. GOMEMLIMIT bounds the memory, as always.
+// Garbage is collected when the memory in use has grown fivefold, unless GOGC says otherwise.
+// GOMEMLIMIT bounds the memory, as always.
 //
 // The clients' address answers HTTP, too: /health, /readyz and /livez, /version and /metrics.
 //
-// The files, from the inside out: store.go, txn.go and lease.go are the state and its commands, snapshot.go hands it over and
-// hash.go hashes it; operations.go makes it an object; check.go, server.go and watch.go are the API,
-// and web.go is what is there over HTTP.
+// The files, from the inside out: store.go, txn.go and lease.go are the state and its commands,
+// snapshot.go hands it over and hash.go hashes it; operations.go makes it an object; check.go,
+// server.go and watch.go are the API, and web.go is what is there over HTTP.
 package main
 
 import (

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/replicated/protobuf"
 )
 
-// The commands are requests of etcd's API. All of them change the store, and every member executes them.
+// The commands are requests of etcd's API. All of them change the store, and every member executes
+// them.
 var (
 	put         = command[*pb.PutRequest, *pb.PutResponse]("put")
 	deleteRange = command[*pb.DeleteRangeRequest, *pb.DeleteRangeResponse]("delete-range")

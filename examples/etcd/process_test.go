@@ -29,7 +29,8 @@ func process(t *testing.T, args string) (p *testutil.Program, members, clients s
 	return p, members, clients
 }
 
-// TestAWatchHasNoGapAcrossAFailOver kills the member that serves a watch while keys are put, twice. The members are processes, and keep their state on disk.
+// TestAWatchHasNoGapAcrossAFailOver kills the member that serves a watch while keys are put, twice.
+// The members are processes, and keep their state on disk.
 func TestAWatchHasNoGapAcrossAFailOver(t *testing.T) {
 	dir := t.TempDir()
 	var all []*testutil.Program

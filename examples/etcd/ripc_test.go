@@ -16,8 +16,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// gRPC runs over streams of ripc as it is: calls, and streams that live as long as a watch. The client finds the server by the name
-// of its service.
+// gRPC runs over streams of ripc as it is: calls, and streams that live as long as a watch. The
+// client finds the server by the name of its service.
 func TestGRPCRunsOverStreamsOfRIPC(t *testing.T) {
 	_, members := cluster(t, 1)
 	for name, transport := range map[string]ripc.Transport{"shm": ripc.SHM, "tcp": ripc.TCP} {

@@ -38,14 +38,16 @@ type server struct {
 // apiVersion is the version of etcd whose API this is.
 const apiVersion = "3.6.0"
 
-// What makes small requests cheap. A goroutine that has had a request before has the stack for the next one, which a new goroutine grows twice; further
-// requests get a new one. Windows of a fixed size spare the pings by which gRPC finds out how large they should be: one for most requests.
+// What makes small requests cheap. A goroutine that has had a request before has the stack for the
+// next one, which a new goroutine grows twice; further requests get a new one. Windows of a fixed
+// size spare the pings by which gRPC finds out how large they should be: one for most requests.
 const (
 	streamWorkers = 512
 	windowBytes   = 1 << 20
 )
 
-// maxRequestBytes is the size of the largest request that changes something, as with etcd, and spareBytes what gRPC takes beyond it.
+// maxRequestBytes is the size of the largest request that changes something, as with etcd, and
+// spareBytes what gRPC takes beyond it.
 const (
 	maxRequestBytes = 3 << 19
 	spareBytes      = 512 << 10
@@ -70,7 +72,8 @@ func newServer(g *squall.Group, o *replicated.Object[*Store], cluster string) (*
 	return s, r
 }
 
-// complete completes the header of a response. The store sets the revision; the rest differs between members.
+// complete completes the header of a response. The store sets the revision; the rest differs
+// between members.
 func (s *server) complete(h *pb.ResponseHeader) *pb.ResponseHeader {
 	h.ClusterId, h.MemberId, h.RaftTerm = s.cluster, uint64(s.group.ID()), uint64(s.group.View().ID)
 	return h
@@ -121,7 +124,8 @@ var known = func() map[string]error {
 	return all
 }()
 
-// toClient is an error as clients of etcd know it. One of a member that cannot serve has them go on with another member.
+// toClient is an error as clients of etcd know it. One of a member that cannot serve has them go on
+// with another member.
 func toClient(err error) error {
 	var refused *replicated.HandlerError
 	switch {
@@ -229,7 +233,8 @@ func (s *server) MemberList(ctx context.Context, _ *pb.MemberListRequest) (*pb.M
 	})
 }
 
-// Status tells about this member. A group has no leader: the first member of the view stands for it.
+// Status tells about this member. A group has no leader: the first member of the view stands for
+// it.
 func (s *server) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	return local(s, func(st *Store) (*pb.StatusResponse, error) {
 		v := s.group.View()
@@ -242,8 +247,8 @@ func (s *server) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse,
 	})
 }
 
-// HashKV hashes the versions of all keys up to a revision, 0 for the newest one. Members that have executed that revision, and
-// were told to compact the same, have the same hash.
+// HashKV hashes the versions of all keys up to a revision, 0 for the newest one. Members that have
+// executed that revision, and were told to compact the same, have the same hash.
 func (s *server) HashKV(_ context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
 	var hash func() (uint32, error)
 	out, err := local(s, func(st *Store) (out *pb.HashKVResponse, err error) {
@@ -259,7 +264,8 @@ func (s *server) HashKV(_ context.Context, r *pb.HashKVRequest) (*pb.HashKVRespo
 	return out, nil
 }
 
-// Authenticate refuses a user and a password: there are no users. Clients that have some are told what etcd tells them.
+// Authenticate refuses a user and a password: there are no users. Clients that have some are told
+// what etcd tells them.
 func (s *server) Authenticate(context.Context, *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
 	return nil, rpctypes.ErrGRPCAuthNotEnabled
 }

@@ -18,11 +18,12 @@ import (
 	"github.com/squall-go/squall/replicated"
 )
 
-// Store is the state: keys with all their versions since the last compaction, leases, and where the members are. Every
-// command that changes keys has the next revision.
+// Store is the state: keys with all their versions since the last compaction, leases, and where the
+// members are. Every command that changes keys has the next revision.
 //
-// A version never changes once it is in the store, and those in kept and log stay where they are until the next compaction, which makes new lists. So reads
-// return versions without copying them, and a snapshot is the two lists as they are.
+// A version never changes once it is in the store, and those in kept and log stay where they are
+// until the next compaction, which makes new lists. So reads return versions without copying them,
+// and a snapshot is the two lists as they are.
 type Store struct {
 	revision  int64
 	compacted int64     // the oldest revision that can be read
@@ -39,8 +40,8 @@ type Store struct {
 	changed atomic.Pointer[chan struct{}] // what watchers of this process wait for; nil: there is none that waits
 }
 
-// history is a key with its versions, the oldest first. What a put needs to know of the newest one is beside the key, because of most keys the versions are
-// not in a cache of the processor.
+// history is a key with its versions, the oldest first. What a put needs to know of the newest one
+// is beside the key, because of most keys the versions are not in a cache of the processor.
 type history struct {
 	key      []byte
 	versions []version
@@ -159,7 +160,8 @@ func (s *Store) keyRange(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 		return nil, rpctypes.ErrGRPCCompacted
 	}
 	out := &pb.RangeResponse{Header: s.header()}
-	// Where the order of keys is asked for and nothing is left out, keys beyond the limit are only counted.
+	// Where the order of keys is asked for and nothing is left out, keys beyond the limit are only
+	// counted.
 	asStored := r.SortTarget == pb.RangeRequest_KEY && r.SortOrder != pb.RangeRequest_DESCEND
 	s.ascend(spanOf(r.Key, r.RangeEnd), at, func(kv *mvccpb.KeyValue) bool {
 		out.Count++
@@ -255,7 +257,8 @@ func (h *history) add(v version) {
 	h.created, h.count, h.lease = kv.CreateRevision, kv.Version, kv.Lease
 }
 
-// changes returns a channel that is closed when the revision changes or the store is compacted. Several watchers may call it at the same time.
+// changes returns a channel that is closed when the revision changes or the store is compacted.
+// Several watchers may call it at the same time.
 func (s *Store) changes() <-chan struct{} {
 	for {
 		if c := s.changed.Load(); c != nil {
@@ -346,7 +349,8 @@ func (s *Store) deleteRange(c *replicated.Context, r *pb.DeleteRangeRequest) (*p
 	return s.begin(c).deleteRange(r), nil
 }
 
-// compact forgets what was before a revision: all versions but the one that each key has at that revision.
+// compact forgets what was before a revision: all versions but the one that each key has at that
+// revision.
 func (s *Store) compact(_ *replicated.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
 	switch {
 	case r.Revision <= s.compacted:

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/replicated"
 )
 
-// txn executes the operations of one branch. Which branches are taken, also of transactions within, follows from the store as it
-// was before; and what cannot be done is found before anything is.
+// txn executes the operations of one branch. Which branches are taken, also of transactions within,
+// follows from the store as it was before; and what cannot be done is found before anything is.
 func (s *Store) txn(c *replicated.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	return s.begin(c).transact(r)
 }
@@ -31,7 +31,8 @@ func (b *batch) transact(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	return out, nil
 }
 
-// choose appends whether the comparisons of a transaction hold, and then of those in the branch that is taken.
+// choose appends whether the comparisons of a transaction hold, and then of those in the branch
+// that is taken.
 func (s *Store) choose(taken []bool, r *pb.TxnRequest) []bool {
 	holds := true
 	for _, c := range r.Compare {
@@ -53,7 +54,8 @@ func branch(r *pb.TxnRequest, holds bool) []*pb.RequestOp {
 	return r.Failure
 }
 
-// checkTxn returns why an operation cannot be done. Like txn, it takes from the front of taken what choose appended.
+// checkTxn returns why an operation cannot be done. Like txn, it takes from the front of taken what
+// choose appended.
 func (s *Store) checkTxn(r *pb.TxnRequest, taken []bool) (rest []bool, err error) {
 	ops, rest := branch(r, taken[0]), taken[1:]
 	for _, op := range ops {
@@ -96,7 +98,8 @@ func (b *batch) txn(r *pb.TxnRequest, taken []bool) (out *pb.TxnResponse, rest [
 	return out, rest
 }
 
-// compare reports whether a comparison holds for all keys that it names. A key that is not there has the version 0, and no value.
+// compare reports whether a comparison holds for all keys that it names. A key that is not there
+// has the version 0, and no value.
 func (s *Store) compare(c *pb.Compare) bool {
 	holds, found := true, false
 	s.ascend(spanOf(c.Key, c.RangeEnd), newest, func(kv *mvccpb.KeyValue) bool {

@@ -13,16 +13,16 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// Bounds of one response: changes that are looked at for it, bytes of its events if the watcher takes fragments, and how long a watcher that asked for it
-// hears nothing when there is nothing.
+// Bounds of one response: changes that are looked at for it, bytes of its events if the watcher
+// takes fragments, and how long a watcher that asked for it hears nothing when there is nothing.
 const (
 	maxChanges       = 1000
 	maxFragmentBytes = maxRequestBytes
 	progressEvery    = 10 * time.Minute
 )
 
-// watcher is what a client asked to be told. It reads the log of the store at its own pace, from the revision next on, so that a slow client
-// costs nothing but its place in the log.
+// watcher is what a client asked to be told. It reads the log of the store at its own pace, from
+// the revision next on, so that a slow client costs nothing but its place in the log.
 type watcher struct {
 	id       int64
 	keys     span
@@ -172,7 +172,8 @@ func (w *watchers) send() (changed <-chan struct{}, err error) {
 	}
 }
 
-// collect returns responses for all watchers, and whether some of them have more to be told. The lock is held, and the store does not change.
+// collect returns responses for all watchers, and whether some of them have more to be told. The
+// lock is held, and the store does not change.
 func (w *watchers) collect(s *Store) (out []*pb.WatchResponse, more bool) {
 	out, w.out = w.out, nil
 	for i := 0; i < len(w.all); i++ {
@@ -230,8 +231,8 @@ func (w *watcher) responses(events []*mvccpb.Event) (all []*pb.WatchResponse) {
 	return append(all, &pb.WatchResponse{WatchId: w.id, Events: events})
 }
 
-// events returns what a watcher is to be told next: all that it asked for of some whole revisions. Then next is the revision behind
-// them.
+// events returns what a watcher is to be told next: all that it asked for of some whole revisions.
+// Then next is the revision behind them.
 func (w *watcher) events(s *Store) (events []*mvccpb.Event) {
 	if w.next > s.revision {
 		return nil

@@ -17,14 +17,15 @@ import (
 	"github.com/squall-go/squall/squallprom"
 )
 
-// Bounds of a connection before it is known what it speaks, and of a question about the member's health.
+// Bounds of a connection before it is known what it speaks, and of a question about the member's
+// health.
 const (
 	prefaceWithin = 10 * time.Second
 	healthWithin  = 5 * time.Second
 )
 
-// ports serves gRPC and HTTP at one address. What a connection begins with tells which one it is: gRPC begins with the preface of HTTP/2, which no request
-// of HTTP/1 begins with.
+// ports serves gRPC and HTTP at one address. What a connection begins with tells which one it is:
+// gRPC begins with the preface of HTTP/2, which no request of HTTP/1 begins with.
 type ports struct {
 	net.Listener
 	rpc, web *queue
@@ -156,7 +157,8 @@ func (s *server) handler() http.Handler {
 	return m
 }
 
-// health tells whether this member can serve: whether it is in the group, and the group has a quorum.
+// health tells whether this member can serve: whether it is in the group, and the group has a
+// quorum.
 func (s *server) health(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), healthWithin)
 	defer cancel()

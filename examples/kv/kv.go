@@ -5,7 +5,8 @@ import (
 	"github.com/squall-go/squall/replicated"
 )
 
-// The service: a map that is split into shards by its keys. Members and clients share the operations.
+// The service: a map that is split into shards by its keys. Members and clients share the
+// operations.
 
 var (
 	Put = replicated.NewCommand[Pair, uint64]("put").Keyed(func(p Pair) string { return p.Key })

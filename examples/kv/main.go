@@ -1,4 +1,5 @@
-// Command kv is a key-value store in two shards, with clients: kv.go is the service. Members are placed in the shard that has fewer.
+// Command kv is a key-value store in two shards, with clients: kv.go is the service. Members are
+// placed in the shard that has fewer.
 //
 //	go run ./examples/kv member -id 1
 //	go run ./examples/kv member -id 2

@@ -28,7 +28,8 @@ type process struct {
 	clients string // its address for clients
 }
 
-// start starts the member with a number; one that is not in the list listens at an address of its own.
+// start starts the member with a number; one that is not in the list listens at an address of its
+// own.
 func start(t *testing.T, id int, list []string) *process {
 	t.Helper()
 	clients, listen := testutil.FreeAddress(t), testutil.FreeAddress(t)
@@ -38,8 +39,9 @@ func start(t *testing.T, id int, list []string) *process {
 	return &process{testutil.StartProgram(t, "member", "-id", fmt.Sprint(id), "-members", strings.Join(list, ","), "-listen", listen, "-clients", clients), clients}
 }
 
-// TestClientsGoOnWhileMembersComeAndGo kills a member of each shard and has another one join, while clients put and get. Each key
-// has one client, so that its revision tells whether a put was executed twice or not at all.
+// TestClientsGoOnWhileMembersComeAndGo kills a member of each shard and has another one join, while
+// clients put and get. Each key has one client, so that its revision tells whether a put was
+// executed twice or not at all.
 func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
 	var list, addresses []string
 	for range 4 {
@@ -116,7 +118,8 @@ func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
 	}
 }
 
-// TestAShardIsLinearizable has clients put and get in simulated groups whose members fail. The simulated store is one shard.
+// TestAShardIsLinearizable has clients put and get in simulated groups whose members fail. The
+// simulated store is one shard.
 func TestAShardIsLinearizable(t *testing.T) {
 	squalltest.Run(t, squalltest.Config{}, func() *replicated.Object[*Store] { return newObject(1) }, func(c *squalltest.Client) {
 		for i := range 10 {

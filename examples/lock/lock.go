@@ -9,9 +9,11 @@ import (
 	"github.com/squall-go/squall/replicated"
 )
 
-// The service: locks with leases. A lock belongs to a holder until it is released or its lease ends, in the time of the object, which is the same at
-// every member. Each grant has a fence: a number that is larger than that of any grant before. What the lock protects takes the
-// fence with each request and refuses smaller ones, so that a holder that was slow changes nothing after its lease has ended.
+// The service: locks with leases. A lock belongs to a holder until it is released or its lease
+// ends, in the time of the object, which is the same at every member. Each grant has a fence: a
+// number that is larger than that of any grant before. What the lock protects takes the fence with
+// each request and refuses smaller ones, so that a holder that was slow changes nothing after its
+// lease has ended.
 
 var (
 	Acquire = replicated.NewCommand[Request, Grant]("acquire") // or fails with errHeld

@@ -1,4 +1,5 @@
-// Command lock is a replicated lock service: lock.go is the service, mutex.go a lock as a client uses it.
+// Command lock is a replicated lock service: lock.go is the service, mutex.go a lock as a client
+// uses it.
 //
 //	go run ./examples/lock member -id 1
 //	go run ./examples/lock member -id 2
@@ -6,7 +7,8 @@
 //	go run ./examples/lock hold -name ann printer
 //	go run ./examples/lock hold -name bob printer
 //
-// The second holder gets the lock when the first one ends: at once if it is interrupted, and after its lease if it is killed.
+// The second holder gets the lock when the first one ends: at once if it is interrupted, and after
+// its lease if it is killed.
 package main
 
 import (

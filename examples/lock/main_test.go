@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// service begins three members, which run until the test ends, and returns their addresses for clients.
+// service begins three members, which run until the test ends, and returns their addresses for
+// clients.
 func service(t *testing.T) string {
 	t.Helper()
 	list := strings.Join([]string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}, ",")
@@ -98,7 +99,8 @@ func TestALockHasOneHolderAndItsFencesGrow(t *testing.T) {
 	}
 }
 
-// A holder that is killed keeps the lock for the rest of its lease, and the next one has a larger fence.
+// A holder that is killed keeps the lock for the rest of its lease, and the next one has a larger
+// fence.
 func TestTheLockOfAHolderThatIsKilledIsFreeAfterItsLease(t *testing.T) {
 	const lease = time.Second
 	members := service(t)

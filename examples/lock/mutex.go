@@ -15,8 +15,8 @@ type Mutex struct {
 	lease        time.Duration
 }
 
-// Lock waits until the lock is free, and returns the fence of the grant and a context that ends when the lock is lost: the caller
-// stops then. The lease is renewed until Unlock.
+// Lock waits until the lock is free, and returns the fence of the grant and a context that ends
+// when the lock is lost: the caller stops then. The lease is renewed until Unlock.
 func (m *Mutex) Lock(ctx context.Context) (fence uint64, held context.Context, unlock func() error, err error) {
 	request := Request{m.name, m.holder, m.lease.Milliseconds()}
 	for {
@@ -49,8 +49,8 @@ func (m *Mutex) Lock(ctx context.Context) (fence uint64, held context.Context, u
 	}
 }
 
-// renew prolongs the lease. Counted from before the request, it ends here before it ends in the time of the object, as far as the clocks run
-// equally fast.
+// renew prolongs the lease. Counted from before the request, it ends here before it ends in the
+// time of the object, as far as the clocks run equally fast.
 func (m *Mutex) renew(ctx context.Context, cancel context.CancelCauseFunc, r Request, began time.Time) {
 	tick := time.NewTicker(m.lease / 3)
 	defer tick.Stop()
@@ -72,8 +72,8 @@ func (m *Mutex) renew(ctx context.Context, cancel context.CancelCauseFunc, r Req
 	}
 }
 
-// awaitRelease waits for an event that says that the lock is free, and for no longer than a lease: nothing is emitted while
-// nothing is called.
+// awaitRelease waits for an event that says that the lock is free, and for no longer than a lease:
+// nothing is emitted while nothing is called.
 func (m *Mutex) awaitRelease(ctx context.Context, after replicated.Cursor) {
 	ctx, cancel := context.WithTimeout(ctx, m.lease)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Command topics has two members of a space in one process: one writes positions of vehicles, the other one reads them, and a
-// reader that comes later begins with the last position of each.
+// Command topics has two members of a space in one process: one writes positions of vehicles, the
+// other one reads them, and a reader that comes later begins with the last position of each.
 //
 //	go run ./examples/topics
 package main

@@ -16,7 +16,8 @@ const (
 	maxKeptBytes = 256 << 20
 )
 
-// files serves the files of a directory. It keeps them in buffers, into which clients of this host look: they are not copied for each request.
+// files serves the files of a directory. It keeps them in buffers, into which clients of this host
+// look: they are not copied for each request.
 type files struct {
 	root *os.Root
 	kept *ripc.Cache[version]

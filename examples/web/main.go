@@ -1,11 +1,12 @@
-// Command web is a static file server that is addressed by a name, and a client. The server can be restarted, or be taken over by another process, while clients
-// ask: no request fails.
+// Command web is a static file server that is addressed by a name, and a client. The server can be
+// restarted, or be taken over by another process, while clients ask: no request fails.
 //
 //	go run ./examples/web serve -dir docs          # in one terminal
 //	go run ./examples/web serve -dir docs          # in a second one: it waits
 //	go run ./examples/web get http://web/guide.md  # in a third one
 //
-// Interrupt the first server: it gives the name back, answers what it received, and ends. The second one goes on.
+// Interrupt the first server: it gives the name back, answers what it received, and ends. The
+// second one goes on.
 package main
 
 import (

@@ -34,7 +34,8 @@ func end(t *testing.T, server *testutil.Program) {
 	}
 }
 
-// Servers are taken over, restarted and killed while clients ask, and every request is answered with the right bytes.
+// Servers are taken over, restarted and killed while clients ask, and every request is answered
+// with the right bytes.
 func TestNoRequestFailsWhileTheServerMoves(t *testing.T) {
 	dir := t.TempDir()
 	pages := map[string][]byte{"index.html": []byte("<html>hello</html>"), "long.bin": make([]byte, 300<<10)}

@@ -81,8 +81,8 @@ func (n *Node) Reach(ctx context.Context, peer fabric.Peer) error {
 	return err
 }
 
-// Absent has the members that share memory with this process find it gone from now on, when they look
-// whether its rows are in force (H5). A group calls it before it gives up its files.
+// Absent has the members that share memory with this process find it gone from now on, when they
+// look whether its rows are in force (H5). A group calls it before it gives up its files.
 func (n *Node) Absent() { n.shm.absent() }
 
 // Close stops accepting connections for further links. All tables were closed before.

@@ -13,8 +13,10 @@
 //
 // Invariants:
 //
-//	FP1  the magic and the version byte stand where they stand in every version, so that any two versions can name each other
-//	FP2  a handler sees a connection only after both preambles were exchanged, with no deadline set and no byte read ahead
+//	FP1  the magic and the version byte stand where they stand in every version, so that any two
+//	     versions can name each other
+//	FP2  a handler sees a connection only after both preambles were exchanged, with no deadline set
+//	     and no byte read ahead
 //	FP3  at most MaxPending connections are pending, and none for longer than HandshakeTimeout
 //	FP4  with TLS, no byte of a peer is looked at before its certificate was verified
 //
@@ -62,7 +64,8 @@ type Config struct {
 	// place of the oldest, which is closed.
 	MaxPending int
 	// OnReject is called for every connection that the port did not pass to a handler, and for every
-	// connection that a handler refused with Reject. It is called from several goroutines and must not block.
+	// connection that a handler refused with Reject. It is called from several goroutines and must not
+	// block.
 	OnReject func(Rejection)
 }
 
@@ -200,8 +203,8 @@ func (p *Port) accept() {
 
 // admit gives a connection its place among the pending ones. If there is none left, the oldest
 // goes: a member shows itself within moments, so the peer that has been silent longest is the least
-// likely to be one. Turning the newcomer away instead would let as many silent strangers as there are places
-// keep every member out.
+// likely to be one. Turning the newcomer away instead would let as many silent strangers as there
+// are places keep every member out.
 func (p *Port) admit(conn net.Conn) {
 	p.mu.Lock()
 	if p.closing {

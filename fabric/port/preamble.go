@@ -14,7 +14,8 @@ const ProtocolVersion = 2
 type Kind uint8
 
 const (
-	// kindRefused is the acceptor's answer when it will not serve the connection; no dialer asks for it.
+	// kindRefused is the acceptor's answer when it will not serve the connection; no dialer asks for
+	// it.
 	kindRefused Kind = iota
 	// KindRows carries the pushes of one pair of nodes.
 	KindRows

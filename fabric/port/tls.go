@@ -93,7 +93,8 @@ func clientTLS(c *tls.Config, addr string) (*tls.Config, error) {
 	return c, nil
 }
 
-// noCertificate names the error of an acceptor to which the dialer showed no certificate that verifies.
+// noCertificate names the error of an acceptor to which the dialer showed no certificate that
+// verifies.
 func noCertificate(err error) error {
 	if errors.As(err, new(x509.UnknownAuthorityError)) || strings.Contains(err.Error(), "client didn't provide a certificate") { // crypto/tls has no name for it
 		return &tlsError{ErrNoCertificateShown}

@@ -75,8 +75,8 @@ func newConnector(reject func(port.Rejection), user int, patience time.Duration)
 // Name is what peers dial.
 func (c *Connector) Name() string { return c.name }
 
-// Absent has peers that peek at this process's rows find it gone from now on (H5). Links can still be
-// made, and work.
+// Absent has peers that peek at this process's rows find it gone from now on (H5). Links can still
+// be made, and work.
 func (c *Connector) Absent() { c.robust.mark() }
 
 // Close stops listening, ends connections that belong to no table and waits for their goroutines.
@@ -250,8 +250,8 @@ func finish(conn *net.UnixConn, spec *fabric.Spec, from order.Rank) (*Link, erro
 	return l, err
 }
 
-// link maps the row and the robust word that came with a greeting. If it succeeds it owns connection
-// and descriptors.
+// link maps the row and the robust word that came with a greeting. If it succeeds it owns
+// connection and descriptors.
 func link(conn *net.UnixConn, fds []int, spec *fabric.Spec, peer order.Rank) (*Link, error) {
 	conn.SetDeadline(time.Time{})
 	word, err := mapRobust(fds[1])

@@ -56,7 +56,8 @@ func TestAPeekSeesThatThePeerIsGone(t *testing.T) {
 	}
 }
 
-// A group that is closed is absent before it gives up its files, while its tables may still make links.
+// A group that is closed is absent before it gives up its files, while its tables may still make
+// links.
 func TestAnAbsentProcessMakesLinksAndIsNotThere(t *testing.T) {
 	d := newDesk(t, os.Getuid(), patience)
 	mem, row, release, err := NewRow(rowShape.RowBytes)
@@ -105,7 +106,8 @@ func mapped(t *testing.T) int {
 	return strings.Count(string(maps), "squall-")
 }
 
-// A peer hands over its row and its robust word, in this order; all else is refused, and leaves nothing.
+// A peer hands over its row and its robust word, in this order; all else is refused, and leaves
+// nothing.
 func TestH1WhatIsNoRowAndNoRobustWordIsRefused(t *testing.T) {
 	d := newDesk(t, os.Getuid(), patience)
 	segment := func(n int) int {

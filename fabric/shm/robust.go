@@ -16,9 +16,9 @@ import (
 
 // robust is a futex word in a segment of its own, which the kernel marks when this process ends: it
 // is on the robust list of a thread that does nothing else. A thread of a process that ends goes
-// through its robust list before it lets go of the descriptors that it shares with the other threads.
-// So a reader that finds the word unmarked knows that the process still held its files, and the locks
-// on them, at that time (H5).
+// through its robust list before it lets go of the descriptors that it shares with the other
+// threads. So a reader that finds the word unmarked knows that the process still held its files,
+// and the locks on them, at that time (H5).
 //
 //	0   the word: the id of the thread; with ownerDied, or 0: the process is not there
 //	64  the head of the list: its first entry, the way from an entry to its word, an entry in the making

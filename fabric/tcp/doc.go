@@ -16,6 +16,7 @@
 //
 //	FT1  a range is not empty and lies in the bytes part of the sender's row
 //	FT2  a line lies in the control part of the sender's row, on a line boundary
-//	FT3  a frame has at most maxRanges ranges, and no more lines than the row; its bytes are the sum of its ranges
+//	FT3  a frame has at most maxRanges ranges, and no more lines than the row; its bytes are the sum
+//	     of its ranges
 //	FT4  a frame of an older view is consumed and dropped; one of a later view is a violation
 package tcp

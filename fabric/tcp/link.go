@@ -96,7 +96,8 @@ func (l *Link) Replica() []byte { return l.replica }
 // Push implements fabric.Link.
 func (l *Link) Push(off, n int) { l.pending.Push(off, n) }
 
-// Guard has the link call check for every range that the peer is about to write, before Poll stores a byte of it. An error of check ends the link.
+// Guard has the link call check for every range that the peer is about to write, before Poll stores
+// a byte of it. An error of check ends the link.
 func (l *Link) Guard(check func(fabric.Range) error) { l.rx.guard = check }
 
 // PushLine implements fabric.Link.

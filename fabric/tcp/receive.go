@@ -164,7 +164,8 @@ func (x *receiver) takeLines() (ok bool, err error) {
 	return true, nil
 }
 
-// header takes the next frame's header and ranges, if they are here, and checks them (FT1, FT3, FT4).
+// header takes the next frame's header and ranges, if they are here, and checks them (FT1, FT3,
+// FT4).
 func (x *receiver) header() (ok bool, err error) {
 	b := x.stage[x.r:x.w]
 	if len(b) < headBytes {

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// The last look of a loop that polls alone reads nothing, and what it left ends the sleep. A look of
-// several goroutines reads it.
+// The last look of a loop that polls alone reads nothing, and what it left ends the sleep. A look
+// of several goroutines reads it.
 func TestTheLastLookOfOneLoopLeavesSocketsToTheSleep(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		parker, err := fabric.NewParker()

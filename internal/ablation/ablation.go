@@ -1,5 +1,6 @@
-// Package ablation switches parts of the protocol off, to measure what they are worth. It is for the
-// benchmark alone: a group that runs so is slower, or stands still where a group that is not does not.
+// Package ablation switches parts of the protocol off, to measure what they are worth. It is for
+// the benchmark alone: a group that runs so is slower, or stands still where a group that is not
+// does not.
 package ablation
 
 import "github.com/squall-go/squall/internal/multicast"

@@ -13,7 +13,8 @@ type Message = multicast.Message
 
 // Config describes a backlog.
 type Config struct {
-	// Bytes bounds what it holds. A message of this size, less MessageBytes, must be the largest that comes.
+	// Bytes bounds what it holds. A message of this size, less MessageBytes, must be the largest that
+	// comes.
 	Bytes  int
 	Upcall func([]Message) // of HandOver
 	Wake   func()          // tells the loop that there is room again
@@ -22,7 +23,8 @@ type Config struct {
 // MessageBytes is what each message takes beside its data.
 const MessageBytes = 64
 
-// Backlog is a queue between the loop, which calls Deliver and Mark, and one goroutine, which calls HandOver, or Front and Gave.
+// Backlog is a queue between the loop, which calls Deliver and Mark, and one goroutine, which calls
+// HandOver, or Front and Gave.
 type Backlog struct {
 	cfg    Config
 	giving []part // taken, and not handed over yet; the goroutine's
@@ -58,7 +60,8 @@ func (p part) release() {
 	}
 }
 
-// The memory of a part: twice that of the one before, within limits. So a backlog is as large as it has to be.
+// The memory of a part: twice that of the one before, within limits. So a backlog is as large as it
+// has to be.
 const (
 	minPartBytes = 4 << 10
 	maxPartBytes = 1 << 20
@@ -67,8 +70,8 @@ const (
 // New makes an empty backlog.
 func New(cfg Config) *Backlog { return &Backlog{cfg: cfg, allowed: cfg.Bytes} }
 
-// Deliver keeps messages as long as there is room, and returns how many. Once the backlog is through it takes none: they go straight
-// to the application, now and from then on.
+// Deliver keeps messages as long as there is room, and returns how many. Once the backlog is
+// through it takes none: they go straight to the application, now and from then on.
 func (b *Backlog) Deliver(run []Message) (taken int, through bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +115,8 @@ func (b *Backlog) keep(m Message) bool {
 	return true
 }
 
-// room is the last part, if it has room for one message more, or a new one. Large messages take none of its memory.
+// room is the last part, if it has room for one message more, or a new one. Large messages take
+// none of its memory.
 func (b *Backlog) room(m Message) *part {
 	n := len(m.Data)
 	if m.Body() != nil {
@@ -142,9 +146,10 @@ func (b *Backlog) Mark(f func()) (through bool) {
 	return b.through
 }
 
-// HandOver gives everything to the application, until there is no more. What may come meanwhile is half as much each time, so that
-// there is an end even if the application is slower than the group: then its senders are held up, as they would be without a backlog.
-// It reports whether the backlog is through; if not, it was dropped.
+// HandOver gives everything to the application, until there is no more. What may come meanwhile is
+// half as much each time, so that there is an end even if the application is slower than the group:
+// then its senders are held up, as they would be without a backlog. It reports whether the backlog
+// is through; if not, it was dropped.
 func (b *Backlog) HandOver() (through bool) {
 	for {
 		run, mark, ok := b.Front()
@@ -164,8 +169,8 @@ func (b *Backlog) HandOver() (through bool) {
 	}
 }
 
-// Front returns what is to be handed over next: a run of messages, or a function that is due behind the run before. With nothing left the
-// backlog is through, unless it was dropped.
+// Front returns what is to be handed over next: a run of messages, or a function that is due behind
+// the run before. With nothing left the backlog is through, unless it was dropped.
 func (b *Backlog) Front() (run []Message, mark func(), ok bool) {
 	if len(b.giving) == 0 {
 		b.giving = b.take()
@@ -176,7 +181,8 @@ func (b *Backlog) Front() (run []Message, mark func(), ok bool) {
 	return b.giving[0].run, b.giving[0].mark, true
 }
 
-// Gave says that what Front returned was handed over. It reports whether the rest is to be handed over, too; if not, the backlog was dropped.
+// Gave says that what Front returned was handed over. It reports whether the rest is to be handed
+// over, too; if not, the backlog was dropped.
 func (b *Backlog) Gave() (goesOn bool) {
 	p := b.giving[0]
 	p.release()
@@ -227,7 +233,8 @@ func (b *Backlog) called() {
 	}
 }
 
-// Drop forgets everything, and whatever comes: the state to which it would be applied is not wanted any more.
+// Drop forgets everything, and whatever comes: the state to which it would be applied is not wanted
+// any more.
 func (b *Backlog) Drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -56,7 +56,8 @@ func message(n uint64, extra int) Message {
 	return Message{Data: append(data, bytes.Repeat([]byte{byte(n)}, extra)...), View: 3, Seq: order.Seq(n)}
 }
 
-// A loop that delivers, is refused and offers again, with a hand-over that begins at any moment, is the same as no backlog at all.
+// A loop that delivers, is refused and offers again, with a hand-over that begins at any moment, is
+// the same as no backlog at all.
 func TestQ1AndQ2OverRandomRuns(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { randomRun(t, seed) })
@@ -130,7 +131,8 @@ func randomRun(t *testing.T, seed uint64) {
 	}
 }
 
-// Q2: an application that is slower than the group is through in the end, for ever less may come while it catches up.
+// Q2: an application that is slower than the group is through in the end, for ever less may come
+// while it catches up.
 func TestTheHandOverEndsThoughMessagesNeverDo(t *testing.T) {
 	var b *Backlog
 	n := uint64(0)
@@ -159,7 +161,8 @@ func TestTheHandOverEndsThoughMessagesNeverDo(t *testing.T) {
 	}
 }
 
-// A mark is reached behind what was delivered before it and before what comes, and not while nothing is handed over.
+// A mark is reached behind what was delivered before it and before what comes, and not while
+// nothing is handed over.
 func TestAMarkIsReachedInItsPlace(t *testing.T) {
 	var got []string
 	b := New(Config{Bytes: 1 << 10, Wake: func() {}, Upcall: func(run []Message) {

@@ -1,4 +1,5 @@
-// Package backoff has the pause between two attempts, which doubles from one to the next. Shells wait for it; pure packages add it to their time.
+// Package backoff has the pause between two attempts, which doubles from one to the next. Shells
+// wait for it; pure packages add it to their time.
 package backoff
 
 import (

@@ -1,6 +1,7 @@
-// Package catchup decides how a log becomes that of another process: which part of it is dropped, what is asked for, and what a
-// process gives that catches up itself. It is pure: its code reads two logs, one here and one behind a Source, and changes the one
-// here. Package logwire puts a connection between the two, the simulator virtual time.
+// Package catchup decides how a log becomes that of another process: which part of it is dropped,
+// what is asked for, and what a process gives that catches up itself. It is pure: its code reads
+// two logs, one here and one behind a Source, and changes the one here. Package logwire puts a
+// connection between the two, the simulator virtual time.
 //
 // Life of a Task: the own log is made durable, because reads see durable records only → ready (the
 // source has all wanted records on its disk) → the common prefix is found → records behind the

@@ -7,9 +7,11 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// prefix looks for the last record that the own log and the source's one have in common, with nothing missing in front of it in either of
-// them. What they share is a prefix: if a record is common, and both logs have as many records between it and an earlier common one, then
-// so is all that lies between. So the search bisects. Times serve as its axis, since they grow strictly with the versions.
+// prefix looks for the last record that the own log and the source's one have in common, with
+// nothing missing in front of it in either of them. What they share is a prefix: if a record is
+// common, and both logs have as many records between it and an earlier common one, then so is all
+// that lies between. So the search bisects. Times serve as its axis, since they grow strictly with
+// the versions.
 type prefix struct {
 	log    Reader
 	source persist.Info
@@ -59,7 +61,8 @@ func (p *prefix) lowest(i persist.Info) (low pair, err error) {
 	return low, nil
 }
 
-// bisect narrows down where the logs part, between a common record and a time at which they have parted.
+// bisect narrows down where the logs part, between a common record and a time at which they have
+// parted.
 func (p *prefix) bisect(low pair, parted order.Time) (Mark, error) {
 	first := low
 	for since := low.theirs.Time; since+1 < parted; {

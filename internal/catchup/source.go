@@ -42,13 +42,15 @@ func (m *Mark) Record() persist.Record {
 	return persist.Record{Version: m.Version, Time: m.Time, Sender: m.Sender, Number: m.Number}
 }
 
-// same reports whether two marks are of the same record, as far as they say. Numbers are each log's own.
+// same reports whether two marks are of the same record, as far as they say. Numbers are each log's
+// own.
 func (m *Mark) same(o Mark) bool {
 	return m.Found && o.Found && m.Version == o.Version && m.Time == o.Time && m.Sender == o.Sender &&
 		(!m.Summed || !o.Summed || m.Bytes == o.Bytes && m.Sum == o.Sum)
 }
 
-// After is the position right behind a version: what lies before it is everything up to and including v.
+// After is the position right behind a version: what lies before it is everything up to and
+// including v.
 func After(v order.Version) order.Version { return order.Version{View: v.View, Seq: v.Seq + 1} }
 
 // lastBefore is the last version that can be before another one; the zero version has none.
@@ -62,8 +64,8 @@ func lastBefore(v order.Version) order.Version {
 	return v
 }
 
-// Partial reports whether a log may lack what others have: it is still to get that, or its process works in a group and is not in the log's
-// shard. View is that of the process; nil: it is in none.
+// Partial reports whether a log may lack what others have: it is still to get that, or its process
+// works in a group and is not in the log's shard. View is that of the process; nil: it is in none.
 func Partial(lacks bool, view *views.View, self order.NodeID, id persist.LogID) bool {
 	if lacks || view == nil {
 		return lacks
@@ -84,9 +86,10 @@ const (
 	Refuses           // it may lack a part of it
 )
 
-// Ready finds out what a source does that is asked for all that lies before a version; zero: for all that it has. A log that is catching up itself
-// is a source only of what it has up to that version: another process that took its end for the end would drop what is behind it (CU2), and two
-// that wait for each other would wait for ever.
+// Ready finds out what a source does that is asked for all that lies before a version; zero: for
+// all that it has. A log that is catching up itself is a source only of what it has up to that
+// version: another process that took its end for the end would drop what is behind it (CU2), and
+// two that wait for each other would wait for ever.
 func Ready(log Reader, partial bool, before order.Version) Readiness {
 	switch {
 	case partial && !endsAt(log, before) && !(mutant.Enabled && mutant.On(mutant.PartialSource)):
@@ -99,8 +102,8 @@ func Ready(log Reader, partial bool, before order.Version) Readiness {
 
 // endsAt reports whether a log contains the version at which another log is to end. A message has
 // the same version in all logs that contain it, and each of these logs contains all messages before
-// it, even if records are missing at its own end. A log whose snapshot stands for later records does
-// not contain it.
+// it, even if records are missing at its own end. A log whose snapshot stands for later records
+// does not contain it.
 func endsAt(log Reader, before order.Version) bool {
 	m, err := LastUpTo(log, lastBefore(before))
 	return err == nil && m.Found && After(m.Version) == before
@@ -109,8 +112,8 @@ func endsAt(log Reader, before order.Version) bool {
 // Reaches reports whether nothing that lies before a version can come behind v.
 func Reaches(v, before order.Version) bool { return !After(v).Before(before) }
 
-// LastUpTo is the mark of the last record whose version is not after v, or one that says that there is none. What a snapshot stands for counts
-// as one.
+// LastUpTo is the mark of the last record whose version is not after v, or one that says that there
+// is none. What a snapshot stands for counts as one.
 func LastUpTo(log Reader, v order.Version) (m Mark, err error) {
 	i := log.Info()
 	var r persist.Record
@@ -131,7 +134,8 @@ func LastUpTo(log Reader, v order.Version) (m Mark, err error) {
 	return Summed(&r), nil
 }
 
-// predecessor is the last record before a version at which there is none, and behind which there is one.
+// predecessor is the last record before a version at which there is none, and behind which there is
+// one.
 func predecessor(log Reader, v order.Version) (persist.Record, error) {
 	for next, err := range log.Range(v, order.Version{}) {
 		if err != nil {

@@ -15,9 +15,11 @@ import (
 var (
 	// ErrShort says that a source ends before what it has announced.
 	ErrShort = errors.New("the source has less than it announced")
-	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has no snapshot itself.
+	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has no
+	// snapshot itself.
 	ErrGap = errors.New("the source does not reach back to the own snapshot, and has none itself")
-	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the source's.
+	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the
+	// source's.
 	ErrOther = errors.New("the source's log does not begin with this one")
 )
 
@@ -47,7 +49,8 @@ type Source interface {
 	Records(b Bounds) iter.Seq2[persist.Record, error]
 }
 
-// Snapshot has the bytes of a source's snapshot. Finish reads the rest of them, and says what is wrong with them.
+// Snapshot has the bytes of a source's snapshot. Finish reads the rest of them, and says what is
+// wrong with them.
 type Snapshot interface {
 	io.Reader
 	Finish() error
@@ -124,7 +127,8 @@ func (t *Task) Run() (err error) {
 	return err
 }
 
-// align makes the own log a part of the source's one, of which nothing in front of its end is missing, and returns where it goes on.
+// align makes the own log a part of the source's one, of which nothing in front of its end is
+// missing, and returns where it goes on.
 func (t *Task) align() (from Bounds, err error) {
 	p := &prefix{log: t.Log, source: t.until, probe: func(v order.Version) (Mark, error) {
 		if end := t.Before; end != (order.Version{}) && !v.Before(end) { // nothing there is common, even if both have it
@@ -166,8 +170,8 @@ func (t *Task) cut(after order.Version, had uint64) error {
 	return nil
 }
 
-// anew drops the own log, of which nothing can be shown to be the source's, and begins with the source's snapshot or with the first record
-// that it keeps.
+// anew drops the own log, of which nothing can be shown to be the source's, and begins with the
+// source's snapshot or with the first record that it keeps.
 func (t *Task) anew(mine persist.Info) (from Bounds, err error) {
 	t.Common, t.Last = order.Version{}, order.Version{}
 	if t.until.Snapshot != (order.Version{}) {

@@ -257,8 +257,8 @@ func TestALogWhoseFrontIsGoneIsReplacedByASnapshot(t *testing.T) {
 	}
 }
 
-// A source that keeps only its last records has dropped the others without a snapshot. What is common is found
-// from its first record on; if that is not common, the log begins anew with it.
+// A source that keeps only its last records has dropped the others without a snapshot. What is
+// common is found from its first record on; if that is not common, the log begins anew with it.
 func TestALogThatIsOlderThanItsSourceKeepsWhatIsCommon(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 8))

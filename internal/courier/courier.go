@@ -28,12 +28,13 @@ type Config struct {
 	Subgroup    int // its place in the view
 	MaxMessage  int
 	LargeMemory int
-	// Room makes the memory of a body that is announced; the name is good for a file. InPlace wants to look at a body where it lies, if that
-	// is memory of its sender on this host: then no room is made for it.
+	// Room makes the memory of a body that is announced; the name is good for a file. InPlace wants to
+	// look at a body where it lies, if that is memory of its sender on this host: then no room is made
+	// for it.
 	Room    func(name string, size int64) (*multicast.Body, error)
 	InPlace bool
-	// Failed is told of a member with which transfers do not work, Refused of why this process itself has no room for a body. Both are
-	// called on any goroutine, and not after End.
+	// Failed is told of a member with which transfers do not work, Refused of why this process itself
+	// has no room for a body. Both are called on any goroutine, and not after End.
 	Failed  func(node order.NodeID, why error)
 	Refused func(why error)
 	// Go runs a function beside everything else.
@@ -247,7 +248,8 @@ func (c *Courier) aborted(k int, in rdmc.Incoming) {
 	}
 }
 
-// failed tells of the member at fault. A member that left the transfers is in a view change that this one will hear of.
+// failed tells of the member at fault. A member that left the transfers is in a view change that
+// this one will hear of.
 func (c *Courier) failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

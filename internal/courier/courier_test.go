@@ -131,7 +131,8 @@ func TestASenderThatHasMoreUnderWayThanItMayIsRefused(t *testing.T) {
 	}
 }
 
-// CO1: whenever a message is given up, on its way or everywhere, its room is there again before the next one is announced.
+// CO1: whenever a message is given up, on its way or everywhere, its room is there again before the
+// next one is announced.
 func TestRoomThatIsTakenOrGivenBackIsThereAgain(t *testing.T) {
 	e := newEnds(t, 3, 1000, inMemory)
 	for id := uint64(1); id < 100; id++ {

@@ -27,14 +27,14 @@ type pool struct {
 	filling bool
 }
 
-// Share is a part of the reserve of this process. The zero Share has no descriptors. Its methods must
-// not run at the same time.
+// Share is a part of the reserve of this process. The zero Share has no descriptors. Its methods
+// must not run at the same time.
 type Share struct{ n int }
 
 // Resize makes the share n descriptors large. A share that grows fails with ErrTooFew, and stays as
-// it is, if the limit of the process does not leave so many, and more that are not reserved but will
-// be needed as well; what says for what. A share that shrinks does not fail, and only the difference
-// is given up: other operations of the process would take the rest.
+// it is, if the limit of the process does not leave so many, and more that are not reserved but
+// will be needed as well; what says for what. A share that shrinks does not fail, and only the
+// difference is given up: other operations of the process would take the rest.
 func (s *Share) Resize(n, more int, what string) error {
 	if n > s.n {
 		raise()
@@ -47,8 +47,8 @@ func (s *Share) Resize(n, more int, what string) error {
 	return nil
 }
 
-// Check fails with ErrTooFew if fewer descriptors are free than needed. The reserve does not count as
-// free; what says what they are needed for.
+// Check fails with ErrTooFew if fewer descriptors are free than needed. The reserve does not count
+// as free; what says what they are needed for.
 func Check(needed int, what string) error {
 	limit, used, err := usage()
 	if err != nil {
@@ -85,8 +85,8 @@ func usage() (limit, used int, err error) {
 	return limit, len(open), err
 }
 
-// Retry calls do, and once more for each reserved descriptor that it gives back, as long as do fails for
-// the lack of one (FD1).
+// Retry calls do, and once more for each reserved descriptor that it gives back, as long as do
+// fails for the lack of one (FD1).
 func Retry[T any](do func() (T, error)) (T, error) {
 	for {
 		v, err := do()
@@ -171,7 +171,8 @@ func (p *pool) fill() bool {
 	return true
 }
 
-// take takes one more descriptor: of a socket that is connected to nothing, which has no side effects.
+// take takes one more descriptor: of a socket that is connected to nothing, which has no side
+// effects.
 func take(others []int) (int, error) {
 	if len(others) > 0 {
 		return unix.FcntlInt(uintptr(others[0]), unix.F_DUPFD_CLOEXEC, 0)

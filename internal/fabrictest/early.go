@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// earlyPushes has every node push a line and some bytes as soon as it has its table, and never again.
+// earlyPushes has every node push a line and some bytes as soon as it has its table, and never
+// again.
 func earlyPushes(t *testing.T, open Open) {
 	shape := shapeOf(2, 64<<10)
 	tables := early(t, open, 4, shape)

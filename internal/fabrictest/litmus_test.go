@@ -24,8 +24,8 @@ const slots = 64
 
 var litmusShape = fabric.RowShape{ControlBytes: 128, RowBytes: 128 + slots*64}
 
-// litmus is the litmus test of guard words (message passing): the writer stores eight plain words, then the guard; the
-// reader loads the guard, then the words. With guard g, in place g%slots:
+// litmus is the litmus test of guard words (message passing): the writer stores eight plain words,
+// then the guard; the reader loads the guard, then the words. With guard g, in place g%slots:
 //
 //	g = 0                            any
 //	all words ≥ g, multiples apart   legal: equal to g, or of a later lap
@@ -86,7 +86,8 @@ func TestBytesAreVisibleWhenTheirGuardIsBetweenProcesses(t *testing.T) {
 	}
 }
 
-// parking tells the application through the parker and the peers through the table, as a group's loop does.
+// parking tells the application through the parker and the peers through the table, as a group's
+// loop does.
 type parking struct {
 	*fabric.Parker
 	table *fabric.Table
@@ -148,8 +149,9 @@ func pong(table *fabric.Table, p *fabric.Parker, stop *atomic.Bool) error {
 	return nil
 }
 
-// The litmus test of parking (store buffering). Each of two loops parks whenever it has nothing to do; each round takes two
-// wake-ups. The ringer writes (W) and looks at the announcement (A), the sleeper announces and looks for writes:
+// The litmus test of parking (store buffering). Each of two loops parks whenever it has nothing to
+// do; each round takes two wake-ups. The ringer writes (W) and looks at the announcement (A), the
+// sleeper announces and looks for writes:
 //
 //	ringer sees A, sleeper sees W     legal: a bell that was not needed
 //	ringer sees A, sleeper does not   legal: the bell wakes it
@@ -221,9 +223,10 @@ func pingPong(t *testing.T, table *fabric.Table, p *fabric.Parker, start func(ro
 	table.Close()
 }
 
-// The same between an application's goroutines and the loop: an order is placed (W), then the parker is woken, which looks at
-// the announcement. The step looks at the sockets after it looked for orders, as a group's does: the bell of an order between the
-// two must not be lost. Legal outcomes as above; the forbidden one shows as an order that is never taken.
+// The same between an application's goroutines and the loop: an order is placed (W), then the
+// parker is woken, which looks at the announcement. The step looks at the sockets after it looked
+// for orders, as a group's does: the bell of an order between the two must not be lost. Legal
+// outcomes as above; the forbidden one shows as an order that is never taken.
 func TestNoWakeUpOfAnApplicationIsLost(t *testing.T) {
 	p, err := fabric.NewParker()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Memory is a fabric within one process, of nothing but memory: what was pushed is on its way when it was flushed, and
-// arrives when the peer polls. It is for tests of the layers above, which step their tables by hand, and hold up the way from one
-// member to another with Hold.
+// Memory is a fabric within one process, of nothing but memory: what was pushed is on its way when
+// it was flushed, and arrives when the peer polls. It is for tests of the layers above, which step
+// their tables by hand, and hold up the way from one member to another with Hold.
 type Memory struct {
 	Tables []*fabric.Table
 	ways   [][]*way // from, to
@@ -61,7 +61,8 @@ func heap(n int) []byte {
 	return mem[:n:n]
 }
 
-// way is what one node flushed for another and that has not arrived: the ranges, and the lines as they were then.
+// way is what one node flushed for another and that has not arrived: the ranges, and the lines as
+// they were then.
 type way struct {
 	row []byte // the sender's
 

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// roles are what a member in another process does until its input ends. What goes wrong is its error.
+// roles are what a member in another process does until its input ends. What goes wrong is its
+// error.
 var roles = map[string]func(table *fabric.Table, p *fabric.Parker, stop *atomic.Bool) error{
 	"chatter": chatter,
 	"litmus":  litmus,
@@ -46,8 +47,8 @@ type invitation struct {
 	Peers []fabric.Peer
 }
 
-// member is the function of a process that is the last rank of a view. It is told its role, sends its
-// identity, gets the invitation, opens the table, and plays the role.
+// member is the function of a process that is the last rank of a view. It is told its role, sends
+// its identity, gets the invitation, opens the table, and plays the role.
 func member(ctx context.Context, parent *proc.Parent) error {
 	var role string
 	if err := parent.Config(&role); err != nil {
@@ -168,8 +169,8 @@ func chatter(table *fabric.Table, _ *fabric.Parker, stop *atomic.Bool) error {
 	return nil
 }
 
-// F5 and F4 with a process that is killed in the middle of its writes: each of the others is told once, keeps a replica that stays
-// readable, and nothing is left when they close.
+// F5 and F4 with a process that is killed in the middle of its writes: each of the others is told
+// once, keeps a replica that stays readable, and nothing is left when they close.
 func TestAKilledProcessIsReportedOnce(t *testing.T) {
 	shape := fabric.RowShape{ControlBytes: 128, RowBytes: 128 + 64<<10}
 	for _, mode := range processModes {
@@ -233,8 +234,8 @@ func TestAKilledProcessIsReportedOnce(t *testing.T) {
 	}
 }
 
-// F3 in shared memory: whatever a process tries on a row that is not its own, and whatever its owner tries on a row that
-// others read, the kernel refuses.
+// F3 in shared memory: whatever a process tries on a row that is not its own, and whatever its
+// owner tries on a row that others read, the kernel refuses.
 func TestSharedRowsCannotBeChangedByOthers(t *testing.T) {
 	requireSharedMemory(t)
 	const n = 3
@@ -286,7 +287,8 @@ func TestSharedRowsCannotBeChangedByOthers(t *testing.T) {
 	}
 }
 
-// tryToChange opens a row's segment anew, as any process of the user could, and tries everything that would hurt a reader.
+// tryToChange opens a row's segment anew, as any process of the user could, and tries everything
+// that would hurt a reader.
 func tryToChange(t *testing.T, path string) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -40,8 +40,8 @@ func Resources() Use {
 	return u
 }
 
-// Settle fails the test unless the process soon holds no more than before. Connections and goroutines end shortly after
-// they were told to, so it looks several times.
+// Settle fails the test unless the process soon holds no more than before. Connections and
+// goroutines end shortly after they were told to, so it looks several times.
 func Settle(t testing.TB, before Use) {
 	t.Helper()
 	var now Use

@@ -16,8 +16,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Open opens the tables of one view with n members, by rank, whose rows all have the same shape. Their links may be coming still, and
-// must come up by themselves. Run closes the tables; what else was opened is for t.Cleanup.
+// Open opens the tables of one view with n members, by rank, whose rows all have the same shape.
+// Their links may be coming still, and must come up by themselves. Run closes the tables; what else
+// was opened is for t.Cleanup.
 type Open func(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table
 
 // Run tries a fabric.
@@ -97,8 +98,8 @@ func everybody(tables []*fabric.Table) (ranks []order.Rank) {
 	return ranks
 }
 
-// together steps every table on a goroutine of its own, poll, step, flush, until all steps say that they are done. A node
-// that is done goes on polling and flushing: others may need it.
+// together steps every table on a goroutine of its own, poll, step, flush, until all steps say that
+// they are done. A node that is done goes on polling and flushing: others may need it.
 func together(t testing.TB, tables []*fabric.Table, step func(table *fabric.Table) (done bool)) {
 	t.Helper()
 	var remaining atomic.Int32
@@ -148,7 +149,8 @@ func store(table *fabric.Table, off int, v uint64) {
 	atomic.StoreUint64(fabric.Word(table.Row(table.Self()), off), v)
 }
 
-// wordsAreWhole has every node flip its words between two patterns that differ in all bits, and look at the others'.
+// wordsAreWhole has every node flip its words between two patterns that differ in all bits, and
+// look at the others'.
 func wordsAreWhole(t *testing.T, open Open) {
 	const line, flips = fabric.LineBytes, 16000
 	const last = 0x5555555555555555
@@ -259,8 +261,8 @@ func bytesBeforeGuard(t *testing.T, open Open) {
 	})
 }
 
-// slowReader pushes a whole ring and very many values of a word to a peer that does not look. What waits must be bounded by
-// the row, whatever was pushed.
+// slowReader pushes a whole ring and very many values of a word to a peer that does not look. What
+// waits must be bounded by the row, whatever was pushed.
 func slowReader(t *testing.T, open Open) {
 	const ring, chunk = mib, 4096
 	const heapLimit = 6 * mib // a queue of the pushed lines would be more than twice that
@@ -308,7 +310,8 @@ func heapInUse() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// rowsConverge writes each part of each row once, pushes the parts in a random order and in random company, and compares.
+// rowsConverge writes each part of each row once, pushes the parts in a random order and in random
+// company, and compares.
 func rowsConverge(t *testing.T, open Open) {
 	const lines, bytes, part = 16, 96 << 10, 1 << 10
 	shape := shapeOf(lines, bytes)
@@ -406,7 +409,8 @@ func frozenStays(t *testing.T, open Open) {
 	})
 }
 
-// failureOnce closes one of three nodes. The others hear of it once, keep what it said last, and go on with each other.
+// failureOnce closes one of three nodes. The others hear of it once, keep what it said last, and go
+// on with each other.
 func failureOnce(t *testing.T, open Open) {
 	tables := open(t, 3, shapeOf(2, 4096))
 	linked(t, tables)

@@ -37,7 +37,8 @@ func TestTCPWithTLS(t *testing.T) {
 	fabrictest.Run(t, world{mode: auto.TCP, tls: testutil.NewAuthority(t).TLS()}.early)
 }
 
-// Rank 1 offers no shared memory, as if it were on another host: every table has links of both kinds, or of one.
+// Rank 1 offers no shared memory, as if it were on another host: every table has links of both
+// kinds, or of one.
 func TestAutoMixed(t *testing.T) {
 	requireSharedMemory(t)
 	w := world{mode: auto.Auto, remote: 1}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// ID returns the number of the calling goroutine, which no other one has had before, or 0 if it cannot be
-// told. The runtime shows it in stack traces only, so that ID costs a microsecond or more: it is for places
-// where a goroutine is about to wait, and never for the path of a message.
+// ID returns the number of the calling goroutine, which no other one has had before, or 0 if it
+// cannot be told. The runtime shows it in stack traces only, so that ID costs a microsecond or
+// more: it is for places where a goroutine is about to wait, and never for the path of a message.
 func ID() uint64 {
 	var buf [64]byte
 	return parse(buf[:runtime.Stack(buf[:], false)])

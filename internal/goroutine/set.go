@@ -35,7 +35,8 @@ func (s *Set) add(id uint64, n int) {
 	}
 }
 
-// HasCaller reports whether the calling goroutine is in the set. It costs one load if the set is empty.
+// HasCaller reports whether the calling goroutine is in the set. It costs one load if the set is
+// empty.
 func (s *Set) HasCaller() bool {
 	if s.running.Load() == 0 {
 		return false

@@ -376,8 +376,8 @@ func (g *Acceptor) consider(now time.Duration, t *session, e *Effects) {
 
 // holder returns the process that has the id or the address of t: a member, or an applicant that
 // asked earlier. That process may be an earlier incarnation of the same node, whose place becomes
-// free when its failure is detected. A request removes no member: otherwise any process could remove
-// a member by a request in the member's name.
+// free when its failure is detected. A request removes no member: otherwise any process could
+// remove a member by a request in the member's name.
 func (g *Acceptor) holder(t *session) (views.Member, bool) {
 	collides := func(m views.Member) bool { return m.ID == t.member.ID || m.Addr == t.member.Addr }
 	if i := slices.IndexFunc(g.view.Members, collides); i >= 0 {

@@ -128,11 +128,11 @@ func (r *bootstrap) judge(q Request) Message {
 	return Message{Verb: sayWait}
 }
 
-// conflict returns the member that has the id or the address of m. If that member has both, m may be
-// a new incarnation of the same node, whose old connection the founder has not seen break yet. Then
-// m is told to ask again, and does not take the place: otherwise any process that can reach the
-// founder could remove a member by a request in the member's name. A new incarnation of the founder
-// cannot reach its old one this way.
+// conflict returns the member that has the id or the address of m. If that member has both, m may
+// be a new incarnation of the same node, whose old connection the founder has not seen break yet.
+// Then m is told to ask again, and does not take the place: otherwise any process that can reach
+// the founder could remove a member by a request in the member's name. A new incarnation of the
+// founder cannot reach its old one this way.
 func (r *bootstrap) conflict(m views.Member) (views.Member, bool) {
 	for _, s := range r.seats {
 		if s.member.ID == m.ID || s.member.Addr == m.Addr {

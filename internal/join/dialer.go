@@ -85,8 +85,8 @@ func (j *dialer) stop() {
 
 // redirect answers a process that sent its request here although this process is no member. The
 // sender may be this process itself, if one of the addresses to ask is its own without its knowing.
-// The nonce of the request identifies the sender. The id and the address do not: another process may
-// have the same ones by mistake, and then both would found a group.
+// The nonce of the request identifies the sender. The id and the address do not: another process
+// may have the same ones by mistake, and then both would found a group.
 func (j *dialer) redirect(conn *conversation, q Request) {
 	answer := Message{Verb: sayRedirect, Addr: j.config.Join[0]}
 	if q.Nonce == j.nonce {

@@ -46,8 +46,8 @@ func (h hand) say(v any) {
 	}
 }
 
-// hear returns the next message that says something new. Pulses may come before it: how many depends
-// on the time that the test takes.
+// hear returns the next message that says something new. Pulses may come before it: how many
+// depends on the time that the test takes.
 func (h hand) hear(want Verb) (m Message) {
 	h.t.Helper()
 	for m.Verb == "" || m.Verb == sayStill {

@@ -1,5 +1,5 @@
-// Package join brings processes into a group: it forms the first view, and admits processes that come
-// later.
+// Package join brings processes into a group: it forms the first view, and admits processes that
+// come later.
 //
 // # The first view
 //
@@ -49,20 +49,31 @@
 // Invariants:
 //
 //	J1  the founder has rank 0, the others are ranked in the order in which they asked
-//	J2  a place is lost with its connection until the View is proposed, and never changes hands afterwards
+//	J2  a place is lost with its connection until the View is proposed, and never changes hands
+//	    afterwards
 //	J3  install is said only after every member said ready; abort is never said after install
-//	J4  a failure between proposal and install ends the attempt for all processes, and names the node that failed
+//	J4  a failure between proposal and install ends the attempt for all processes, and names the node
+//	    that failed
 //	J5  a View is used only if it is valid, has this process in it and its subgroups as declared here
-//	J6  a candidate has a conversation with the leader, in which it said ready for the view that is installed there
-//	J7  a joiner says ready for a view once every member of it that it was named has greeted it in that view, and not before
+//	J6  a candidate has a conversation with the leader, in which it said ready for the view that is
+//	    installed there
+//	J7  a joiner says ready for a view once every member of it that it was named has greeted it in
+//	    that view, and not before
 //	J8  no candidate has the id or the address of a member, or of a joiner that asked before it
-//	J9  a conversation in which nothing is heard for Silence ends, and there are never more of them than a bound
-//	J10  a candidate has shown the words of all other members that they were greeted in the view and reached it, and was reached by the leader
-//	J11  a request is the process's whose record it has, and a joiner is greeted by the process that it was named
-//	J12  a joiner at whose address processes became members and never showed a heartbeat gets no word and is no candidate for a time that doubles
-//	J13  a joiner is refused without waiting because a member has its id or address only if that member was reached after the joiner had asked
-//	J14  a process that does not prove the secret of the members, if they have one, gets no word, no place and no view
-//	J15  a member gives no word to a process that lacks operations which this member uses, and does not propose that process
+//	J9  a conversation in which nothing is heard for Silence ends, and there are never more of them
+//	    than a bound
+//	J10  a candidate has shown the words of all other members that they were greeted in the view and
+//	     reached it, and was reached by the leader
+//	J11  a request is the process's whose record it has, and a joiner is greeted by the process that
+//	     it was named
+//	J12  a joiner at whose address processes became members and never showed a heartbeat gets no word
+//	     and is no candidate for a time that doubles
+//	J13  a joiner is refused without waiting because a member has its id or address only if that
+//	     member was reached after the joiner had asked
+//	J14  a process that does not prove the secret of the members, if they have one, gets no word, no
+//	     place and no view
+//	J15  a member gives no word to a process that lacks operations which this member uses, and does
+//	     not propose that process
 //
 // What cannot be had: a process of a first view whose connection breaks after it said ready does
 // not know whether the view was installed. It gets an error, and the others, if they did install,

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// J15: the leader refuses a process that lacks operations before it has a conversation, and every other member before it gives its word.
+// J15: the leader refuses a process that lacks operations before it has a conversation, and every
+// other member before it gives its word.
 func TestJ15AProcessThatLacksOperationsIsRefused(t *testing.T) {
 	lacking := errors.New("the program lacks put2")
 	for _, verb := range []Verb{Apply, Greet} {

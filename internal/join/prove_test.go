@@ -111,8 +111,8 @@ func TestJ11NobodyAsksInAnothersName(t *testing.T) {
 	}
 }
 
-// J14: a process that knows no secret, or another one, and one that recorded a proof, gets a refusal
-// without any word of the group.
+// J14: a process that knows no secret, or another one, and one that recorded a proof, gets a
+// refusal without any word of the group.
 func TestJ14OnlyAProcessThatProvesTheSecretIsAnswered(t *testing.T) {
 	all := cluster(t, 2)
 	secret := []byte("sixteen bytes or more")

@@ -22,10 +22,13 @@
 // Invariants:
 //
 //	A1  versions and times grow strictly along a log, whether records are delivered or imported
-//	A2  a record counts as durable once the store has it as a whole, in the order it was appended in, and never before
-//	A3  of a record in fragments all are there, or it is dropped when the log is opened, which is reported
+//	A2  a record counts as durable once the store has it as a whole, in the order it was appended in,
+//	    and never before
+//	A3  of a record in fragments all are there, or it is dropped when the log is opened, which is
+//	    reported
 //	A4  a cut that is interrupted is done as a whole or not at all, once the log is opened again
-//	A5  bytes that are not as they were written are a Damage, or a newer format; never a record, and never a panic
+//	A5  bytes that are not as they were written are a Damage, or a newer format; never a record, and
+//	    never a panic
 //
 // Shared words: none. A Journal belongs to the goroutine that appends and may be shared under a
 // lock; a Book belongs to one goroutine.

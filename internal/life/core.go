@@ -122,7 +122,8 @@ func (c *Core) enter(v *views.View) {
 	c.then(Effect{Do: Begin, View: v})
 }
 
-// Decision returns what has to be done, in order, before the process shows that it knows which view follows its own: nil if the group ends.
+// Decision returns what has to be done, in order, before the process shows that it knows which view
+// follows its own: nil if the group ends.
 func (c *Core) Decision(v *views.View) (list []Effect) {
 	if v != nil {
 		logs, _ := logsIn(v, c.cfg.Self)

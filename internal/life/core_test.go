@@ -206,7 +206,8 @@ func TestAMendingEndsWithWhatItsOwnLogSays(t *testing.T) {
 	}
 }
 
-// Whatever comes of effects, a process begins or fails, and each log of which it lost something was noted before.
+// Whatever comes of effects, a process begins or fails, and each log of which it lost something was
+// noted before.
 func TestLF1ToLF4HoldInRandomLives(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))

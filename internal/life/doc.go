@@ -1,6 +1,6 @@
-// Package life decides what a process does from its start until it is a member of a view, and what it has to keep on its disk
-// meanwhile. It is pure: inputs go in, effects come out. The root package performs them with files and connections, the simulator
-// in virtual time.
+// Package life decides what a process does from its start until it is a member of a view, and what
+// it has to keep on its disk meanwhile. It is pure: inputs go in, effects come out. The root
+// package performs them with files and connections, the simulator in virtual time.
 //
 // Life of a process with persistent subgroups:
 //
@@ -20,19 +20,26 @@
 //
 // A process without persistent subgroups only joins.
 //
-// Life of a reconciliation (Mending): a restart has agreed where logs end. A log of which the process is a source itself is left alone,
-// one of which there is nothing is emptied, and any other one becomes that of a source: one source is asked after the other, round after
-// round, with a pause between two rounds that grows.
+// Life of a reconciliation (Mending): a restart has agreed where logs end. A log of which the
+// process is a source itself is left alone, one of which there is nothing is emptied, and any other
+// one becomes that of a source: one source is asked after the other, round after round, with a
+// pause between two rounds that grows.
 //
-// Order of inputs: Start, and then Ended for each effect when it is done, which returns the next one: one at a time. A process that is
-// a member asks with Decision what comes before it shows that it knows of a decision.
+// Order of inputs: Start, and then Ended for each effect when it is done, which returns the next
+// one: one at a time. A process that is a member asks with Decision what comes before it shows that
+// it knows of a decision.
 //
 // Invariants:
 //
-//	LF1  a process asks to become a member only under an identity that is durable, and after a restart that ended without it under a new one
-//	LF2  damage is dropped only from logs that other members have, and only when it is durable that the log lacks something
-//	LF3  a process begins in a view, or shows a decision for it, only when its logs there are open and the view is durable
-//	LF4  before a process is in a view, it drops nothing of its logs but damage and what a restart agreed to drop
+//	LF1  a process asks to become a member only under an identity that is durable, and after a
+//	     restart that ended without it under a new one
+//	LF2  damage is dropped only from logs that other members have, and only when it is durable that
+//	     the log lacks something
+//	LF3  a process begins in a view, or shows a decision for it, only when its logs there are open
+//	     and the view is durable
+//	LF4  before a process is in a view, it drops nothing of its logs but damage and what a restart
+//	     agreed to drop
 //
-// Shared: nothing. A Core belongs to the goroutine that gives it inputs; Decision may be called from any goroutine.
+// Shared: nothing. A Core belongs to the goroutine that gives it inputs; Decision may be called
+// from any goroutine.
 package life

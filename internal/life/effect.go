@@ -12,7 +12,8 @@ import (
 // Verb is what an effect asks for.
 type Verb uint8
 
-// Effects of a Core, in the order in which a process may meet them. What is noted is durable when it is done.
+// Effects of a Core, in the order in which a process may meet them. What is noted is durable when
+// it is done.
 const (
 	OpenLog      Verb = iota + 1 // Log, a new one if it is not on the disk; Damaged: its end cannot be read
 	NoteLack                     // Log: it lacks what other members have
@@ -70,7 +71,8 @@ type Result struct {
 	Addr     string
 }
 
-// NowhereElse returns the error of damage to a log that no other process has, with what can be done about it.
+// NowhereElse returns the error of damage to a log that no other process has, with what can be done
+// about it.
 func NowhereElse(damage error) error {
 	return fmt.Errorf("%w; but no other member of the last view has the log: restore the directory from a copy, or lose the damaged records with "+
 		"`squall log repair DIRECTORY`, with --give-up if all of it is missing", damage)

@@ -10,8 +10,8 @@ import (
 // maxForeign is how many packages of other modules a program without logs is built with.
 const maxForeign = 3
 
-// A program is built with what it uses: without a log engine and a client of Prometheus if it imports none, and never with
-// what only tests, commands and benchmarks need.
+// A program is built with what it uses: without a log engine and a client of Prometheus if it
+// imports none, and never with what only tests, commands and benchmarks need.
 func TestAProgramWithoutLogsIsBuiltWithFewPackagesOfOtherModules(t *testing.T) {
 	for _, of := range []string{".", "./rdmc", "./ripc", "./ripc/directory", "./dds", "./replicated"} {
 		list := exec.Command("go", "list", "-deps", of)

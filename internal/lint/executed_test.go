@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// What is not executed is not written. A package comment declares an invariant on an indented line, its id in front and
-// two blanks behind:
+// What is not executed is not written. A package comment declares an invariant on an indented line,
+// its id in front and two blanks behind:
 //
 //	S1  nothing is delivered that was not received
 //
-// The id must come back where the invariant is checked: in a string (that of invariants.Check, or a test's message), in a
-// comment beside the check, or in the name of a test. Ranges count for all they cover, "N1 to N4" or "N1–N4". A package
-// comment, and any file doc.go, only declares. An id has one declaration in all packages: it means the same wherever it
-// stands.
+// The id must come back where the invariant is checked: in a string (that of invariants.Check, or a
+// test's message), in a comment beside the check, or in the name of a test. Ranges count for all
+// they cover, "N1 to N4" or "N1–N4". A package comment, and any file doc.go, only declares. An id
+// has one declaration in all packages: it means the same wherever it stands.
 var (
 	declaration = regexp.MustCompile(`(?m)^\s+(?:- )?([A-Z]{1,2}[0-9]{1,2})\s{2,}\S`)
 	mention     = regexp.MustCompile(`\b([A-Z]{1,2})([0-9]{1,2})(?:(?: to |–|-|\.\.|…)([A-Z]{1,2})([0-9]{1,2}))?\b`)
@@ -67,7 +67,8 @@ func declarations(m *module) (found []invariant) {
 	return found
 }
 
-// mentioned lists the ids in a file's comments, strings and names of tests, the package comment left out.
+// mentioned lists the ids in a file's comments, strings and names of tests, the package comment
+// left out.
 func mentioned(f *ast.File, isTest bool) (ids []string) {
 	for _, c := range f.Comments {
 		if c != f.Doc {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// layers is the order in which packages may import each other: any from the lines above its own, none from its own line.
-// It is a finer version of the arrows in the layout, so that a cycle cannot even be begun. "x/..." is everything below x.
+// layers is the order in which packages may import each other: any from the lines above its own,
+// none from its own line. It is a finer version of the arrows in the layout, so that a cycle cannot
+// even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "internal/backoff", "internal/background", "internal/descriptors", "internal/goroutine", "internal/hooks", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/seam", "trust"},
@@ -65,7 +66,8 @@ func local(importPath string) (pkg string, ok bool) {
 	return strings.CutPrefix(importPath, modulePath+"/")
 }
 
-// importsGoOneWay leaves tests alone: they may reach for any package, and the compiler refuses their cycles.
+// importsGoOneWay leaves tests alone: they may reach for any package, and the compiler refuses
+// their cycles.
 func importsGoOneWay(m *module) {
 	for _, pkg := range m.packages() {
 		if layer(pkg) < 0 {
@@ -98,7 +100,8 @@ func transportsAreChosenAtTheTop(m *module) {
 	}
 }
 
-// testOnly are what tests use and programs must not be built with: modules, and packages of this one. The packages listed with each may import it outside of tests.
+// testOnly are what tests use and programs must not be built with: modules, and packages of this
+// one. The packages listed with each may import it outside of tests.
 var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":                      {"cmd/squall/internal/testlab/faultfs"},
 	"github.com/anishathalye/porcupine":                 {"replicated/squalltest"},

@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// modulePath is that of the library; the sources of negative tests use it too. Other modules lie in directories below it.
+// modulePath is that of the library; the sources of negative tests use it too. Other modules lie in
+// directories below it.
 const modulePath = "github.com/squall-go/squall"
 
 // file is one parsed Go file, whatever its build constraints say.
@@ -143,7 +144,8 @@ func (s sample) parse(t *testing.T) *module {
 	return m
 }
 
-// violation is a sample and what the rule must say of it; with want empty the rule must find nothing.
+// violation is a sample and what the rule must say of it; with want empty the rule must find
+// nothing.
 type violation struct {
 	name   string
 	source sample

@@ -75,8 +75,8 @@ func TestAllModulesAreKnown(t *testing.T) {
 	}
 }
 
-// maxRequired is how many modules the library may require itself. Each more is one more for every user, and has a record in
-// docs/decisions.
+// maxRequired is how many modules the library may require itself. Each more is one more for every
+// user, and has a record in docs/decisions.
 const maxRequired = 12
 
 func TestTheLibraryRequiresFewModules(t *testing.T) {

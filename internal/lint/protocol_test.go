@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// docs/protocol.md has a section "### [`package`](link)" for each package that declares invariants, and in it an entry
-// "- **id** …" for each of them, which says why it holds. The words of an invariant are in the package comment only.
+// docs/protocol.md has a section "### [`package`](link)" for each package that declares invariants,
+// and in it an entry "- **id** …" for each of them, which says why it holds. The words of an
+// invariant are in the package comment only.
 var (
 	section   = regexp.MustCompile("^### \\[`([^`]+)`\\]\\(([^)]+)\\)$")
 	entry     = regexp.MustCompile(`^- \*\*([A-Z]{1,2}[0-9]{1,2})\*\* \S`)
@@ -62,8 +63,9 @@ func protocolIsKept(text string) rule {
 	}
 }
 
-// namesExist looks up what a document names in code: `some/file.go` and `function()` anywhere, `TestSomething` among tests,
-// and "`some/file.go`: `function()`" and "`function()` in `some/file.go`" in that file. A file may be named by the end of its path.
+// namesExist looks up what a document names in code: `some/file.go` and `function()` anywhere,
+// `TestSomething` among tests, and "`some/file.go`: `function()`" and "`function()` in
+// `some/file.go`" in that file. A file may be named by the end of its path.
 func namesExist(document, text string) rule {
 	return func(m *module) {
 		functions, tests := map[string]bool{}, map[string]bool{}

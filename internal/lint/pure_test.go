@@ -20,7 +20,8 @@ import (
 	"testing"
 )
 
-// pure lists the packages whose result depends on their arguments alone. The simulator runs their very code.
+// pure lists the packages whose result depends on their arguments alone. The simulator runs their
+// very code.
 var pure = []string{
 	"cmd/squall/internal/linkmodel", "dds/filter", "dds/internal/remote", "dds/internal/space", "dds/qos", "dds/rtps/internal/protocol", "dds/rtps/internal/wire",
 	"internal/catchup", "internal/journal", "internal/life", "internal/multicast", "internal/relay", "internal/shard",
@@ -28,13 +29,15 @@ var pure = []string{
 	"ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "sst", "views",
 }
 
-// impureImports are the packages that a pure one has no use for, with what is below them. All of sync is among them
-// (sync/atomic is a package of its own): what is in it waits, or depends on the collector. Addresses of net/netip are values.
+// impureImports are the packages that a pure one has no use for, with what is below them. All of
+// sync is among them (sync/atomic is a package of its own): what is in it waits, or depends on the
+// collector. Addresses of net/netip are values.
 var impureImports = []string{
 	"context", "crypto/rand", "golang.org/x/sys", "io/ioutil", "log", "math/rand", "net", "os", "sync", "syscall",
 }
 
-// clock lists what a pure package may not name of package time; durations and instants as values are fine.
+// clock lists what a pure package may not name of package time; durations and instants as values
+// are fine.
 var clock = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
 func impure(importPath string) bool {
@@ -43,7 +46,8 @@ func impure(importPath string) bool {
 	})
 }
 
-// purePackagesArePure judges by syntax, so that files for other platforms are read too. Tests of pure packages are free.
+// purePackagesArePure judges by syntax, so that files for other platforms are read too. Tests of
+// pure packages are free.
 func purePackagesArePure(m *module) {
 	for _, f := range m.files {
 		if f.isTest() || !slices.Contains(pure, f.pkg()) {
@@ -97,7 +101,8 @@ func impurity(n ast.Node, timeNames map[string]bool) string {
 	return ""
 }
 
-// pureLoopsHaveAnOrder needs types: it finds loops over maps, over the iterators of package maps, and over channels.
+// pureLoopsHaveAnOrder needs types: it finds loops over maps, over the iterators of package maps,
+// and over channels.
 func pureLoopsHaveAnOrder(m *module) {
 	for _, pkg := range pure {
 		var files []*ast.File
@@ -107,7 +112,8 @@ func pureLoopsHaveAnOrder(m *module) {
 			}
 		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
-		// A fault of the type checker is the compiler's to report. What it could not type is not found here.
+		// A fault of the type checker is the compiler's to report. What it could not type is not found
+		// here.
 		conf := types.Config{Importer: compiled(), Error: func(error) {}, FakeImportC: true}
 		_, _ = conf.Check(modulePath+"/"+pkg, m.fset, files, &info)
 		for _, f := range files {
@@ -123,7 +129,8 @@ func pureLoopsHaveAnOrder(m *module) {
 	}
 }
 
-// builds reports whether the file is part of the package on this platform. Samples are on no disk and always are.
+// builds reports whether the file is part of the package on this platform. Samples are on no disk
+// and always are.
 func (f file) builds() bool {
 	dir := filepath.Join(root, filepath.FromSlash(f.pkg()))
 	if _, err := os.Stat(filepath.Join(dir, path.Base(f.name))); err != nil {
@@ -154,8 +161,8 @@ func unordered(x ast.Expr, info *types.Info) string {
 	return ""
 }
 
-// core is the underlying type, of a type parameter that of the first type it admits: what ranges over a type set ranges
-// over one kind of type only.
+// core is the underlying type, of a type parameter that of the first type it admits: what ranges
+// over a type set ranges over one kind of type only.
 func core(t types.Type) types.Type {
 	t = t.Underlying()
 	for {

@@ -51,7 +51,8 @@ func (f file) internalNames() map[string]string {
 	return names
 }
 
-// exportedTypes yields the type expressions that a declaration shows, by the names that they are shown under.
+// exportedTypes yields the type expressions that a declaration shows, by the names that they are
+// shown under.
 func exportedTypes(decl ast.Decl) map[string]ast.Node {
 	types := map[string]ast.Node{}
 	add := func(name string, typ ast.Expr) {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// avoided are words that texts for users must not have, with what to write instead: the table "Words to avoid" of the glossary.
+// avoided are words that texts for users must not have, with what to write instead: the table
+// "Words to avoid" of the glossary.
 type avoided struct {
 	word    *regexp.Regexp
 	instead string

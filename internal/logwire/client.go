@@ -116,9 +116,9 @@ func (c *Client) Between(ctx context.Context, id persist.LogID, from, to order.T
 	return c.stream(ctx, request{Do: doBetween, Log: id.Name, Shard: id.Shard, Until: to}, bounds{since: from, until: to})
 }
 
-// Tail yields the records from a version on, and then each new record, until the context ends or the
-// loop is left. A member that is not there at first ends it with an error; one that goes later is
-// waited for, however long that takes.
+// Tail yields the records from a version on, and then each new record, until the context ends or
+// the loop is left. A member that is not there at first ends it with an error; one that goes later
+// is waited for, however long that takes.
 func (c *Client) Tail(ctx context.Context, id persist.LogID, from order.Version) iter.Seq2[persist.Record, error] {
 	return c.stream(ctx, request{Do: doTail, Log: id.Name, Shard: id.Shard}, bounds{from: from})
 }

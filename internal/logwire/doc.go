@@ -20,10 +20,15 @@
 //
 // Invariants:
 //
-//	LW1  a reader gets records in the order of their versions and times, within what it asked for, each from a frame whose checksum is right
+//	LW1  a reader gets records in the order of their versions and times, within what it asked for,
+//	     each from a frame whose checksum is right
 //	LW2  what a peer says of lengths takes no memory: it is taken as bytes arrive, and bounded
-//	LW3  a catch-up that succeeds leaves the log that its source has, up to what was asked for, and durable
-//	LW4  however slow readers are, a member holds one frame for each, and serves a bounded number of them
-//	LW5  nothing is cut, and nothing is taken, of a source that does not prove that it is of the group whose log this is
-//	LW6  a reader is told nothing of a log before it has proved the group's secret in this conversation, shown a certificate, or the logs are open
+//	LW3  a catch-up that succeeds leaves the log that its source has, up to what was asked for, and
+//	     durable
+//	LW4  however slow readers are, a member holds one frame for each, and serves a bounded number of
+//	     them
+//	LW5  nothing is cut, and nothing is taken, of a source that does not prove that it is of the
+//	     group whose log this is
+//	LW6  a reader is told nothing of a log before it has proved the group's secret in this
+//	     conversation, shown a certificate, or the logs are open
 package logwire

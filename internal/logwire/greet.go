@@ -24,8 +24,8 @@ const (
 	frameBytes = 512 << 10
 	// maxFrameBytes bounds the frames that a reader takes.
 	maxFrameBytes = 1 << 20
-	// maxRequestBytes bounds the requests that a member takes. A name has 256 bytes at most, which JSON
-	// may make sixfold.
+	// maxRequestBytes bounds the requests that a member takes. A name has 256 bytes at most, which
+	// JSON may make sixfold.
 	maxRequestBytes = 8 << 10
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// How much a member does at a time. Readers that follow a log have places of their own, so that they cannot
-// keep out a member that catches up.
+// How much a member does at a time. Readers that follow a log have places of their own, so that
+// they cannot keep out a member that catches up.
 const (
 	maxVisitors  = 128
 	maxReaders   = 16

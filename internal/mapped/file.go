@@ -20,15 +20,17 @@ var (
 	ErrClosed = errors.New("the file is closed")
 )
 
-// File is a file that is mapped. It is used by one goroutine at a time; its bytes are memory like any other.
+// File is a file that is mapped. It is used by one goroutine at a time; its bytes are memory like
+// any other.
 type File struct {
 	file *os.File // nil once closed
 	path string
 	data []byte
 }
 
-// Create makes a file of size bytes, all zero, with its room on the disk reserved, and maps it for reading and writing. A name that
-// is taken is an error, fs.ErrExist, and so is a full disk, ErrFull; then there is no file.
+// Create makes a file of size bytes, all zero, with its room on the disk reserved, and maps it for
+// reading and writing. A name that is taken is an error, fs.ErrExist, and so is a full disk,
+// ErrFull; then there is no file.
 func Create(path string, size int64) (*File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -49,8 +51,8 @@ func discard(file *os.File, path string) error {
 	return errors.Join(file.Close(), os.Remove(path))
 }
 
-// Use maps all of a file that is open already, for writing too if it was opened so. The file is the File's from then on, unless Use
-// fails.
+// Use maps all of a file that is open already, for writing too if it was opened so. The file is the
+// File's from then on, unless Use fails.
 func Use(file *os.File, writable bool) (*File, error) {
 	path := file.Name()
 	fault := func(err error) (*File, error) { return nil, fmt.Errorf("mapped: map %s: %w", path, err) }
@@ -74,7 +76,8 @@ func Use(file *os.File, writable bool) (*File, error) {
 	return f, nil
 }
 
-// Reserve makes an empty file size bytes long, and sees to it that the disk has room for all of them.
+// Reserve makes an empty file size bytes long, and sees to it that the disk has room for all of
+// them.
 func Reserve(file *os.File, size int64) error {
 	if size < 0 {
 		return fmt.Errorf("mapped: reserve %d bytes in %s: %w", size, file.Name(), fs.ErrInvalid)
@@ -134,8 +137,8 @@ func (f *File) Sync() error {
 	return nil
 }
 
-// Close gives the memory back; Bytes must not be used any more. What was written is in the file, but on the disk only after a Sync.
-// Closing again does nothing.
+// Close gives the memory back; Bytes must not be used any more. What was written is in the file,
+// but on the disk only after a Sync. Closing again does nothing.
 func (f *File) Close() error {
 	if f.file == nil {
 		return nil

@@ -21,7 +21,8 @@ func mapFile(file *os.File, size int, writable bool) (data []byte, err error) {
 	return data, onDescriptor(file, control)
 }
 
-// onDescriptor calls fn with the file's descriptor, as often as a signal interrupts it, and leaves the file's mode as it is.
+// onDescriptor calls fn with the file's descriptor, as often as a signal interrupts it, and leaves
+// the file's mode as it is.
 func onDescriptor(file *os.File, fn func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -45,7 +46,8 @@ func syncMapping(data []byte) error {
 
 func unmap(data []byte) error { return unix.Munmap(data) }
 
-// isFull tells the errors of a disk without room, of a quota that is used up, and of a file system that holds no file so large.
+// isFull tells the errors of a disk without room, of a quota that is used up, and of a file system
+// that holds no file so large.
 func isFull(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }

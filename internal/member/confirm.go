@@ -118,8 +118,8 @@ func (o *Outbox) Confirm(ctx context.Context) error {
 	return q.await(ctx)
 }
 
-// ConfirmFunc is like Confirm, and calls f in place of waiting: before it returns, on the loop, or on
-// the goroutine that gives the application what is delivered.
+// ConfirmFunc is like Confirm, and calls f in place of waiting: before it returns, on the loop, or
+// on the goroutine that gives the application what is delivered.
 func (o *Outbox) ConfirmFunc(f func(error)) {
 	if o.TryConfirm() {
 		f(nil)

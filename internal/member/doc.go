@@ -20,26 +20,33 @@
 // by a Recorder) → durable (here) → everywhere (the least of what all members say of their disks) →
 // settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
-// Life of a confirmation: asked for (if a direct round confirms it at once, it ends here) → in a round
-// (a confirmation round of package views serves it, in this view or, if that ends, in the next one) →
-// received (the round is confirmed; what had been received as it began is being delivered) → given (to
-// the application) → ended.
+// Life of a confirmation: asked for (if a direct round confirms it at once, it ends here) → in a
+// round (a confirmation round of package views serves it, in this view or, if that ends, in the
+// next one) → received (the round is confirmed; what had been received as it began is being
+// delivered) → given (to the application) → ended.
 //
 // Life of a member: in a view → in the next … → halted: it left, was evicted, is cut off, or was
 // closed.
 //
 // Invariants:
 //
-//	B1  the heartbeat grows at least every Heartbeat while the member steps, and only then: a hung process is a silent one
+//	B1  the heartbeat grows at least every Heartbeat while the member steps, and only then: a hung
+//	    process is a silent one
 //	B2  a peer whose heartbeat stood still for FailAfter, while this member was awake, has failed
-//	B3  after halting nothing is delivered and no send is accepted; every waiting sender gets the reason
+//	B3  after halting nothing is delivered and no send is accepted; every waiting sender gets the
+//	    reason
 //	B4  a view is delivered only after the one before it was delivered up to its trim
-//	B5  a large message has its place only when every member of the view in force has its body, and large ones in the order of their admission
+//	B5  a large message has its place only when every member of the view in force has its body, and
+//	    large ones in the order of their admission
 //	B6  the bodies of one sender that are not delivered everywhere are LargeMemoryBytes at most
-//	B7  a message of a persistent subgroup is in the log once, before the application sees it; with AfterPersist, a new one is on every disk before it
-//	B8  a version counts as persisted here only when it is on disk with all that come before it, and nulls behind the last one hold nothing up
-//	B9  no version with a settled time comes after the versions that existed when it settled, in this view or a later one
-//	B10  no message of a persistent subgroup is received, and no view followed, whose time lies 2·MaxSkew ahead of the wall clocks
+//	B7  a message of a persistent subgroup is in the log once, before the application sees it; with
+//	    AfterPersist, a new one is on every disk before it
+//	B8  a version counts as persisted here only when it is on disk with all that come before it, and
+//	    nulls behind the last one hold nothing up
+//	B9  no version with a settled time comes after the versions that existed when it settled, in this
+//	    view or a later one
+//	B10  no message of a persistent subgroup is received, and no view followed, whose time lies
+//	     2·MaxSkew ahead of the wall clocks
 //	B11  a confirmation ends well only when this application was given everything that any
 //	     application of the shard had been given when the confirmation was asked for
 //	B12  every confirmation ends: well, or with the reason for which it cannot

@@ -120,8 +120,8 @@ func (e *epoch) subgroups() {
 	}
 }
 
-// steps is the order of a cycle: take in, affirm rounds, exchange, look after peers and the view, send, and only
-// then the upcalls, for which no member waits.
+// steps is the order of a cycle: take in, affirm rounds, exchange, look after peers and the view,
+// send, and only then the upcalls, for which no member waits.
 func (e *epoch) steps() {
 	e.cycle.Then(e.poll)
 	e.cycle.Then(e.confirm)
@@ -298,10 +298,10 @@ func (e *epoch) lookAt() time.Duration {
 	return e.nextLook
 }
 
-// listen notes whose heartbeat changed, and reports the silent. What this member did not look at says
-// nothing about its peers: the time by which a look is late does not count as their silence, and a
-// member that slept through half of FailAfter starts to count anew. So a host that stands still again
-// and again makes no member fail.
+// listen notes whose heartbeat changed, and reports the silent. What this member did not look at
+// says nothing about its peers: the time by which a look is late does not count as their silence,
+// and a member that slept through half of FailAfter starts to count anew. So a host that stands
+// still again and again makes no member fail.
 //
 // A heartbeat that comes over a connection is noticed as it arrives. In shared memory it changes
 // unnoticed, and before the first one there are other signs of life: then the next look is due
@@ -389,9 +389,9 @@ func (e *epoch) silent(silent, nearly views.Ranks) {
 	}
 }
 
-// apart is by how much the last heartbeats of members may differ that all fell silent together. Where
-// few heartbeats fit into FailAfter it is less than two, so that a member whose next heartbeat is
-// merely late is none of them.
+// apart is by how much the last heartbeats of members may differ that all fell silent together.
+// Where few heartbeats fit into FailAfter it is less than two, so that a member whose next
+// heartbeat is merely late is none of them.
 func apart(heartbeat, failAfter time.Duration) time.Duration {
 	return min(2*heartbeat, (failAfter-heartbeat)/2)
 }

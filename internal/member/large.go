@@ -169,8 +169,8 @@ func (m *Member) room(size int) (*multicast.Body, error) {
 	return multicast.NewBody(make([]byte, size), "", nil), nil
 }
 
-// Large is like TryLarge, but waits for buffer space until ctx ends. Callers get room in the order in which
-// they began to wait.
+// Large is like TryLarge, but waits for buffer space until ctx ends. Callers get room in the order
+// in which they began to wait.
 func (o *Outbox) Large(ctx context.Context, size int) (*Large, error) {
 	if err := o.awaitRoom(ctx, size); err != nil {
 		return nil, err

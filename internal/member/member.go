@@ -279,8 +279,8 @@ func (m *Member) Step(now time.Duration) (work int) {
 // SettleTime is how long a counter waits for company at most.
 const SettleTime = time.Millisecond
 
-// settle pushes the counters that wait for company. A loop that goes on stepping pushes them earlier
-// (multicast.SettleAfter), and a loop without work sleeps meanwhile.
+// settle pushes the counters that wait for company. A loop that goes on stepping pushes them
+// earlier (multicast.SettleAfter), and a loop without work sleeps meanwhile.
 func (m *Member) settle() (work int) {
 	m.settleAt = 0
 	for _, p := range m.epoch.mine {

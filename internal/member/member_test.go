@@ -56,7 +56,8 @@ func TestASilentPeerFailsAfterFailAfterAndNotBefore(t *testing.T) {
 	}
 }
 
-// A member that stood still in a step with callbacks names them only if the process ran meanwhile, which its timers show.
+// A member that stood still in a step with callbacks names them only if the process ran meanwhile,
+// which its timers show.
 func TestAMemberThatWasStoppedSaysThatTheProcessDidNotRun(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		w := newWorld(t, 3, 16)

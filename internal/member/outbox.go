@@ -159,8 +159,8 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get room in the order in which
-// they began to wait.
+// Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get room in the order
+// in which they began to wait.
 func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
 	c, err := o.TryClaim(n)
 	if err != ErrWindowFull {
@@ -223,9 +223,9 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 	return o.claim(w.n)
 }
 
-// Commit hands a filled claim to the loop. If this member has halted, Commit returns the reason: the
-// message may have been sent before the halt, or not. It returns nil if every member is known to
-// have delivered the message before the halt.
+// Commit hands a filled claim to the loop. If this member has halted, Commit returns the reason:
+// the message may have been sent before the halt, or not. It returns nil if every member is known
+// to have delivered the message before the halt.
 func (o *Outbox) Commit(c smc.Claim) error {
 	err := o.ring.Load().Commit(c)
 	if err != nil && errors.Is(err, smc.ErrMoved) {

@@ -398,8 +398,8 @@ func TestAFutureIsFulfilledHoweverLongAfterItsView(t *testing.T) {
 }
 
 // A member that leaves does not learn what comes on the others' disks after its last view: it halts
-// when that view is through, although futures of its own messages wait for these disks, and they end
-// with the halt. What every disk has is shown first, if its application takes it.
+// when that view is through, although futures of its own messages wait for these disks, and they
+// end with the halt. What every disk has is shown first, if its application takes it.
 func TestAMemberThatLeavesDoesNotWaitForDisksOfWhichItHearsNoMore(t *testing.T) {
 	for _, when := range []struct{ synced, later bool }{{}, {later: true}, {synced: true}} {
 		synced := when.synced

@@ -181,8 +181,9 @@ func (r *Recorder) hold(run []multicast.Message) (taken int) {
 // Take records a message and, with AfterPersist, keeps the message until every disk has it. It
 // reports false if there is no room in the log. It is for the code that makes a partial log whole,
 // and does not bound the messages that wait for disks: they come out of a backlog that is bounded
-// already, and while the log is partial no message is on every disk, so that waiting for buffer space among
-// them would never end. A caller for which the Recorder is a receiver calls Deliver instead.
+// already, and while the log is partial no message is on every disk, so that waiting for buffer
+// space among them would never end. A caller for which the Recorder is a receiver calls Deliver
+// instead.
 func (r *Recorder) Take(m *multicast.Message) bool {
 	if !r.cfg.AfterPersist {
 		return r.record(m)
@@ -204,8 +205,9 @@ func (r *Recorder) keep(m *multicast.Message) bool {
 }
 
 // Last returns the last version in the log, on disk or not; zero if the log is empty. It is called
-// when nothing is being appended. The record that was appended last may have been cut off since, when
-// this log was replaced by another member's log; a cut leaves nothing behind that is not on disk.
+// when nothing is being appended. The record that was appended last may have been cut off since,
+// when this log was replaced by another member's log; a cut leaves nothing behind that is not on
+// disk.
 func (r *Recorder) Last() order.Version {
 	durable, kept := r.cfg.Log.Durable() // the last one is of an earlier process, perhaps
 	if durable == r.cfg.Log.Appended() || r.last.Before(kept) {

@@ -309,8 +309,9 @@ func TestWhatAStayLeftIsRecordedThoughTheMemberCameBack(t *testing.T) {
 	}
 }
 
-// This log is replaced by the log of another member, which lacks the last messages that were recorded
-// here. A member that offers the state afterwards must not announce an end that no log has.
+// This log is replaced by the log of another member, which lacks the last messages that were
+// recorded here. A member that offers the state afterwards must not announce an end that no log
+// has.
 func TestARecordThatWasCutOffIsNotTheEndOfTheLog(t *testing.T) {
 	l := &memoryLog{room: 10}
 	r := NewRecorder(RecorderConfig{Log: l, Receiver: &taker{most: 10}, Observe: func(order.Time) {}})

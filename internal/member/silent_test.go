@@ -101,8 +101,8 @@ func TestAMemberThatRefusesAllOthersEndsAlone(t *testing.T) {
 	}
 }
 
-// A heartbeat that comes over a connection is noticed as it arrives, so a member does not wake up to
-// look for it.
+// A heartbeat that comes over a connection is noticed as it arrives, so a member does not wake up
+// to look for it.
 func TestAMemberToWhomNothingArrivesSleepsUntilItsNextHeartbeat(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(2 * failAfter)

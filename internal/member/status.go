@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Progress returns the progress of every member of a subgroup of the view in force, by its place among the members, or nil if this member is not in the
-// subgroup. Loop.
+// Progress returns the progress of every member of a subgroup of the view in force, by its place
+// among the members, or nil if this member is not in the subgroup. Loop.
 func (m *Member) Progress(subgroup int) (all []multicast.Progress) {
 	p := m.epoch.subs[subgroup]
 	if p == nil {
@@ -20,7 +20,8 @@ func (m *Member) Progress(subgroup int) (all []multicast.Progress) {
 	return all
 }
 
-// Silence returns the time since another member's heartbeat was last seen to change, to within the time between two looks at it. Loop.
+// Silence returns the time since another member's heartbeat was last seen to change, to within the
+// time between two looks at it. Loop.
 func (m *Member) Silence(r order.Rank) time.Duration {
 	if r == m.epoch.self {
 		return 0

@@ -54,8 +54,8 @@ type Receiver interface {
 // (M12). It is called on the loop.
 type Keeper interface {
 	// Kept returns the position of the first message of this view that the receiver keeps, and NoSeq
-	// if it keeps none. What was let go is not kept again. A receiver that lets messages go between two
-	// steps wakes the loop.
+	// if it keeps none. What was let go is not kept again. A receiver that lets messages go between
+	// two steps wakes the loop.
 	Kept() order.Seq
 	// LetGo has the receiver keep no message: the memory of the view is about to go.
 	LetGo()

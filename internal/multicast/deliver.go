@@ -15,8 +15,8 @@ import (
 // is delivered.
 const runBytes = 128 << 10
 
-// besideBytes is how much of a ring a message takes beside its data at most: its time, and what fills
-// its last word.
+// besideBytes is how much of a ring a message takes beside its data at most: its time, and what
+// fills its last word.
 const besideBytes = smc.TimeBytes + 7
 
 // stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much
@@ -58,8 +58,9 @@ func (s *Subgroup) deliver() (work int) {
 	return work
 }
 
-// storeDelivered publishes what was delivered and is not kept, and reports whether that is more than
-// before. After a wedge no member needs that, and what is delivered beyond a trim is no prefix.
+// storeDelivered publishes what was delivered and is not kept, and reports whether that is more
+// than before. After a wedge no member needs that, and what is delivered beyond a trim is no
+// prefix.
 func (s *Subgroup) storeDelivered() bool {
 	released := s.delivered
 	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptReused)) {
@@ -74,8 +75,8 @@ func (s *Subgroup) storeDelivered() bool {
 	return true
 }
 
-// LetGo has the receiver keep nothing of this view, when all of the view is delivered or nothing more
-// will be.
+// LetGo has the receiver keep nothing of this view, when all of the view is delivered or nothing
+// more will be.
 func (s *Subgroup) LetGo() {
 	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptTooLong)) {
 		s.keeper.LetGo()

@@ -44,17 +44,21 @@
 //
 //	M1  delivered ≤ stable ≤ received at every member
 //	M2  got[s] ≤ sent[s], and neither ever shrinks
-//	M3  positions are delivered in order, each once: a message or, if its sender had nothing to say, a null
+//	M3  positions are delivered in order, each once: a message or, if its sender had nothing to say,
+//	    a null
 //	M4  room is released only when min delivered of all members passed it
-//	M5  in unordered mode each sender's messages are delivered in its order, each once, when they are here
+//	M5  in unordered mode each sender's messages are delivered in its order, each once, when they are
+//	    here
 //	M6  what was stable at any member when it wedged lies below the trim
 //	M7  what lies below the trim is here at every survivor: trim[s] ≤ reach[s]
 //	M8  after a wedge nothing is received, published, acknowledged or released: reach stands
 //	M9  the end of a view is every position below the trim, in order, each once, and nothing else
-//	M10  in unordered mode what a member delivered beyond the trim is not delivered there in a later view
-//	M11  in persistent mode a member's persisted ≤ delivered, both only grow, and persisted > 0 only where whole
-//	M12  what a member publishes as delivered is at most delivered and at most kept, and the application
-//	     keeps nothing of a view whose memory goes
+//	M10  in unordered mode what a member delivered beyond the trim is not delivered there in a later
+//	     view
+//	M11  in persistent mode a member's persisted ≤ delivered, both only grow, and persisted > 0 only
+//	     where whole
+//	M12  what a member publishes as delivered is at most delivered and at most kept, and the
+//	     application keeps nothing of a view whose memory goes
 //
 // Columns. Each member's row has one line per subgroup it is in, and in unordered mode a vector:
 //

@@ -65,7 +65,8 @@ func newGroupAfter(t *testing.T, before func(r int, cfg *multicast.Config), n in
 	return newGroupOf(t, views.Subgroup{Name: "a", Mode: mode, RingBytes: 4096, Window: 8, Senders: senders}, before, n, tuning)
 }
 
-// newGroupOf makes a group of all members of a subgroup, which are its senders unless it names them.
+// newGroupOf makes a group of all members of a subgroup, which are its senders unless it names
+// them.
 func newGroupOf(t *testing.T, sg views.Subgroup, before func(r int, cfg *multicast.Config), n int, tuning multicast.Tuning) *group {
 	t.Helper()
 	v := &views.View{ID: 1}

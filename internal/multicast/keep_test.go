@@ -60,7 +60,8 @@ func newKeepers(t *testing.T, mode views.Mode) (*group, *keeper) {
 	return g, k
 }
 
-// M12: the room of messages that one member keeps is not used again by their sender, and everything is delivered all the same.
+// M12: the room of messages that one member keeps is not used again by their sender, and everything
+// is delivered all the same.
 func TestMessagesStayAsTheyAreWhileTheyAreKept(t *testing.T) {
 	g, k := newKeepers(t, views.Ordered)
 	sent := 0

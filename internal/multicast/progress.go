@@ -6,8 +6,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Progress is how far a member is in the order of a subgroup, as its row shows it here. In unordered mode Received and Delivered are zero: there is no
-// order. Persisted is zero in every mode but persistent.
+// Progress is how far a member is in the order of a subgroup, as its row shows it here. In
+// unordered mode Received and Delivered are zero: there is no order. Persisted is zero in every
+// mode but persistent.
 type Progress struct {
 	Sent                           order.Index // indexes that the member published: messages and nulls
 	Received, Delivered, Persisted order.Seq   // lengths of prefixes of the order

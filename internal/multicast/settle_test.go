@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A sender whose ring is full gets room as soon as all of it is delivered, however small the messages
-// are: nothing waits for company then.
+// A sender whose ring is full gets room as soon as all of it is delivered, however small the
+// messages are: nothing waits for company then.
 func TestADeliveredRingDoesNotWaitForCompany(t *testing.T) {
 	for _, mode := range []views.Mode{views.Ordered, views.Unordered} {
 		for _, size := range []int{1, 7, 8, 9} {

@@ -175,9 +175,9 @@ func (s *Subgroup) ring(k int) (descriptors, bytes []byte) {
 // what it loaded from a row after it failed it.
 //
 // From then on nothing is read from the row's former memory, but messages of a run that was made
-// before, and messages that the receiver keeps. A fabric keeps that memory until the table is closed,
-// and its owner has no right to change these messages: this member has not published that it delivered
-// them. The row of a link that is coming is zeros: a member that received nothing.
+// before, and messages that the receiver keeps. A fabric keeps that memory until the table is
+// closed, and its owner has no right to change these messages: this member has not published that
+// it delivered them. The row of a link that is coming is zeros: a member that received nothing.
 func (s *Subgroup) Rebind(r order.Rank) {
 	m, ok := slices.BinarySearch(s.sg.Members, r)
 	if !ok {
@@ -206,8 +206,8 @@ func (s *Subgroup) Name() string { return s.sg.Name }
 // Delivered is the length of the prefix of the order that this member delivered.
 func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 
-// Received is the length of the prefix of the order that is here, as far as this member has told the
-// others.
+// Received is the length of the prefix of the order that is here, as far as this member has told
+// the others.
 func (s *Subgroup) Received() order.Seq { return s.received }
 
 // ReceivedWord is the place of the word in the own row that says so.
@@ -441,9 +441,9 @@ func (s *Subgroup) sendNulls() int {
 	return 1
 }
 
-// furthest is the count up to which this sender may send nulls and skip, so that no member sees it go
-// further than maxStep at once: a sender that lies about its count would have the others break that
-// rule. The rest follows when every member has received what went before.
+// furthest is the count up to which this sender may send nulls and skip, so that no member sees it
+// go further than maxStep at once: a sender that lies about its count would have the others break
+// that rule. The rest follows when every member has received what went before.
 func (s *Subgroup) furthest() order.Index {
 	return s.turns.CountBefore(s.stable, s.rank) + maxStep
 }

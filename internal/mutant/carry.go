@@ -1,6 +1,7 @@
 package mutant
 
-// The faults of what is carried from a view to the next. What each must be caught as stands in the tests of packages smc and multicast.
+// The faults of what is carried from a view to the next. What each must be caught as stands in the
+// tests of packages smc and multicast.
 const (
 	ForgetOpen Name = "a claim that is open when a view ends is forgotten"
 	NoTrim     Name = "what a failed sender left behind the trim is delivered"

@@ -1,6 +1,7 @@
 package mutant
 
-// The faults of what is written to disk. What each must be caught as stands in the tests of package persist.
+// The faults of what is written to disk. What each must be caught as stands in the tests of package
+// persist.
 const (
 	NoDirSync      Name = "a directory is not synced after a name in it was made"
 	DropBeforeSnap Name = "records are dropped before the snapshot that replaces them is durable"

@@ -1,4 +1,5 @@
-// Package mutant lets the simulator's tests switch deliberate faults on, one at a time, in builds with the tag "mutants".
+// Package mutant lets the simulator's tests switch deliberate faults on, one at a time, in builds
+// with the tag "mutants".
 //
 // A mutant stands where the rule that it breaks is kept, and takes one statement:
 //
@@ -6,8 +7,8 @@
 //		stable = s.received
 //	}
 //
-// Enabled is a constant: without the tag the compiler drops the statement, so that the hottest loop pays nothing, and
-// no program that is built to be used can misbehave on purpose.
+// Enabled is a constant: without the tag the compiler drops the statement, so that the hottest loop
+// pays nothing, and no program that is built to be used can misbehave on purpose.
 package mutant
 
 // Name is a deliberate fault.
@@ -42,7 +43,8 @@ func Nulls[T ~uint64](owed T) T {
 	return owed
 }
 
-// Released is the index below which room is freed, when every member delivered everything below everywhere.
+// Released is the index below which room is freed, when every member delivered everything below
+// everywhere.
 func Released[T ~uint64](everywhere T) T {
 	if On(EarlyRelease) {
 		return everywhere + 1
@@ -62,8 +64,8 @@ func On(n Name) bool { return active == n }
 // AtPause is what Pause calls, unless it is nil.
 var AtPause func()
 
-// Pause stands between two accesses to a word that other goroutines write as well. With AtPause a test
-// has them write there.
+// Pause stands between two accesses to a word that other goroutines write as well. With AtPause a
+// test has them write there.
 func Pause() {
 	if AtPause != nil {
 		AtPause()

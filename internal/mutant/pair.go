@@ -1,6 +1,7 @@
 package mutant
 
-// The faults of pairs. What each must be caught as stands in the tests of package ripc/internal/pair.
+// The faults of pairs. What each must be caught as stands in the tests of package
+// ripc/internal/pair.
 const (
 	PairOverwrites Name = "a frame is written over one that its reader has not freed"
 	PairNoWindow   Name = "a channel sends beyond its window"

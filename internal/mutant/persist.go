@@ -1,6 +1,7 @@
 package mutant
 
-// The faults of persistence in the cores. What each must be caught as stands in the simulator's tests.
+// The faults of persistence in the cores. What each must be caught as stands in the simulator's
+// tests.
 const (
 	EchoUnrecorded Name = "a decision is echoed before it is on disk"
 	EarlyPersisted Name = "what was delivered counts as persisted before it is on disk"

@@ -1,6 +1,7 @@
 package mutant
 
-// The faults of a restart. What each must be caught as stands in the tests of package restart, and in those of the simulator.
+// The faults of a restart. What each must be caught as stands in the tests of package restart, and
+// in those of the simulator.
 const (
 	RestartAlone    Name = "a group restarts without a quorum of its last view"
 	PromiseUnsynced Name = "a promise is given before it is durable"

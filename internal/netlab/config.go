@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrUnavailable is what New fails with where there can be no lab, wrapped with what is missing: Linux, root, a command, or something of
-// the kernel. Tests skip with it.
+// ErrUnavailable is what New fails with where there can be no lab, wrapped with what is missing:
+// Linux, root, a command, or something of the kernel. Tests skip with it.
 var ErrUnavailable = errors.New("no lab of hosts here")
 
 // maxHosts is how many addresses the network has, about.
@@ -17,13 +17,16 @@ type Config struct {
 	Hosts int
 	// Rate is that of each host's link, each way. 0: no limit but the machine's.
 	Rate Rate
-	// BurstBytes is how much passes at once after a silence. Default: 2 ms of the rate, and at least a large packet before it is cut up.
+	// BurstBytes is how much passes at once after a silence. Default: 2 ms of the rate, and at least a
+	// large packet before it is cut up.
 	BurstBytes int64
-	// QueueBytes is how much waits at each end of a link; the rest is lost. Default: 20 ms of the rate, and at least 1 MiB.
+	// QueueBytes is how much waits at each end of a link; the rest is lost. Default: 20 ms of the
+	// rate, and at least 1 MiB.
 	QueueBytes int64
 }
 
-// Least sizes of buckets and queues. The kernel hands TCP's data to a link in packets of up to 64 KiB, and a bucket must hold one.
+// Least sizes of buckets and queues. The kernel hands TCP's data to a link in packets of up to 64
+// KiB, and a bucket must hold one.
 const (
 	leastBurst = 128 << 10
 	leastQueue = 1 << 20

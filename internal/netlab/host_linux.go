@@ -35,7 +35,8 @@ func (h *Host) neighbour(to *Host, hardware string) string {
 	return fmt.Sprintf("neigh replace %s lladdr %s dev %s nud permanent", to.Addr, hardware, device)
 }
 
-// Path is a name of the host's namespace, for other processes of this machine; it lasts as long as the lab does.
+// Path is a name of the host's namespace, for other processes of this machine; it lasts as long as
+// the lab does.
 func (h *Host) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), h.ns.Fd()) }
 
 // Enter moves the calling thread, to which its goroutine has to be locked, to the host for good.
@@ -45,10 +46,12 @@ func enter(ns *os.File) error {
 	return os.NewSyscallError("setns", unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET))
 }
 
-// Do runs f on a thread of the host: sockets that f makes, and processes that it starts, are there. The goroutines that f starts are not.
+// Do runs f on a thread of the host: sockets that f makes, and processes that it starts, are there.
+// The goroutines that f starts are not.
 func (h *Host) Do(f func() error) error { return within(h.ns, f) }
 
-// Run runs a command on the host, and returns its output. A failure carries what it wrote to its standard error.
+// Run runs a command on the host, and returns its output. A failure carries what it wrote to its
+// standard error.
 func (h *Host) Run(ctx context.Context, name string, args ...string) (out []byte, err error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	err = h.Do(func() error {
@@ -61,7 +64,8 @@ func (h *Host) Run(ctx context.Context, name string, args ...string) (out []byte
 	return out, err
 }
 
-// Start starts a command on the host. A command that has to die with the thread that started it (a Pdeathsig) needs Enter instead.
+// Start starts a command on the host. A command that has to die with the thread that started it (a
+// Pdeathsig) needs Enter instead.
 func (h *Host) Start(cmd *exec.Cmd) error { return h.Do(cmd.Start) }
 
 // Processes are the processes that are on the host now.
@@ -82,7 +86,8 @@ func (h *Host) Processes() (pids []int, err error) {
 	return pids, err
 }
 
-// newNamespace makes a network namespace that is there as long as the file is open, or a process is in it.
+// newNamespace makes a network namespace that is there as long as the file is open, or a process is
+// in it.
 func newNamespace() (ns *os.File, err error) {
 	onThread(func() {
 		if err = os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_NEWNET)); err == nil {

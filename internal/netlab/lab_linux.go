@@ -158,8 +158,8 @@ func (l *Lab) across(some []*Host, do func(from, to *Host) error) error {
 	return errors.Join(errs...)
 }
 
-// Close gives the namespaces up; a second one does nothing. The kernel removes them, and all that is in them, when no process is in
-// them any more.
+// Close gives the namespaces up; a second one does nothing. The kernel removes them, and all that
+// is in them, when no process is in them any more.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

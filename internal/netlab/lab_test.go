@@ -62,7 +62,8 @@ func connect(t *testing.T, from, to *Host, within time.Duration) (here, there ne
 	return here, there, nil
 }
 
-// measure is the rate at which bytes arrive, once the first burst is through, over that at which a link of this rate carries them.
+// measure is the rate at which bytes arrive, once the first burst is through, over that at which a
+// link of this rate carries them.
 func measure(t *testing.T, from, to *Host, link Rate) float64 {
 	t.Helper()
 	here, there, err := connect(t, from, to, 10*time.Second)
@@ -90,9 +91,9 @@ func measure(t *testing.T, from, to *Host, link Rate) float64 {
 	return measured / took.Seconds() / (link.BytesPerSecond() * Goodput)
 }
 
-// about fails the test unless a link carries its rate. A machine that is busy delays the sender, so that bytes come at less
-// than the rate, or the reader, so that it finds more than that. A link of another rate is off each time, so one good
-// measurement within the patience is enough.
+// about fails the test unless a link carries its rate. A machine that is busy delays the sender, so
+// that bytes come at less than the rate, or the reader, so that it finds more than that. A link of
+// another rate is off each time, so one good measurement within the patience is enough.
 func about(t *testing.T, what string, from, to *Host, link Rate) {
 	t.Helper()
 	const patience = 30 * time.Second

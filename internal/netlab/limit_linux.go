@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// The limit of one end of a link: one bucket for the link, and below it one for everything and, at a host, one for each other host that
-// is reached at a rate of its own. All that passes takes tokens of the link's bucket.
+// The limit of one end of a link: one bucket for the link, and below it one for everything and, at
+// a host, one for each other host that is reached at a rate of its own. All that passes takes
+// tokens of the link's bucket.
 //
 //	1:  root
 //	└── 1:1       the link's rate
@@ -69,7 +70,8 @@ func (l *Lab) LimitHost(h *Host, r Rate) error {
 	return batch(h.ns, nil, "tc", l.changes(h))
 }
 
-// LimitLink limits what a host sends to another one. The other direction, and all other hosts, keep their rates; the host's own rate ends it.
+// LimitLink limits what a host sends to another one. The other direction, and all other hosts, keep
+// their rates; the host's own rate ends it.
 func (l *Lab) LimitLink(from, to *Host, r Rate) error {
 	if err := l.mayLimit(r); err != nil {
 		return err
@@ -87,9 +89,10 @@ func (l *Lab) LimitLink(from, to *Host, r Rate) error {
 	return batch(from.ns, nil, "tc", append(lines, l.changes(from)...))
 }
 
-// changes is the commands that bring the buckets of a host's end to their rates. Those of single hosts that are limited own what they may
-// use, and the rest owns what is left: so the link's bucket is never overdrawn. A host that is not limited owns next to nothing, and takes
-// from the link's.
+// changes is the commands that bring the buckets of a host's end to their rates. Those of single
+// hosts that are limited own what they may use, and the rest owns what is left: so the link's
+// bucket is never overdrawn. A host that is not limited owns next to nothing, and takes from the
+// link's.
 func (l *Lab) changes(h *Host) []string {
 	lines := []string{l.class("change", device, "1:", linkClass, h.rate, h.rate)}
 	little := max(h.rate/100, 1)

@@ -16,7 +16,8 @@ const (
 	Gbit      = 1_000 * Mbit
 )
 
-// Goodput is the part of a rate that is left for TCP's payload: 1,448 of the 1,514 bytes that a full packet takes on the link.
+// Goodput is the part of a rate that is left for TCP's payload: 1,448 of the 1,514 bytes that a
+// full packet takes on the link.
 const Goodput = 1448.0 / 1514
 
 // maxRate is more than any machine can emulate.

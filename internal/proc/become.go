@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Program is what a child runs: this executable, started with the name as its argument, calls the function.
+// Program is what a child runs: this executable, started with the name as its argument, calls the
+// function.
 type Program struct {
 	Name string
 	Run  func(ctx context.Context, p *Parent) error

@@ -33,9 +33,9 @@ type Parent struct {
 	out *json.Encoder
 }
 
-// Serve runs a child's function, with a context that ends with the parent and the configuration that
-// the parent sent, and returns its error. An interrupt from the terminal reaches all processes of a
-// job; children leave it to their parent.
+// Serve runs a child's function, with a context that ends with the parent and the configuration
+// that the parent sent, and returns its error. An interrupt from the terminal reaches all processes
+// of a job; children leave it to their parent.
 func (c Program) Serve(ctx context.Context, input io.Reader, output io.Writer) error {
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -25,12 +25,17 @@
 //
 // Invariants:
 //
-//	R1  messages are over at a receiver in the order in which they were announced, each once: complete, or aborted
-//	R2  a node sends the blocks of a group one at a time in the order of the schedule, each when it is here and its target is ready
-//	R3  a block is read only if it is the next one that its sender owes by the schedule, and as long as it must be; else the group fails
-//	R4  a group fails once, for the first reason that the node learns, which it tells all others; nothing is completed after that
+//	R1  messages are over at a receiver in the order in which they were announced, each once:
+//	    complete, or aborted
+//	R2  a node sends the blocks of a group one at a time in the order of the schedule, each when it
+//	    is here and its target is ready
+//	R3  a block is read only if it is the next one that its sender owes by the schedule, and as long
+//	    as it must be; else the group fails
+//	R4  a group fails once, for the first reason that the node learns, which it tells all others;
+//	    nothing is completed after that
 //	R5  the application gets memory back only when no block is being read into it or sent from it
-//	R6  the root's application is told that shared memory is free, without an error, only when every receiver has copied it or released it
+//	R6  the root's application is told that shared memory is free, without an error, only when every
+//	    receiver has copied it or released it
 //
 // Shared words: none. A driver calls one method at a time.
 package relay

@@ -297,9 +297,9 @@ func (r *Relay) begin(m *message) (s Send, ok bool) {
 	return s, true
 }
 
-// Wanted reports whether the block of Next still has to leave when its turn on the connection comes.
-// A block of a message that was aborted, or of a group that failed, is left out: no receiver takes it,
-// and the blocks behind it wait for the connection.
+// Wanted reports whether the block of Next still has to leave when its turn on the connection
+// comes. A block of a message that was aborted, or of a group that failed, is left out: no receiver
+// takes it, and the blocks behind it wait for the connection.
 func (r *Relay) Wanted(s *Send) bool {
 	return r.failure == nil && r.at(s.Header.Message).aborted == nil
 }

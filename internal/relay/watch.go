@@ -48,8 +48,8 @@ func (w *Watch) Tick(now, heard time.Time, busy bool) Attention {
 	return AskIt
 }
 
-// late reports whether Tick should have been called long ago: this process stood still, as its peers
-// may have noticed.
+// late reports whether Tick should have been called long ago: this process stood still, as its
+// peers may have noticed.
 func (w *Watch) late(now time.Time) bool { return !w.last.IsZero() && now.Sub(w.last) > 2*w.Every() }
 
 // Slept reports whether this process stood still until a moment ago, for so long that its peers may

@@ -469,7 +469,8 @@ func (w *world) closeAll() {
 	}
 }
 
-// finish runs until nothing moves, closes the group everywhere, and checks that all came to its end.
+// finish runs until nothing moves, closes the group everywhere, and checks that all came to its
+// end.
 func (w *world) finish() {
 	w.run()
 	w.closeAll()

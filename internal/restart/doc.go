@@ -37,11 +37,13 @@
 //	Y2  a decision is on a member's disk before its row echoes it, and a promise or a vote before it
 //	    is sent
 //	Y3  a process votes in no ballot below one that it promised
-//	Y4  before the vote on a new view all of its members have their logs, durably, up to the same ends
+//	Y4  before the vote on a new view all of its members have their logs, durably, up to the same
+//	    ends
 //	Y5  a process that promised to help replacing a view does not enter it, and a process that
 //	    entered it does not promise
 //	Y6  there is one view with a number
-//	Y7  a log that was whole loses nothing, so whatever every member's disk had is in all logs with which a view begins
+//	Y7  a log that was whole loses nothing, so whatever every member's disk had is in all logs with
+//	    which a view begins
 //	Y8  a message changes nothing unless its sender knows the secret of the group and it is for this
 //	    very process
 //

@@ -103,8 +103,8 @@ func (c *Core) reconcile(v *views.View, plan []Agreed, e *Effects) {
 	e.tell(Reconciling{c.work.ballot, plan})
 }
 
-// reconciled takes the end of it. If it failed, the leader asks again; if an own log did, the process
-// ends.
+// reconciled takes the end of it. If it failed, the leader asks again; if an own log did, the
+// process ends.
 func (c *Core) reconciled(b Ballot, err error, e *Effects) {
 	w := c.work
 	if w == nil || w.ballot != b {

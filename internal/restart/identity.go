@@ -130,8 +130,8 @@ const (
 //
 // Incarnations have no order, and a message of an earlier process may come late: behind the first
 // one of the later process. So a process that another one of its node followed is there again when
-// a Hello comes that is newer than its last one. The process that is there goes on saying Hello, and
-// of one that ended some may be on their way, but no more are added.
+// a Hello comes that is newer than its last one. The process that is there goes on saying Hello,
+// and of one that ended some may be on their way, but no more are added.
 func (c *Core) fresh(m Message) bool {
 	if c.state.View == nil || c.state.View.Group == "" {
 		return true

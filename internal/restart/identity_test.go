@@ -157,8 +157,8 @@ func TestAnOldHelloSaysNothingNew(t *testing.T) {
 	}
 }
 
-// The first hello that comes of a process may be behind one of the process that followed it. That one is believed
-// again when it speaks again.
+// The first hello that comes of a process may be behind one of the process that followed it. That
+// one is believed again when it speaks again.
 func TestALateHelloOfAnEarlierProcessDoesNotReplaceTheLaterOneForEver(t *testing.T) {
 	c := lone(t)
 	hear := func(verb Verb, count uint64, incarnation uint64) uint64 {

@@ -37,7 +37,8 @@ type (
 	echoFields      Echo
 )
 
-// keyedSuccessor, keyedEcho and keyedAccepted are what the JSON of these has, as parts of a larger one.
+// keyedSuccessor, keyedEcho and keyedAccepted are what the JSON of these has, as parts of a larger
+// one.
 type (
 	keyedSuccessor struct {
 		successorFields

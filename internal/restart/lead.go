@@ -466,8 +466,8 @@ func (m *Message) end(id LogID) LogEnd {
 	return LogEnd{ID: id}
 }
 
-// reconciledAll goes on to the vote once all members of the view have their logs where they were agreed to be (Y4). If one of them went away,
-// the view is not to be.
+// reconciledAll goes on to the vote once all members of the view have their logs where they were
+// agreed to be (Y4). If one of them went away, the view is not to be.
 func (c *Core) reconciledAll(e *Effects) bool {
 	a := c.attempt
 	for _, m := range a.next.View.Members {

@@ -190,8 +190,8 @@ func TestWhoComesIntoAShardLacksItsLog(t *testing.T) {
 	}
 }
 
-// A process that enters a view lacks what it says then, and not what it lacked before; and a process
-// that is new in a shard lacks the shard's log since that view.
+// A process that enters a view lacks what it says then, and not what it lacked before; and a
+// process that is new in a shard lacks the shard's log since that view.
 func TestWhatAProcessLacksBeginsAnewWithItsView(t *testing.T) {
 	orders, other := LogID{Name: "orders"}, LogID{Name: "other"}
 	m := remembering(t, &testDisk{})

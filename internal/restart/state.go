@@ -61,10 +61,11 @@ func (b Ballot) String() string { return fmt.Sprintf("%d of node %d", b.Round, b
 // Successor is a view that follows another one.
 type Successor struct {
 	View *views.View `json:"view"`
-	// Restarted says that a restart made it, and not a change within the view before: each of its members had its logs at the agreed ends
-	// before the view was put to the vote.
+	// Restarted says that a restart made it, and not a change within the view before: each of its
+	// members had its logs at the agreed ends before the view was put to the vote.
 	Restarted bool `json:"restarted,omitempty"`
-	// Secret is that of the group, of the first view that has an identity after one of an earlier format; otherwise empty.
+	// Secret is that of the group, of the first view that has an identity after one of an earlier
+	// format; otherwise empty.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -74,14 +75,15 @@ type Accepted struct {
 	Successor
 }
 
-// Echo is the decision of a change within a view that a member copied into its row. View is nil if it was to end the group: nothing follows
-// then, and a restart is free to choose.
+// Echo is the decision of a change within a view that a member copied into its row. View is nil if
+// it was to end the group: nothing follows then, and a restart is free to choose.
 type Echo struct {
 	Ballot views.Ballot `json:"ballot"`
 	View   *views.View  `json:"view,omitempty"`
 }
 
-// State is what a process knows durably of its group. It is a value: what it points to is never changed.
+// State is what a process knows durably of its group. It is a value: what it points to is never
+// changed.
 type State struct {
 	Node order.NodeID
 	// Incarnations are the incarnations under which processes with this disk were, or may have
@@ -104,7 +106,8 @@ type State struct {
 	GaveUp string
 	// Secret is that of the group of View; none while View is of an earlier format.
 	Secret views.Secret
-	// Before is the key of the view of an earlier format that was in force before the group got its identity; empty: it always had one.
+	// Before is the key of the view of an earlier format that was in force before the group got its
+	// identity; empty: it always had one.
 	Before string
 }
 
@@ -126,7 +129,8 @@ func (s *State) begin(m views.Member) {
 	s.Incarnations = slices.Delete(s.Incarnations, oldest, oldest+1)
 }
 
-// named reports whether a process of this node is a member of the view in force, or of one that may follow it.
+// named reports whether a process of this node is a member of the view in force, or of one that may
+// follow it.
 func (s *State) named(incarnation uint64) bool {
 	return slices.ContainsFunc(s.possible(), func(v *views.View) bool {
 		r, ok := v.RankOf(s.Node)
@@ -148,7 +152,8 @@ func (s *State) is(v *views.View) bool { return s.View != nil && same(s.View, v)
 
 func same(a, b *views.View) bool { return a.ID == b.ID && a.Key() == b.Key() }
 
-// move takes a view that is known to be in force. What was said about the successor of the one before is settled by it.
+// move takes a view that is known to be in force. What was said about the successor of the one
+// before is settled by it.
 func (s *State) move(next Successor) {
 	if e := s.Echo; !(mutant.Enabled && mutant.On(mutant.WholeForgotten)) && e != nil && e.View != nil && next.View.ID == e.View.ID+1 && s.stays(e.View, next.View) {
 		s.move(Successor{View: e.View}) // a member of the view after it had installed it, which may not be on the disk
@@ -170,8 +175,9 @@ func (s *State) stays(a, b *views.View) bool {
 	return ok && also && a.Members[r].Incarnation == b.Members[q].Incarnation
 }
 
-// lacking are the logs of this process's shards in the next view that it does not have whole. Before a restart's view all members had theirs at the
-// agreed ends: what still lacks something has lost it since.
+// lacking are the logs of this process's shards in the next view that it does not have whole.
+// Before a restart's view all members had theirs at the agreed ends: what still lacks something has
+// lost it since.
 func (s *State) lacking(next Successor) (lacking []IncompleteLog) {
 	rank, ok := next.View.RankOf(s.Node)
 	if !ok {

@@ -71,8 +71,8 @@ func Dial(ctx context.Context, name string) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// Peer describes the process at the other end of a connection, and reports whether it runs as a user, as
-// the kernel knows it.
+// Peer describes the process at the other end of a connection, and reports whether it runs as a
+// user, as the kernel knows it.
 func Peer(conn syscall.Conn, user int) (process string, is bool) {
 	id, of, err := Credentials(conn)
 	if err != nil {
@@ -81,9 +81,9 @@ func Peer(conn syscall.Conn, user int) (process string, is bool) {
 	return fmt.Sprintf("process %d (user %d)", id, of), of == user
 }
 
-// Credentials returns the number of the process at the other end of a connection, and that of its user, as
-// the kernel knew them when the process connected, or listened. A process in a space of numbers that is not
-// seen from here has 0.
+// Credentials returns the number of the process at the other end of a connection, and that of its
+// user, as the kernel knew them when the process connected, or listened. A process in a space of
+// numbers that is not seen from here has 0.
 func Credentials(conn syscall.Conn) (process, user int, err error) {
 	raw, err := conn.SyscallConn()
 	var cred *unix.Ucred
@@ -99,9 +99,9 @@ func Credentials(conn syscall.Conn) (process, user int, err error) {
 	return int(cred.Pid), int(cred.Uid), nil
 }
 
-// Receive reads one packet into b, with the descriptors that came with it, which are the caller's to close
-// whatever the error. It reports whether the packet was cut: more bytes than b has, or more descriptors
-// than most.
+// Receive reads one packet into b, with the descriptors that came with it, which are the caller's
+// to close whatever the error. It reports whether the packet was cut: more bytes than b has, or
+// more descriptors than most.
 //
 // The kernel drops descriptors for which the process has no room, without an error. So the packet
 // stays in its queue until its descriptors were received, and is looked at again for each few

@@ -400,7 +400,8 @@ func (c *Core) Ended(number Activity, r Result) {
 		c.fail(s, r.Err)
 	case u.cancelled:
 	case r.Outcome == Dropped, u.verb == HandOver && s.phase == over:
-		// What the shard delivered after Drop is missing, though the backlog may have been empty by then (SH5).
+		// What the shard delivered after Drop is missing, though the backlog may have been empty by then
+		// (SH5).
 		s.done = true
 		c.emit(Effect{Do: Arrive, Stay: s.id})
 	case r.Outcome == Done:

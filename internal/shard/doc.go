@@ -39,12 +39,14 @@
 //
 // Invariants:
 //
-//	SH1  one activity at a time works on the application and the log, and none begins before the one before has ended
+//	SH1  one activity at a time works on the application and the log, and none begins before the one
+//	     before has ended
 //	SH2  the backlog of a stay is handed over only when the application has the state of the stay
-//	SH3  a log is noted as complete only when everything in it up to the boundary is durable, and the application recovers from no
-//	     other log
+//	SH3  a log is noted as complete only when everything in it up to the boundary is durable, and the
+//	     application recovers from no other log
 //	SH4  no result of an activity that was cancelled is used
-//	SH5  a process offers the state at a boundary only if its application, or its log, got everything that the shard delivered before
+//	SH5  a process offers the state at a boundary only if its application, or its log, got everything
+//	     that the shard delivered before
 //
 // Shared: nothing. A Core belongs to the goroutine that gives it inputs.
 package shard

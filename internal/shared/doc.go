@@ -18,10 +18,13 @@
 //
 // Invariants:
 //
-//	E1  a segment is sealed before any process is given it: it keeps its size, and no process but its owner ever writes it
-//	E2  memory that was seen by others is used again only when they said that they do not look at it any more; else it is dropped
+//	E1  a segment is sealed before any process is given it: it keeps its size, and no process but its
+//	    owner ever writes it
+//	E2  memory that was seen by others is used again only when they said that they do not look at it
+//	    any more; else it is dropped
 //	E3  a segment is given to processes of the same user that know its name, and to no other process
-//	E4  what is not in use is bounded, by count, bytes and time, at the owner and at the processes that look at it; so are the callers that are served
+//	E4  what is not in use is bounded, by count, bytes and time, at the owner and at the processes
+//	    that look at it; so are the callers that are served
 //	E5  a view stays as long as it is held, whatever becomes of the owner
 //
 // Shared words: the bytes of a segment, and nothing in them has a meaning here. That they are there

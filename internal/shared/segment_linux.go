@@ -62,8 +62,8 @@ func freeMemory() int64 {
 	return kilobytes << 10
 }
 
-// mapSegment maps the segment of another process, which must not be able to take anything of it away
-// (E1).
+// mapSegment maps the segment of another process, which must not be able to take anything of it
+// away (E1).
 func mapSegment(fd int) ([]byte, error) {
 	size, err := samehost.SegmentBytes(fd)
 	if err != nil {

@@ -154,8 +154,9 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 	return m, nil
 }
 
-// AllocFor is Alloc for memory that a viewer will look at, who sees all of the segment: it is zero, but for what the same viewer saw before. The memory of a
-// viewer other than 0 is written from its start to its end before it is shown; with 0, which stands for anybody, all of it is zero.
+// AllocFor is Alloc for memory that a viewer will look at, who sees all of the segment: it is zero,
+// but for what the same viewer saw before. The memory of a viewer other than 0 is written from its
+// start to its end before it is shown; with 0, which stands for anybody, all of it is zero.
 func (s *Space) AllocFor(size int, viewer uint64) (*Memory, error) {
 	m, err := s.Alloc(size)
 	if err != nil || m.seg == nil {

@@ -68,8 +68,8 @@ func (vs *Views) Open(ctx context.Context, owner string, p Place, size int64) (*
 	return v, nil
 }
 
-// OpenMapped is Open for a segment that is mapped already. It does not wait, and returns nil if the segment is not mapped or the
-// bytes do not lie in it: Open says why.
+// OpenMapped is Open for a segment that is mapped already. It does not wait, and returns nil if the
+// segment is not mapped or the bytes do not lie in it: Open says why.
 func (vs *Views) OpenMapped(owner string, p Place, size int64) *View {
 	m := vs.hold(owner, p.ID)
 	if m == nil {

@@ -11,8 +11,8 @@ import (
 // never is later than everything.
 const never = time.Duration(math.MaxInt64)
 
-// event is something that happens by itself at some time, because the network brings it about: a link comes up, a channel is
-// accepted.
+// event is something that happens by itself at some time, because the network brings it about: a
+// link comes up, a channel is accepted.
 type event struct {
 	at    time.Duration
 	to    order.NodeID // the node that finds something there afterwards
@@ -30,7 +30,8 @@ func (n *Net) schedule(e event) {
 	n.due(e.to, max(e.at, n.now))
 }
 
-// happen works off what is due by some time, each event at its own; what is on a way that is cut waits for it to heal.
+// happen works off what is due by some time, each event at its own; what is on a way that is cut
+// waits for it to heal.
 func (n *Net) happen(by time.Duration) {
 	for len(n.agenda) > 0 && n.agenda[0].at <= by {
 		e := n.agenda[0]

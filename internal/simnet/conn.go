@@ -51,8 +51,8 @@ type letter struct {
 // node's own steps. A restarted node listens again by itself only.
 func (n *Net) Listen(id order.NodeID, accept func(*Conn)) { n.node(id).accept = accept }
 
-// Dial opens a channel from one node to another. It comes up after a delay, or is refused if the other one's process has ended, or
-// does not listen.
+// Dial opens a channel from one node to another. It comes up after a delay, or is refused if the
+// other one's process has ended, or does not listen.
 func (n *Net) Dial(from, to order.NodeID) *Conn {
 	self := n.node(from)
 	n.burn(self)
@@ -155,7 +155,8 @@ func (c *Conn) Recv() (msg any, ok bool) {
 	return msg, true
 }
 
-// arrives is when the next message is here, or the end; never if nothing is under way, or the way is cut.
+// arrives is when the next message is here, or the end; never if nothing is under way, or the way
+// is cut.
 func (c *Conn) arrives() time.Duration {
 	switch {
 	case !c.up || c.closed != nil || c.in.path != nil && c.in.path.cut:
@@ -171,8 +172,8 @@ func (c *Conn) arrives() time.Duration {
 // gone reports that the end of the other side arrived, behind everything that it sent.
 func (c *Conn) gone() bool { return c.in.ended && len(c.in.flight) == 0 && c.arrives() <= c.net.now }
 
-// Closed is nil while the channel lives or comes up. A channel that ended at the other side is closed when everything that
-// arrived before was received.
+// Closed is nil while the channel lives or comes up. A channel that ended at the other side is
+// closed when everything that arrived before was received.
 func (c *Conn) Closed() error {
 	switch {
 	case c.closed != nil:
@@ -196,8 +197,9 @@ func (c *Conn) Close() {
 	c.end()
 }
 
-// Reset breaks the channels between a node and a peer: what is in flight on them is lost, and the node finds them closed. So does the peer,
-// unless they are half open from then on: it hears nothing of it. It returns how many there were.
+// Reset breaks the channels between a node and a peer: what is in flight on them is lost, and the
+// node finds them closed. So does the peer, unless they are half open from then on: it hears
+// nothing of it. It returns how many there were.
 func (n *Net) Reset(id, peer order.NodeID, halfOpen bool) (broken int) {
 	for _, c := range slices.Clone(n.node(id).conns) {
 		if c.peer.id != peer || c.closed != nil {

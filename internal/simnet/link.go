@@ -28,8 +28,8 @@ func (l *link) Name() string { return "simnet" }
 // Direct implements fabric.Link. A Seeping pair shows nothing that was not pushed.
 func (l *link) Direct() bool { return l.kind == Shared }
 
-// Replica implements fabric.Link. The table asks when it takes the link in. What the owner of a Seeping row stored before is in
-// the shared memory already: it is seen at once or not at all.
+// Replica implements fabric.Link. The table asks when it takes the link in. What the owner of a
+// Seeping row stored before is in the shared memory already: it is seen at once or not at all.
 func (l *link) Replica() []byte {
 	if !l.up && l.kind == Seeping {
 		l.out.storeAll()
@@ -63,7 +63,8 @@ func (l *link) PushLine(off int) {
 	}
 }
 
-// called is what every push begins with: it may be the node's last call, and shows it more of its peers' memory.
+// called is what every push begins with: it may be the node's last call, and shows it more of its
+// peers' memory.
 func (l *link) called(off, n int) {
 	l.net.burn(l.self)
 	if l.net.opts.OnPush != nil {
@@ -74,8 +75,8 @@ func (l *link) called(off, n int) {
 	}
 }
 
-// seep lets the node see more of what its peer stored, outside of Poll. The next Poll says so: a reader that looks then may have looked at
-// that word before.
+// seep lets the node see more of what its peer stored, outside of Poll. The next Poll says so: a
+// reader that looks then may have looked at that word before.
 func (l *link) seep() {
 	if l.in.seep(l.replica) {
 		l.seeped = true
@@ -111,8 +112,8 @@ func (l *link) Poll() (work bool, err error) {
 	return work, nil
 }
 
-// Peek implements fabric.Peeker. What is stored in shared memory and was seen by any process is there
-// for all of them: a Seeping pair shows it late to loads of the replica, and not to this one.
+// Peek implements fabric.Peeker. What is stored in shared memory and was seen by any process is
+// there for all of them: a Seeping pair shows it late to loads of the replica, and not to this one.
 func (l *link) Peek(off int) (word uint64, there bool) {
 	if l.kind == Framed || l.closed {
 		return 0, false

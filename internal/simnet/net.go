@@ -89,8 +89,8 @@ type Endpoint struct {
 	Shape fabric.RowShape
 }
 
-// Open lays out the rows of a view and returns the members' tables by rank, with all links up. Closing a table frees nothing but
-// its links and replicas: the own rows are the collector's.
+// Open lays out the rows of a view and returns the members' tables by rank, with all links up.
+// Closing a table frees nothing but its links and replicas: the own rows are the collector's.
 func (n *Net) Open(members []Endpoint) []*fabric.Table {
 	rows := make([][]byte, len(members))
 	links := make([][]fabric.Link, len(members))
@@ -176,8 +176,8 @@ func (n *Net) wrapped(l *link) fabric.Link {
 	return l
 }
 
-// borrow returns zeroed memory for a replica. A run opens hundreds of views, and most of their rows are hardly used: what closed
-// links gave back is used again.
+// borrow returns zeroed memory for a replica. A run opens hundreds of views, and most of their rows
+// are hardly used: what closed links gave back is used again.
 func (n *Net) borrow(size int) []byte {
 	free := n.free[size]
 	if len(free) == 0 {
@@ -189,7 +189,8 @@ func (n *Net) borrow(size int) []byte {
 	return mem
 }
 
-// fresh returns memory that nothing was in, in the network's region if it has one and there is room.
+// fresh returns memory that nothing was in, in the network's region if it has one and there is
+// room.
 func (n *Net) fresh(size int) []byte {
 	if n.region != nil {
 		if mem := n.region.take(size); mem != nil {
@@ -221,7 +222,8 @@ func (n *Net) path(from, to order.NodeID) *path {
 	return n.ways[at]
 }
 
-// Advance sets the time, which never goes back, and has happen what is due by then: links come up, channels are accepted.
+// Advance sets the time, which never goes back, and has happen what is due by then: links come up,
+// channels are accepted.
 func (n *Net) Advance(now time.Duration) {
 	n.happen(now)
 	n.now = max(n.now, now)
@@ -230,9 +232,9 @@ func (n *Net) Advance(now time.Duration) {
 // Now is the time.
 func (n *Net) Now() time.Duration { return n.now }
 
-// Cut holds up everything on the way from one node to another until Heal: what is sent meanwhile arrives then, as a
-// connection does that survived, and links and channels that would have come up meanwhile come up then. Shared memory knows no
-// way, and is not cut.
+// Cut holds up everything on the way from one node to another until Heal: what is sent meanwhile
+// arrives then, as a connection does that survived, and links and channels that would have come up
+// meanwhile come up then. Shared memory knows no way, and is not cut.
 func (n *Net) Cut(from, to order.NodeID) { n.path(from, to).cut = true }
 
 // Heal ends a Cut.
@@ -247,8 +249,8 @@ func (n *Net) Heal(from, to order.NodeID) {
 	n.due(to, n.now)
 }
 
-// Due is when the next thing is there for a node that does not look until then; false if nothing is under way to it, and no
-// socket has room again for what it could not send.
+// Due is when the next thing is there for a node that does not look until then; false if nothing is
+// under way to it, and no socket has room again for what it could not send.
 func (n *Net) Due(id order.NodeID) (at time.Duration, ok bool) {
 	at = n.nextEvent(id)
 	for _, c := range n.node(id).conns {
@@ -285,7 +287,8 @@ func (n *Net) due(id order.NodeID, at time.Duration) {
 	}
 }
 
-// Crash ends a node's process. What it handed to its sockets arrives, and its peers hear of the end behind that.
+// Crash ends a node's process. What it handed to its sockets arrives, and its peers hear of the end
+// behind that.
 func (n *Net) Crash(id order.NodeID) { n.crash(n.node(id)) }
 
 func (n *Net) crash(d *node) {
@@ -331,20 +334,22 @@ func (n *Net) endChannelsAndWaits(d *node) {
 	d.waited = nil
 }
 
-// Restart gives a node that crashed a new process, which knows nothing: all links and channels of the one before stay dead.
+// Restart gives a node that crashed a new process, which knows nothing: all links and channels of
+// the one before stay dead.
 func (n *Net) Restart(id order.NodeID) {
 	n.Crash(id)
 	n.nodes[id] = &node{id: id}
 }
 
-// CrashAfter ends a node within one of its steps: when it has called its links so many times more, the call panics
-// with Crashed. power says whether the host goes with it.
+// CrashAfter ends a node within one of its steps: when it has called its links so many times more,
+// the call panics with Crashed. power says whether the host goes with it.
 func (n *Net) CrashAfter(id order.NodeID, calls int, power bool) {
 	d := n.node(id)
 	d.fuse, d.power = max(calls, 1), power
 }
 
-// Seep lets a node see more of what its Seeping peers stored. Call it where the real thing might be interrupted.
+// Seep lets a node see more of what its Seeping peers stored. Call it where the real thing might be
+// interrupted.
 func (n *Net) Seep(id order.NodeID) {
 	for _, l := range n.node(id).links {
 		if l.kind == Seeping && l.up {

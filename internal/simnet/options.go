@@ -22,7 +22,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"framed", "shared", "seeping"}[k] }
 
-// Delay is how long a frame travels: Base plus up to Jitter, and one time in TailEvery up to Tail more.
+// Delay is how long a frame travels: Base plus up to Jitter, and one time in TailEvery up to Tail
+// more.
 type Delay struct {
 	Base, Jitter, Tail time.Duration
 	TailEvery          int // 0: never
@@ -36,7 +37,8 @@ func (d Delay) Max() time.Duration {
 	return d.Base + d.Jitter + d.Tail
 }
 
-// Options is the character of a network. The zero value delivers at the next Poll and has no limits.
+// Options is the character of a network. The zero value delivers at the next Poll and has no
+// limits.
 type Options struct {
 	Kind        func(a, b order.NodeID) Kind      // symmetric; nil: all pairs are Framed
 	Delay       func(from, to order.NodeID) Delay // nil: none
@@ -46,16 +48,16 @@ type Options struct {
 	ConnDepth   int                               // messages in flight on a channel at most; 0: 16
 	// NoticeAfter bounds how long after a crash, or after a link was closed, the peers hear of it.
 	NoticeAfter time.Duration
-	// StoreOrder is the order in which owners store the words of a line between two pushes of it; Seeping pairs show the
-	// words in it. The zero value means the order in the line.
+	// StoreOrder is the order in which owners store the words of a line between two pushes of it;
+	// Seeping pairs show the words in it. The zero value means the order in the line.
 	StoreOrder [fabric.WordsPerLine]int
 	// OnPush, if not nil, is told of every push: a range of bytes, or a line.
 	OnPush func(from, to order.NodeID, off, n int)
-	// OnDue, if not nil, is told when something is there for a node to look at, now or later: what a socket or a bell would
-	// wake it for. See Due.
+	// OnDue, if not nil, is told when something is there for a node to look at, now or later: what a
+	// socket or a bell would wake it for. See Due.
 	OnDue func(id order.NodeID, at time.Duration)
-	// Loads says that the loads of a step call BeforeLoad: the rows of Seeping pairs change between any two of them. Such a
-	// network has to be closed.
+	// Loads says that the loads of a step call BeforeLoad: the rows of Seeping pairs change between
+	// any two of them. Such a network has to be closed.
 	Loads bool
 	// Wrap, if not nil, may stand before a link.
 	Wrap func(self, peer order.NodeID, l fabric.Link) fabric.Link

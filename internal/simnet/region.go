@@ -7,9 +7,10 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// A load of a shared word tells nothing but the word's address, and several networks run at the same time, each on a
-// goroutine of its own. So the replicas of Seeping pairs of networks with the option Loads lie in regions of one
-// reserved piece of address space, from which the address of a word leads to its network and its link.
+// A load of a shared word tells nothing but the word's address, and several networks run at the
+// same time, each on a goroutine of its own. So the replicas of Seeping pairs of networks with the
+// option Loads lie in regions of one reserved piece of address space, from which the address of a
+// word leads to its network and its link.
 const (
 	regions     = 16
 	regionBytes = 32 << 20 // reserved: only the pages that are written use memory
@@ -26,7 +27,8 @@ type region struct {
 var (
 	reserve  sync.Once
 	reserved []byte
-	// lent are the regions in use, by place. A network's own goroutine is the only one that looks at its own entry after it was set.
+	// lent are the regions in use, by place. A network's own goroutine is the only one that looks at
+	// its own entry after it was set.
 	lent   [regions]*region
 	lentMu sync.Mutex
 )
@@ -82,7 +84,8 @@ func offset(word unsafe.Pointer) (uintptr, bool) {
 	return at, at < uintptr(len(reserved))
 }
 
-// shows has loads of words in a replica show what its link lets become visible by then; nil: nothing more.
+// shows has loads of words in a replica show what its link lets become visible by then; nil:
+// nothing more.
 func shows(replica []byte, l *link) {
 	if len(replica) == 0 {
 		return
@@ -98,8 +101,8 @@ func shows(replica []byte, l *link) {
 	}
 }
 
-// BeforeLoad is to be called before each load of a shared word by a step, where networks have the option Loads: what
-// the owner of the word's row has stored may become visible now.
+// BeforeLoad is to be called before each load of a shared word by a step, where networks have the
+// option Loads: what the owner of the word's row has stored may become visible now.
 func BeforeLoad(line *[fabric.WordsPerLine]uint64) {
 	at, ok := offset(unsafe.Pointer(line))
 	if !ok {

@@ -235,7 +235,8 @@ func TestACrashWithinAStepCutsItShort(t *testing.T) {
 	}
 }
 
-// The writes of a Seeping pair become visible one by one, in order: bytes before the words that were pushed behind them.
+// The writes of a Seeping pair become visible one by one, in order: bytes before the words that
+// were pushed behind them.
 func TestSeepingShowsWritesOneByOneInOrder(t *testing.T) {
 	reached := map[[3]uint64]bool{}
 	for seed := range uint64(200) {
@@ -287,7 +288,8 @@ func TestAFrozenSharedRowStaysAsItWas(t *testing.T) {
 	}
 }
 
-// A row that is frozen while its owner stores: what is copied later is newer, and bytes are as new as the words before them.
+// A row that is frozen while its owner stores: what is copied later is newer, and bytes are as new
+// as the words before them.
 func TestAFrozenRowIsTorn(t *testing.T) {
 	torn := 0
 	for seed := range uint64(200) {
@@ -316,7 +318,8 @@ func TestAFrozenRowIsTorn(t *testing.T) {
 	}
 }
 
-// Z1: the same seed and the same calls give the same bytes at the same moments, another seed others.
+// Z1: the same seed and the same calls give the same bytes at the same moments, another seed
+// others.
 func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	run := func(seed uint64) uint64 {
 		h := fnv.New64a()
@@ -352,7 +355,8 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	}
 }
 
-// F2: a line that was pushed again stands where it stood first, so lines of one frame are seen together or not at all.
+// F2: a line that was pushed again stands where it stood first, so lines of one frame are seen
+// together or not at all.
 func TestTheLinesOfAFrameBecomeVisibleTogether(t *testing.T) {
 	net := New(1, Options{SocketBytes: lineRoom})
 	tables := net.Open(endpoints(2, fabric.RowShape{ControlBytes: 4 * line, RowBytes: 4 * line}))

@@ -6,8 +6,9 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// stock is memory for the rows of one network at a time. A run opens hundreds of tables, and a campaign makes thousands of runs: as
-// garbage, their rows would be most of what there is to collect.
+// stock is memory for the rows of one network at a time. A run opens hundreds of tables, and a
+// campaign makes thousands of runs: as garbage, their rows would be most of what there is to
+// collect.
 type stock struct {
 	chunks [][]byte
 	chunk  int // the one at hand

@@ -8,9 +8,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// OpenView is one member's table of one view. Its links come up when both ends have opened the view, after delays of the way
-// between them. A peer whose process ended before is a failure, of which one hears after NoticeAfter; one whose host lost
-// power is not heard of at all.
+// OpenView is one member's table of one view. Its links come up when both ends have opened the
+// view, after delays of the way between them. A peer whose process ended before is a failure, of
+// which one hears after NoticeAfter; one whose host lost power is not heard of at all.
 func (n *Net) OpenView(view order.ViewID, key string, self order.Rank, members []Endpoint) *fabric.Table {
 	me := members[self]
 	c := &connecting{net: n, ends: make([]*end, len(members))}
@@ -128,7 +128,8 @@ type connecting struct {
 	ends []*end // by rank; nil at self
 }
 
-// Cancel implements fabric.Connecting. The peer hears of the end of a link that is on its way up already; else of nothing.
+// Cancel implements fabric.Connecting. The peer hears of the end of a link that is on its way up
+// already; else of nothing.
 func (c *connecting) Cancel(r order.Rank) {
 	e := c.ends[r]
 	if e == nil || e.over {

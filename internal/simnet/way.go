@@ -56,7 +56,8 @@ func (w *way) leave() {
 	w.buffers, w.head = buffers{}, 0
 }
 
-// piece is a part of a frame in flight, or on a Seeping pair a range or a word that is not visible yet.
+// piece is a part of a frame in flight, or on a Seeping pair a range or a word that is not visible
+// yet.
 type piece struct {
 	at     time.Duration
 	off, n int // n == 0: the word or the line at off
@@ -294,7 +295,8 @@ func (w *way) arrive(replica []byte) (work bool) {
 	return work
 }
 
-// take takes one piece out of the socket. The lines of a frame become visible together, when the last of them is here.
+// take takes one piece out of the socket. The lines of a frame become visible together, when the
+// last of them is here.
 func (w *way) take(p *piece, replica []byte) {
 	if p.n > 0 || p.last && len(w.lineup) == 0 {
 		w.apply(p, replica)
@@ -365,7 +367,8 @@ func (w *way) storeRange(off, n int) {
 	}
 }
 
-// storeLine notes the words of a line that changed since it was pushed last, in the order of their stores.
+// storeLine notes the words of a line that changed since it was pushed last, in the order of their
+// stores.
 func (w *way) storeLine(off int) {
 	for _, k := range w.net.opts.StoreOrder {
 		at := off + 8*k
@@ -376,7 +379,8 @@ func (w *way) storeLine(off int) {
 	}
 }
 
-// storeAll notes the whole row as it is now, to be seen together: a mapping shows what was stored before it was made.
+// storeAll notes the whole row as it is now, to be seen together: a mapping shows what was stored
+// before it was made.
 func (w *way) storeAll() {
 	before := len(w.flight)
 	if control := 8 * len(w.shown); control < len(w.row) && !blank(w.row) {
@@ -414,8 +418,9 @@ func (w *way) seep(replica []byte) (work bool) {
 	return w.show(replica, n)
 }
 
-// freeze leaves a Seeping pair's replica as a copy is that is made of it word by word from the start, while its owner's writes go on
-// becoming visible: what is copied later is newer. What is not visible at the end never will be.
+// freeze leaves a Seeping pair's replica as a copy is that is made of it word by word from the
+// start, while its owner's writes go on becoming visible: what is copied later is newer. What is
+// not visible at the end never will be.
 func (w *way) freeze(replica []byte) {
 	var copied []uint64
 	for len(copied) < len(w.shown) {

@@ -7,11 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryBytes is the free memory that MemoryDir needs for the files of tests that run at the same time.
+// memoryBytes is the free memory that MemoryDir needs for the files of tests that run at the same
+// time.
 const memoryBytes = 4 << 30
 
-// MemoryDir returns a directory in memory, where syncs take no time, that is removed when the test ends. It is for tests that simulate a
-// disk's faults, or test none. Without a large file system in memory it is t.TempDir.
+// MemoryDir returns a directory in memory, where syncs take no time, that is removed when the test
+// ends. It is for tests that simulate a disk's faults, or test none. Without a large file system in
+// memory it is t.TempDir.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	const memory = "/dev/shm"

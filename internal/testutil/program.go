@@ -45,8 +45,8 @@ func BecomeProgramOf(run func(args []string) error) {
 	})
 }
 
-// Program is this executable once more, as the program that the TestMain of its package names. It is
-// gone when the test ends. Its methods are called from one goroutine, but for Kill and Signal.
+// Program is this executable once more, as the program that the TestMain of its package names. It
+// is gone when the test ends. Its methods are called from one goroutine, but for Kill and Signal.
 type Program struct {
 	In io.WriteCloser // its standard input
 

@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// OwnRows returns the rows of shared memory that this process may write: what a hostile process can change without any help of the library.
+// OwnRows returns the rows of shared memory that this process may write: what a hostile process can
+// change without any help of the library.
 func OwnRows() (all [][]byte) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {

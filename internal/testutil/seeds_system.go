@@ -4,7 +4,8 @@ package testutil
 
 import "testing"
 
-// Seeds is how many seeds or cases a test tries: the first number in a plain run, the second one with the build tag system.
+// Seeds is how many seeds or cases a test tries: the first number in a plain run, the second one
+// with the build tag system.
 func Seeds[N ~int | ~uint64](_, system N) N { return system }
 
 // Long skips a test that takes long in a plain run. With the build tag system it runs.

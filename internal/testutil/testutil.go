@@ -28,8 +28,9 @@ func Within(t testing.TB) context.Context {
 	return ctx
 }
 
-// Overlap lets so many tests of a package run at the same time, unless the command line says how many (-parallel). A TestMain calls it
-// for a package whose tests wait for disks, processes and timers more than they compute.
+// Overlap lets so many tests of a package run at the same time, unless the command line says how
+// many (-parallel). A TestMain calls it for a package whose tests wait for disks, processes and
+// timers more than they compute.
 func Overlap(tests int) {
 	flag.Parse()
 	said := false
@@ -59,8 +60,9 @@ func FreeAddress(t testing.TB) string {
 	return ""
 }
 
-// Seed returns the seed of a test that draws at random, and logs it. It is 1, so that a run is like the one before, or what the environment variable TEST_SEED
-// says: a number, or "new" for another one in each test.
+// Seed returns the seed of a test that draws at random, and logs it. It is 1, so that a run is like
+// the one before, or what the environment variable TEST_SEED says: a number, or "new" for another
+// one in each test.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)

@@ -37,7 +37,8 @@ type FetchConfig struct {
 	View     *views.View // in which the member is fresh
 	Subgroup int         // its place in the view
 	Dial     func(ctx context.Context, addr string) (net.Conn, error)
-	// Restore is the application's. It reads one source's stream; what is left of an earlier one it must drop.
+	// Restore is the application's. It reads one source's stream; what is left of an earlier one it
+	// must drop.
 	Restore func(io.Reader) error
 	Trying  func(source order.NodeID) // told of each stream that begins
 	Times   wire.Times
@@ -59,7 +60,8 @@ func NewFetch(cfg FetchConfig) *Fetch {
 	return &Fetch{cfg: cfg}
 }
 
-// From gets the state from one source. It fails with ErrLater, ErrRefused, a RestoreError, the end of ctx, or what went wrong on the way.
+// From gets the state from one source. It fails with ErrLater, ErrRefused, a RestoreError, the end
+// of ctx, or what went wrong on the way.
 func (f *Fetch) From(ctx context.Context, source views.Member) (got Fetched, err error) {
 	start := time.Now()
 	c, err := f.call(ctx, source, false)
@@ -115,7 +117,8 @@ func (f *Fetch) call(ctx context.Context, source views.Member, done bool) (*wire
 // maxReasonBytes bounds why a source gives nothing.
 const maxReasonBytes = 512
 
-// ask says what this member wants. An answer that the source did not authenticate is at most a reason to ask again (X5).
+// ask says what this member wants. An answer that the source did not authenticate is at most a
+// reason to ask again (X5).
 func (f *Fetch) ask(c *wire.Conn, source views.Member, done bool) (a answer, err error) {
 	v := f.cfg.View
 	k, err := key(f.cfg.ID, v, f.cfg.Self, source.ID)

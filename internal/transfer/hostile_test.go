@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// asking is a connection on which a node of the view says a request to an old member, changed by change after it was signed with a node's key.
+// asking is a connection on which a node of the view says a request to an old member, changed by
+// change after it was signed with a node's key.
 func (w *world) asking(i int, as, of order.NodeID, change func(*request)) *wire.Conn {
 	w.t.Helper()
 	talk := w.dial(i)

@@ -82,9 +82,9 @@ func (o *offers) withhold(view order.ViewID, subgroup int) {
 	o.kept.Withhold(view, subgroup)
 }
 
-// ask judges a request (X2). A view that is not known here may come yet, so it is never refused for good; nor is a fresh member
-// that waits no more, which learns why from the view in which that is so. The key is that of the answer; there is none if the view is
-// not known.
+// ask judges a request (X2). A view that is not known here may come yet, so it is never refused for
+// good; nor is a fresh member that waits no more, which learns why from the view in which that is
+// so. The key is that of the answer; there is none if the view is not known.
 func (o *offers) ask(conn net.Conn, c challenge, q request) (f *offer, w *shard.Wait, k *trust.Key, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

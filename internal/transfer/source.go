@@ -73,11 +73,12 @@ func (s *Source) Put(view order.ViewID, subgroup int, write func(io.Writer) erro
 	s.offers.put(view, subgroup, write)
 }
 
-// Withhold says that there will be no snapshot of a subgroup at the boundary of a view: this member does not have that state any
-// more. Members that wait for it are refused, and ask other members.
+// Withhold says that there will be no snapshot of a subgroup at the boundary of a view: this member
+// does not have that state any more. Members that wait for it are refused, and ask other members.
 func (s *Source) Withhold(view order.ViewID, subgroup int) { s.offers.withhold(view, subgroup) }
 
-// Waiting returns the subgroups of which this member keeps a snapshot, or will, for fresh members that wait for it.
+// Waiting returns the subgroups of which this member keeps a snapshot, or will, for fresh members
+// that wait for it.
 func (s *Source) Waiting() (subgroups []int) { return s.offers.awaited() }
 
 // Depended reports whether fresh members depend on this member for a state, as far as the view in
@@ -150,7 +151,8 @@ func (s *Source) answer(c caller, a answer) error {
 	return c.Say(a)
 }
 
-// give streams a snapshot, unless enough is streamed already. It ends when the member waits no more.
+// give streams a snapshot, unless enough is streamed already. It ends when the member waits no
+// more.
 func (s *Source) give(c caller, f *offer, w *shard.Wait) {
 	ctx, cut := s.offers.stream(w)
 	defer cut()

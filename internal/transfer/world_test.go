@@ -53,7 +53,8 @@ type place struct {
 	given      chan Given
 }
 
-// world is some old members with ids 1 …, and a fresh one with the id behind them, in view 5. The subgroup is number 1.
+// world is some old members with ids 1 …, and a fresh one with the id behind them, in view 5. The
+// subgroup is number 1.
 type world struct {
 	t      *testing.T
 	view   *views.View
@@ -282,7 +283,8 @@ func TestASourceThatInstalledTheViewLaterIsWaitedFor(t *testing.T) {
 	w.arrives()
 }
 
-// dies has each source but the last misbehave; the state must come from the last one, and the application read it from the start.
+// dies has each source but the last misbehave; the state must come from the last one, and the
+// application read it from the start.
 func TestAnotherSourceTakesOver(t *testing.T) {
 	half := func(c caller, w *world) *wire.Writer {
 		_ = grant(c, answer{})

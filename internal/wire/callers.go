@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Callers are the connections that a handler serves: a bounded number (Slots), which can be ended all at once. Its methods may be called from any
-// goroutine.
+// Callers are the connections that a handler serves: a bounded number (Slots), which can be ended
+// all at once. Its methods may be called from any goroutine.
 type Callers struct {
 	mu    sync.Mutex
 	slots Slots
@@ -25,8 +25,8 @@ func NewCallers(most, mostNew, mostOf int) *Callers {
 	}
 }
 
-// Enter counts a connection in, unless there are too many, or HangUp was called. A new one that has to make room for it is closed. It returns how
-// many there were. A connection that entered leaves.
+// Enter counts a connection in, unless there are too many, or HangUp was called. A new one that has
+// to make room for it is closed. It returns how many there were. A connection that entered leaves.
 func (c *Callers) Enter(conn net.Conn) (there int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,8 @@ func (c *Callers) Enter(conn net.Conn) (there int, ok bool) {
 	return there, true
 }
 
-// Settle says that a connection has proved itself. It reports false if that had to make room before.
+// Settle says that a connection has proved itself. It reports false if that had to make room
+// before.
 func (c *Callers) Settle(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

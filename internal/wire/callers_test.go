@@ -74,7 +74,8 @@ func TestCV4AnAddressDrivesOutNobodyElse(t *testing.T) {
 	}
 }
 
-// CV4: callers that prove themselves, as every process with a key of its own can, do not take all places either if they are of one address.
+// CV4: callers that prove themselves, as every process with a key of its own can, do not take all
+// places either if they are of one address.
 func TestCV4AnAddressHasItsShareOfAllPlaces(t *testing.T) {
 	c := NewCallers(16, 8, 4)
 	enter := func(addr string) (net.Conn, bool) {

@@ -32,7 +32,8 @@ func New(c net.Conn, t Times, most int) *Conn {
 // Take changes how many bytes a frame may have from now on.
 func (c *Conn) Take(most int) { c.in.most = most }
 
-// Greet begins a greeting: until Greeted, everything that is read and written has one deadline (CV3).
+// Greet begins a greeting: until Greeted, everything that is read and written has one deadline
+// (CV3).
 func (c *Conn) Greet() { c.end(c.times.Dial) }
 
 // Greeted ends the greeting.
@@ -51,7 +52,8 @@ func (c *Conn) by(within time.Duration) time.Time {
 // await sets the deadline of what is read next (CV3).
 func (c *Conn) await() error { return c.SetReadDeadline(c.by(c.times.Silence)) }
 
-// Send sends a frame that has room for its header in front (NewFrame). A peer that takes nothing must not keep it for ever.
+// Send sends a frame that has room for its header in front (NewFrame). A peer that takes nothing
+// must not keep it for ever.
 func (c *Conn) Send(k Kind, frame []byte) error {
 	seal(k, frame)
 	c.mu.Lock()
@@ -149,8 +151,9 @@ const maxTextBytes = 1024
 // Fail ends what was asked for with an error, by the name that the protocol has for it.
 func (e *Ending) Fail(code string, err error) { e.Code, e.Text = code, Clip(err.Error(), maxTextBytes) }
 
-// Frame reads the next frame of an answer or a stream. Pulses are skipped; each calls heard, which may be nil, and so does every frame but an end. The
-// error of an end is io.EOF if all is well, and else a Remote.
+// Frame reads the next frame of an answer or a stream. Pulses are skipped; each calls heard, which
+// may be nil, and so does every frame but an end. The error of an end is io.EOF if all is well, and
+// else a Remote.
 func (c *Conn) Frame(e *Ending, heard func()) (Kind, []byte, error) {
 	for {
 		k, bytes, err := c.Next()
@@ -183,8 +186,9 @@ func (e *Ending) take(bytes []byte) error {
 	return io.EOF
 }
 
-// HangUp says that nothing more will be written, and bounds what is still read. Closing at once would be wrong: a message of the peer that is still on
-// its way would reset the connection, and the last one of this side could be lost with it.
+// HangUp says that nothing more will be written, and bounds what is still read. Closing at once
+// would be wrong: a message of the peer that is still on its way would reset the connection, and
+// the last one of this side could be lost with it.
 func (c *Conn) HangUp(within time.Duration) {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // a connection that is broken already ends the reader just as well

@@ -51,7 +51,8 @@ func TestPulsesGoBetweenMessages(t *testing.T) {
 	stop()
 }
 
-// CV3: a peer that trickles bytes gains no time, neither in a greeting of many messages nor within a frame.
+// CV3: a peer that trickles bytes gains no time, neither in a greeting of many messages nor within
+// a frame.
 func TestCV3ATricklingPeerIsGivenUp(t *testing.T) {
 	times := Times{Dial: 50 * time.Millisecond, Silence: 50 * time.Millisecond}
 	f := append(NewFrame(1000), make([]byte, 1000)...)
@@ -171,7 +172,8 @@ func TestCV1AFrameThatChangedOnItsWayIsNotTaken(t *testing.T) {
 	}
 }
 
-// What was written arrives while the writer waits for what comes next, and a writer whose reader is gone learns it with its next bytes.
+// What was written arrives while the writer waits for what comes next, and a writer whose reader is
+// gone learns it with its next bytes.
 func TestPulsesOfAStreamBringWhatIsGathered(t *testing.T) {
 	here, there := two(t, slow)
 	w := there.NewWriter(1 << 20)

@@ -16,7 +16,8 @@ type over struct{ net.Conn }
 func (over) Read([]byte) (int, error)        { return 0, io.EOF }
 func (over) SetReadDeadline(time.Time) error { return nil }
 
-// CV5: a stream that ends before its own end has come is broken, also one of which nothing has come: it is no empty state.
+// CV5: a stream that ends before its own end has come is broken, also one of which nothing has
+// come: it is no empty state.
 func TestAConnectionThatEndsIsNoEndOfAStream(t *testing.T) {
 	c := wire.New(over{}, wire.Times{}, 1<<10)
 	r := wire.NewReader(func(e *wire.Ending) (wire.Kind, []byte, error) { return c.Frame(e, nil) })

@@ -33,7 +33,8 @@ const (
 // HeaderBytes is what precedes the bytes of a frame.
 const HeaderBytes = 9
 
-// MaxMessageBytes bounds the JSON of one message. It is far more than a view of the largest group takes.
+// MaxMessageBytes bounds the JSON of one message. It is far more than a view of the largest group
+// takes.
 const MaxMessageBytes = 1 << 20
 
 // Errors, to be tested with errors.Is. What wraps them says where.
@@ -42,9 +43,11 @@ var (
 	ErrCorrupt = errors.New("the connection carries something else than was agreed")
 	// ErrChecksum says that a frame changed on its way. It is an ErrCorrupt.
 	ErrChecksum = fmt.Errorf("%w: a checksum is wrong", ErrCorrupt)
-	// ErrTooLarge says that a frame, or the length that announces one, exceeds its bound. It is an ErrCorrupt.
+	// ErrTooLarge says that a frame, or the length that announces one, exceeds its bound. It is an
+	// ErrCorrupt.
 	ErrTooLarge = fmt.Errorf("%w: a frame is too large", ErrCorrupt)
-	// ErrMalformed says that a message is not exactly one JSON value of the expected shape. It is an ErrCorrupt.
+	// ErrMalformed says that a message is not exactly one JSON value of the expected shape. It is an
+	// ErrCorrupt.
 	ErrMalformed = fmt.Errorf("%w: a message is malformed", ErrCorrupt)
 )
 

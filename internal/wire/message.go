@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// WriteMessage sends v as a frame of kind Message, in one write. Nothing is sent of a message that is too large.
+// WriteMessage sends v as a frame of kind Message, in one write. Nothing is sent of a message that
+// is too large.
 func WriteMessage(to io.Writer, v any) error {
 	frame, err := encode(v)
 	if err == nil {
@@ -20,8 +21,9 @@ func WriteMessage(to io.Writer, v any) error {
 	return nil
 }
 
-// ReadMessage receives one message of at most so many bytes into v, and never reads a byte beyond it: other traffic may follow on the connection. A
-// connection that ended between messages gives io.EOF, one that ended within a message io.ErrUnexpectedEOF.
+// ReadMessage receives one message of at most so many bytes into v, and never reads a byte beyond
+// it: other traffic may follow on the connection. A connection that ended between messages gives
+// io.EOF, one that ended within a message io.ErrUnexpectedEOF.
 func ReadMessage(from io.Reader, most int, v any) error {
 	f := frames{in: from, most: most}
 	k, bytes, err := f.next()
@@ -54,7 +56,8 @@ func encode(v any) ([]byte, error) {
 	return append(NewFrame(len(text)), text...), nil
 }
 
-// Decode reads JSON that came in a frame. Unmarshal, and not a Decoder: it takes the bytes to be one value and refuses anything behind it.
+// Decode reads JSON that came in a frame. Unmarshal, and not a Decoder: it takes the bytes to be
+// one value and refuses anything behind it.
 func Decode(bytes []byte, v any) error {
 	if err := json.Unmarshal(bytes, v); err != nil {
 		return fmt.Errorf("%w: %d bytes: %w", ErrMalformed, len(bytes), err)

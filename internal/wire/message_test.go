@@ -111,7 +111,8 @@ func TestTheEndBetweenMessagesIsNotTheEndWithinOne(t *testing.T) {
 	}
 }
 
-// FuzzReadMessage: the decoder that all conversations share takes whatever comes, and believes only what its checksum confirms.
+// FuzzReadMessage: the decoder that all conversations share takes whatever comes, and believes only
+// what its checksum confirms.
 func FuzzReadMessage(f *testing.F) {
 	f.Add(append(frame(2, "{}"), "tail"...))
 	f.Add(frame(1<<31, "{}"))

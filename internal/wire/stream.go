@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Writer sends what is written to it as frames of Bytes. It is an io.Writer of one goroutine; its pulses are another's.
+// Writer sends what is written to it as frames of Bytes. It is an io.Writer of one goroutine; its
+// pulses are another's.
 type Writer struct {
 	conn *Conn
 
@@ -42,7 +43,8 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Pulses shows that this side lives, until stop: by the bytes that are gathered, so that they arrive however long the next ones take, or else by pulses.
+// Pulses shows that this side lives, until stop: by the bytes that are gathered, so that they
+// arrive however long the next ones take, or else by pulses.
 func (w *Writer) Pulses() (stop func()) {
 	return w.conn.repeat(func() error {
 		w.mu.Lock()
@@ -91,7 +93,8 @@ func (w *Writer) Close() error {
 	return w.conn.SayAs(End, e)
 }
 
-// Reader gives the bytes of a stream, each frame when its checksum was found right; io.EOF only if the whole is right, too (CV5).
+// Reader gives the bytes of a stream, each frame when its checksum was found right; io.EOF only if
+// the whole is right, too (CV5).
 type Reader struct {
 	next  func(*Ending) (Kind, []byte, error)
 	rest  []byte

@@ -1,5 +1,6 @@
-// Package bolt has the log engine bolt: a log is one file, with a B+ tree, of raft-boltdb. It is the engine of a log
-// whose configuration names none; a program that needs no other imports this package for that alone:
+// Package bolt has the log engine bolt: a log is one file, with a B+ tree, of raft-boltdb. It is
+// the engine of a log whose configuration names none; a program that needs no other imports this
+// package for that alone:
 //
 //	import _ "github.com/squall-go/squall/persist/bolt"
 package bolt

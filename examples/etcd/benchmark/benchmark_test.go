@@ -1,5 +1,5 @@
-// Package benchmark runs etcd's own benchmark tool, unmodified, against members of the example. It is a module of its own, since the tool
-// imports the server of etcd.
+// Package benchmark runs etcd's own benchmark tool, unmodified, against members of the example. It
+// is a module of its own, since the tool imports the server of etcd.
 package benchmark
 
 import (
@@ -46,8 +46,8 @@ func start(t *testing.T, program, args string) (members, clients string) {
 	return members, clients
 }
 
-// TestTheBenchmarkToolOfEtcdRuns runs all commands of the tool that call a server. What it lacks is the lock service, which the tool calls
-// with --stm-locker lock-rpc only.
+// TestTheBenchmarkToolOfEtcdRuns runs all commands of the tool that call a server. What it lacks is
+// the lock service, which the tool calls with --stm-locker lock-rpc only.
 func TestTheBenchmarkToolOfEtcdRuns(t *testing.T) {
 	tool, program := build(t, ".", "benchmark", "go.etcd.io/etcd/v3/tools/benchmark"), build(t, "..", "etcd", ".")
 	var endpoints []string

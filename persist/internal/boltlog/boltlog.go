@@ -23,9 +23,9 @@ func init() { engine.Register(Driver{}) }
 
 func (Driver) String() string { return "bolt" }
 
-// blockBytes is how long a block gets. With every group raft-boltdb writes the leaf at the end of its tree again, with
-// the up to three entries that were in it, however long they are: short blocks next to a long group
-// make little of that.
+// blockBytes is how long a block gets. With every group raft-boltdb writes the leaf at the end of
+// its tree again, with the up to three entries that were in it, however long they are: short blocks
+// next to a long group make little of that.
 const blockBytes = 512 << 10
 
 // BlockBytes implements engine.Driver.

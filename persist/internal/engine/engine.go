@@ -1,12 +1,12 @@
-// Package engine is what the engines of logs have in common: the contract between a store and an engine, the
-// errors of both, and the checks of what an engine would follow without a doubt.
+// Package engine is what the engines of logs have in common: the contract between a store and an
+// engine, the errors of both, and the checks of what an engine would follow without a doubt.
 //
 // Life of an engine: its package registers a Driver as it is initialised → a store finds it by its
 // name → Create makes the files of an empty log, Open checks those of one that is there, and opens
 // them → the log is read and written through a Recovering, which makes errors of panics → Close.
 //
-// Packages boltlog and wallog have the drivers. Package values keeps the values of a store; both drivers import
-// it, so that a program without logs needs neither.
+// Packages boltlog and wallog have the drivers. Package values keeps the values of a store; both
+// drivers import it, so that a program without logs needs neither.
 package engine
 
 import (
@@ -28,8 +28,8 @@ type Driver interface {
 	// File is the file that is checked before a log is opened, and what is in it.
 	File() (name string, holds *Schema)
 	Open(o Opening, dir string) (Abandoner, error)
-	// LostTail returns the damage of a log that ends with a block while its files show that there were more, or
-	// what is left of a group whose write was interrupted.
+	// LostTail returns the damage of a log that ends with a block while its files show that there were
+	// more, or what is left of a group whose write was interrupted.
 	LostTail(dir string, last uint64) (torn journal.Repaired, err error)
 	// ForgetTail makes what LostTail would find unreadable.
 	ForgetTail(dir string, last uint64) error
@@ -58,7 +58,8 @@ type Values interface {
 // What this program has. Only init functions write these, before anything reads them.
 var (
 	drivers []Driver
-	// CreateValues makes an empty file of values, and OpenValues opens that of a directory; nil: this program has no engine.
+	// CreateValues makes an empty file of values, and OpenValues opens that of a directory; nil: this
+	// program has no engine.
 	CreateValues func(path string) error
 	OpenValues   func(dir string, readOnly bool) (Values, error)
 )

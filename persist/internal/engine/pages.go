@@ -64,7 +64,8 @@ type Schema struct {
 	dense   string // the bucket whose keys are numbers of 8 bytes from 1 on, each one more than the one before; empty: none
 }
 
-// The schemas of the files that engines open. Their buckets are those of raft-boltdb and of raft-wal, and our own.
+// The schemas of the files that engines open. Their buckets are those of raft-boltdb and of
+// raft-wal, and our own.
 var (
 	MetaSchema    = &Schema{Buckets: []string{MetaBucket}}
 	BoltLogSchema = &Schema{Buckets: []string{"conf", "logs"}, dense: "logs"}

@@ -175,8 +175,8 @@ func followed(t *testing.T, path string, noFreelist bool) {
 	}
 }
 
-// A process whose sync of a head page failed ends, and the next one goes on with what the system has
-// in memory. When the power goes then, the head page before the last one is missing.
+// A process whose sync of a head page failed ends, and the next one goes on with what the system
+// has in memory. When the power goes then, the head page before the last one is missing.
 func TestAHeadThatAFailedSyncLeftOutIsNoDamage(t *testing.T) {
 	t.Parallel()
 	file := smallFile(t, BoltLogSchema, false)

@@ -26,9 +26,9 @@ func init() {
 
 var bucket = []byte(engine.MetaBucket)
 
-// Values is meta.db, which holds the few values that a member must not forget: what it promised, and
-// the views that it knows. A value stands behind a checksum of its key and itself, because the engine has
-// one for its two head pages only.
+// Values is meta.db, which holds the few values that a member must not forget: what it promised,
+// and the views that it knows. A value stands behind a checksum of its key and itself, because the
+// engine has one for its two head pages only.
 type Values struct {
 	engine.Holder
 	path   string

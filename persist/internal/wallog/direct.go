@@ -18,10 +18,10 @@ const sectorBytes = 4096
 // end of its sector: the first write to a file that was there already is at its end, too. A write
 // in front of another one goes through the cache.
 //
-// A file system notes which of the blocks that were set aside are written, and a sync waits for that note, too.
-// For a small write that takes longer than the write itself. So small writes have zeros behind them now and then, as
-// many bytes as small writes had in a row, up to aheadBytes: the writes that follow change nothing that
-// the file system has to note.
+// A file system notes which of the blocks that were set aside are written, and a sync waits for
+// that note, too. For a small write that takes longer than the write itself. So small writes have
+// zeros behind them now and then, as many bytes as small writes had in a row, up to aheadBytes: the
+// writes that follow change nothing that the file system has to note.
 type appender struct {
 	SegmentFile             // through the cache
 	direct      SegmentFile // around it; nil: there is no such thing
@@ -34,7 +34,8 @@ type appender struct {
 	last        []byte
 }
 
-// aheadBytes is how many zeros there are behind a write at most. A write of largeGroup bytes is no small one.
+// aheadBytes is how many zeros there are behind a write at most. A write of largeGroup bytes is no
+// small one.
 const aheadBytes = 256 << 10
 
 // largeGroup is how many bytes make a write a large one.
@@ -78,7 +79,8 @@ func (a *appender) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// ahead returns how many zeros a write of so many bytes has behind its sectors, which end at an offset.
+// ahead returns how many zeros a write of so many bytes has behind its sectors, which end at an
+// offset.
 func (a *appender) ahead(end int64, bytes int) int {
 	if bytes >= largeGroup {
 		a.small = 0

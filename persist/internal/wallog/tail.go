@@ -26,8 +26,9 @@ import (
 // blockMagic is what every block begins with.
 var blockMagic = []byte("SQLB")
 
-// LostTail implements engine.Driver: it is the damage of a log of segments that ends with a block, while its file shows that
-// there were more; or what is left of a group whose write was interrupted.
+// LostTail implements engine.Driver: it is the damage of a log of segments that ends with a block,
+// while its file shows that there were more; or what is left of a group whose write was
+// interrupted.
 func (Driver) LostTail(dir string, last uint64) (torn journal.Repaired, err error) {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {
@@ -67,8 +68,8 @@ func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err e
 	return torn, nil
 }
 
-// ForgetTail implements engine.Driver: it lets what stands behind the last block be no blocks any more. Otherwise they would be
-// found again once some of them were written over.
+// ForgetTail implements engine.Driver: it lets what stands behind the last block be no blocks any
+// more. Otherwise they would be found again once some of them were written over.
 func (Driver) ForgetTail(dir string, last uint64) error {
 	path, err := lastSegment(dir)
 	if err != nil || path == "" {

@@ -24,7 +24,8 @@ import (
 	_ "github.com/squall-go/squall/persist/internal/values"
 )
 
-// Driver is the engine wal: segments that are only appended to. The zero value is the one that ships.
+// Driver is the engine wal: segments that are only appended to. The zero value is the one that
+// ships.
 type Driver struct {
 	Disk         SegmentDisk // nil: the real one
 	SegmentBytes int         // 0: SegmentBytes
