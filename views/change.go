@@ -65,12 +65,12 @@ type Change struct {
 	mute    uint64   // where it does not want to send, a bit for each declaration
 	joiners []Member // that are ready
 
-	reports []error // by rank: failures that were not taken up yet
-	causes  []error // by rank: why it is suspected
-	suspect Ranks   // published
-	gaveUp  Ranks   // refused to be connected with this member
-	lost    Ranks   // would have to be suspected too, but too few would be left
-	parted  Ranks   // gave this member up after it was done: they live, and are not waited for
+	reports  []error // by rank: failures that were not taken up yet
+	causes   []error // by rank: why it is suspected
+	suspect  Ranks   // published
+	gaveUp   Ranks   // refused to be connected with this member
+	withheld Ranks   // would have to be suspected too, but too few would be left
+	parted   Ranks   // gave this member up after it was done: they live, and are not waited for
 
 	wedged    bool
 	here      [][]order.Index // by subgroup and sender rank: what was here when it was wedged
@@ -131,7 +131,7 @@ func (c *Change) Leading() bool { return c.nextAt != 0 }
 func (c *Change) Mute(declarations uint64) { c.mute, c.asked = declarations, true }
 
 // Suspected returns the set of members that this one suspects.
-func (c *Change) Suspected() Ranks { return c.suspect | c.lost }
+func (c *Change) Suspected() Ranks { return c.suspect | c.withheld }
 
 // Cause returns the reason for which a member is suspected, or nil.
 func (c *Change) Cause(r order.Rank) error { return c.causes[r] }
@@ -367,7 +367,7 @@ func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
 // publishes nothing: this member itself may be cut off from the others.
 func (c *Change) suspects(who Ranks) bool {
 	if !c.goesOnWithout(who) {
-		c.lost |= who
+		c.withheld |= who
 		return true
 	}
 	c.suspect |= who
@@ -418,17 +418,17 @@ func (c *Change) stays() bool {
 // matter any more, and the member that leads in place of the suspects must not wait for this one in
 // vain.
 func (c *Change) publishHeldSuspicions() bool {
-	who := c.lost
+	who := c.withheld
 	if who == 0 || !c.goesOnWithout(who) {
 		return false
 	}
-	c.lost = 0
+	c.withheld = 0
 	return c.suspects(who)
 }
 
 // haltWithoutQuorum stops this member when too few are left.
 func (c *Change) haltWithoutQuorum() bool {
-	if c.lost == 0 {
+	if c.withheld == 0 {
 		return false
 	}
 	c.err = fmt.Errorf("%w: %d of %d members of view %d are left, and that is no quorum", ErrPartitioned, (all(c.n) &^ c.Suspected()).Count(), c.n, c.cfg.View.ID)
@@ -496,7 +496,7 @@ func (c *Change) violated(r order.Rank, id, format string, args ...any) {
 func (c *Change) follow() bool {
 	l := c.Leader()
 	b := Ballot(sst.Load(c.lines[l], wordProposed))
-	if l == c.cfg.Self || b <= Ballot(c.own[wordAcked]) || c.lost.Has(l) {
+	if l == c.cfg.Self || b <= Ballot(c.own[wordAcked]) || c.withheld.Has(l) {
 		return false
 	}
 	var p proposal

@@ -73,11 +73,11 @@ func TestALeaderThatIsLostIsNotFollowed(t *testing.T) {
 	c := registers(t, 3)
 	c.proposes(0, newBallot(1, 0), &proposal{View: c.without(2), Removed: ranks(2)})
 	ch := c.changes[1]
-	ch.lost = only(0)
+	ch.withheld = only(0)
 	if ch.follow() || ch.own[wordAcked] != 0 || ch.Wedged() {
 		t.Errorf("acked %v", Ballot(ch.own[wordAcked]))
 	}
-	if ch.lost = 0; !ch.follow() || ch.own[wordAcked] == 0 {
+	if ch.withheld = 0; !ch.follow() || ch.own[wordAcked] == 0 {
 		t.Error("a leader that is not lost is not followed")
 	}
 }
@@ -121,7 +121,7 @@ func TestNothingIsAskedOfTheNextViewAfterTheWedge(t *testing.T) {
 func TestWhoGoesOnOwnsUpToWhatItSuspects(t *testing.T) {
 	c := registers(t, 3)
 	ch := c.changes[0]
-	ch.lost, ch.causes[1], ch.causes[2] = ranksOf(ranks(1, 2)), errors.New("silent"), errors.New("silent")
+	ch.withheld, ch.causes[1], ch.causes[2] = ranksOf(ranks(1, 2)), errors.New("silent"), errors.New("silent")
 	ch.done = c.decision(1) // rank 0 is a quorum of the next view without rank 2
 	if !ch.advance() || ch.suspect != ranksOf(ranks(1, 2)) || Ranks(ch.own[wordSuspected]) != ch.suspect || !ch.table.Frozen(1) {
 		t.Errorf("suspects %b, says %b", ch.suspect, ch.own[wordSuspected])
@@ -138,7 +138,7 @@ func TestAMemberThatLosesTheNextViewTooAccusesNoMember(t *testing.T) {
 		"all have left":          func(c *court) *Decision { return &Decision{} },
 	} {
 		for when, lose := range map[string]func(*Change){
-			"before": func(ch *Change) { ch.lost |= ranksOf(ranks(1, 2, 3)) },
+			"before": func(ch *Change) { ch.withheld |= ranksOf(ranks(1, 2, 3)) },
 			"after": func(ch *Change) {
 				for r := order.Rank(1); r < 4; r++ {
 					ch.Report(r, errors.New("silent"))
@@ -294,7 +294,7 @@ func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
 	for r := range 3 {
 		c.decided(r, b, c.decision())
 	}
-	ch.lost = ranksOf(ranks(2, 3, 4))
+	ch.withheld = ranksOf(ranks(2, 3, 4))
 	sst.Store(c.changes[2].own, wordDecided, 0)
 	if ch.chosen() {
 		t.Error("chosen by two of five")
@@ -399,7 +399,7 @@ func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
 	if ch.suspect = only(2); !ch.Through() {
 		t.Error("not through: it waits for a member that failed")
 	}
-	if ch.suspect, ch.lost = 0, only(2); ch.Through() {
+	if ch.suspect, ch.withheld = 0, only(2); ch.Through() {
 		t.Error("through, and rank 2, which was not told that it is suspected, is not")
 	}
 	if ch.done = c.decision(0, 3); !ch.Through() {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,5 +111,34 @@ func TestAWordToAvoidIsFound(t *testing.T) {
 	})
 	if faults := find(words, "a roomy house, besides"); len(faults) != 0 {
 		t.Errorf("parts of words are found: %v", faults)
+	}
+}
+
+// repeated returns the terms that a glossary defines more than once.
+func repeated(glossary string) (terms []string) {
+	glossary, _, _ = strings.Cut(glossary, "## Words to avoid\n")
+	seen := map[string]bool{}
+	for line := range strings.Lines(glossary) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) < 4 || strings.HasPrefix(cells[1], "-") || strings.TrimSpace(cells[1]) == "term" {
+			continue
+		}
+		for term := range strings.SplitSeq(cells[1], ",") {
+			if term = strings.TrimSpace(term); seen[term] {
+				terms = append(terms, term)
+			}
+			seen[term] = true
+		}
+	}
+	return terms
+}
+
+func TestTheGlossaryHasEachTermOnce(t *testing.T) {
+	if terms := repeated(document(t, "docs/glossary.md")); len(terms) > 0 {
+		t.Errorf("docs/glossary.md defines %q more than once", terms)
+	}
+	const sample = "| term | meaning |\n|---|---|\n| ring, turn | a |\n\n| term | meaning |\n|---|---|\n| turn | b |\n## Words to avoid\n| ring | c |\n"
+	if terms := repeated(sample); !slices.Equal(terms, []string{"turn"}) {
+		t.Errorf("found %q in a glossary that defines turn twice", terms)
 	}
 }

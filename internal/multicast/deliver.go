@@ -62,15 +62,15 @@ func (s *Subgroup) deliver() (work int) {
 // than before. After a wedge no member needs that, and what is delivered beyond a trim is no
 // prefix.
 func (s *Subgroup) storeDelivered() bool {
-	released := s.delivered
+	letGo := s.delivered
 	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptReused)) {
-		released = min(released, s.keeper.Kept())
+		letGo = min(letGo, s.keeper.Kept())
 	}
-	if s.wedged || released <= s.released {
+	if s.wedged || letGo <= s.letGo {
 		return false
 	}
-	s.released = released
-	sst.Store(s.own, wordDelivered, uint64(released))
+	s.letGo = letGo
+	sst.Store(s.own, wordDelivered, uint64(letGo))
 	s.unsettled = true
 	return true
 }

@@ -55,7 +55,7 @@ type Subgroup struct {
 	received  order.Seq
 	stable    order.Seq
 	delivered order.Seq
-	released  order.Seq // the word delivered as published: at most delivered, and at most what keeper still keeps. Wedge is its last change
+	letGo     order.Seq // the word delivered as published: at most delivered, and at most what keeper still keeps. Wedge is its last change
 	keeper    Keeper    // nil: the receiver keeps nothing
 	next      turn      // whose turn delivered is
 	least     order.Seq
@@ -288,7 +288,7 @@ func (s *Subgroup) Deliver() (work int) {
 		work = s.deliverArrived()
 	} else {
 		work = s.stabilise() + s.deliver()
-		if s.released < s.delivered && s.storeDelivered() {
+		if s.letGo < s.delivered && s.storeDelivered() {
 			work++
 		}
 	}
@@ -505,7 +505,7 @@ func (s *Subgroup) acknowledge() int {
 // stabilise finds out what every member has, and releases what every member delivered. One pass
 // over the members' lines serves both.
 func (s *Subgroup) stabilise() (work int) {
-	stable, least := s.received, s.released
+	stable, least := s.received, s.letGo
 	for m, line := range s.lines {
 		if m == s.self {
 			continue
@@ -530,7 +530,7 @@ func (s *Subgroup) stabilise() (work int) {
 	}
 	if least > s.least && s.Sender != nil {
 		if invariants.Enabled {
-			invariants.Check(least <= s.released && s.released <= s.delivered, "M4", "release up to %d, of %d, delivered %d", least, s.released, s.delivered)
+			invariants.Check(least <= s.letGo && s.letGo <= s.delivered, "M4", "release up to %d, of %d, delivered %d", least, s.letGo, s.delivered)
 		}
 		s.least = least
 		if s.Sender.Release(s.turns.CountBefore(least, s.rank)) {
