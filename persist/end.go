@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/internal/engine"
@@ -37,7 +37,7 @@ func encodeEnd(e journal.End) []byte {
 	for _, v := range []uint64{e.Block, e.Records, uint64(e.Version.View), uint64(e.Version.Seq)} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], engine.Castagnoli))
+	binary.LittleEndian.PutUint32(b, crc.Of(b[4:]))
 	return b
 }
 
@@ -51,7 +51,7 @@ func readNote(s journal.Store, place string, key []byte) (e journal.End, noted b
 	if err != nil || len(b) == 0 {
 		return e, false, err
 	}
-	if len(b) != endBytes || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], engine.Castagnoli) {
+	if len(b) != endBytes || binary.LittleEndian.Uint32(b) != crc.Of(b[4:]) {
 		return e, false, engine.Damaged(place, "the note of its end has a wrong checksum")
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[4+8*i:]) }

@@ -3,11 +3,11 @@ package persist
 import (
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/internal/engine"
 )
@@ -60,7 +60,7 @@ func writeLabel(d disk, path string, v any) error {
 	})
 }
 
-func checksum(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, engine.Castagnoli)) }
+func checksum(b []byte) string { return fmt.Sprintf("%08x", crc.Of(b)) }
 
 // readLabel reads a small file into v. The format is looked at before the rest: of a later one,
 // nothing else may be known.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/internal/engine"
@@ -52,7 +52,7 @@ func (h *snapshotHead) encode() []byte {
 	for _, v := range []uint64{r.Number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time), uint64(r.Sender), h.block} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, engine.Castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, crc.Of(b))
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
@@ -67,7 +67,7 @@ func (h *snapshotHead) decode(b []byte, path string) error {
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[16+8*i:]) }
 	sum := b[snapshotHeadBytes-8:]
-	if crc32.Checksum(b[:snapshotHeadBytes-8], engine.Castagnoli) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
+	if crc.Of(b[:snapshotHeadBytes-8]) != binary.LittleEndian.Uint32(sum) || binary.LittleEndian.Uint32(sum[4:]) != 0 {
 		return engine.Damaged(path, "its head has a wrong checksum")
 	}
 	h.at = journal.Record{
@@ -98,7 +98,7 @@ func writeSnapshot(d disk, dir string, h snapshotHead, write func(io.Writer) err
 		if _, err := w.Write(h.encode()); err != nil {
 			return err
 		}
-		s := &summed{to: w, sum: crc32.New(engine.Castagnoli)}
+		s := &summed{to: w, sum: crc.New()}
 		if err := write(s); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func openSnapshot(dir string) (*snapshot, error) {
 	if err != nil {
 		return nil, engine.Named(err, path)
 	}
-	s := &snapshot{path: path, file: f, sum: crc32.New(engine.Castagnoli)}
+	s := &snapshot{path: path, file: f, sum: crc.New()}
 	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

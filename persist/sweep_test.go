@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/internal/engine"
@@ -424,7 +424,7 @@ func relisted(content []byte, sealed bool, change func(p *types.PersistentState)
 			return err
 		}
 		if sealed {
-			sum := binary.LittleEndian.AppendUint32(nil, crc32.Checksum(raw, engine.Castagnoli))
+			sum := binary.LittleEndian.AppendUint32(nil, crc.Of(raw))
 			err = b.Put([]byte(listSumKey), sum)
 		}
 		return errors.Join(err, b.Put([]byte(listKey), raw))

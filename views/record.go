@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/order"
 )
 
@@ -19,8 +19,6 @@ import (
 // does: then header and guard differ or the checksum fails, and the reader waits for the next
 // guard, which is on its way.
 const recordHeaderBytes = 16
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // proposal is what a leader wants the next view to be.
 type proposal struct {
@@ -76,7 +74,7 @@ func encode(v any) []byte {
 func putText(area []byte, b Ballot, text []byte) int {
 	binary.LittleEndian.PutUint64(area, uint64(b))
 	binary.LittleEndian.PutUint32(area[8:], uint32(len(text)))
-	binary.LittleEndian.PutUint32(area[12:], crc32.Checksum(text, castagnoli))
+	binary.LittleEndian.PutUint32(area[12:], crc.Of(text))
 	return recordHeaderBytes + copy(area[recordHeaderBytes:], text)
 }
 
@@ -91,7 +89,7 @@ func recordText(area []byte, b Ballot) ([]byte, bool) {
 		return nil, false
 	}
 	text := append([]byte(nil), area[recordHeaderBytes:recordHeaderBytes+int(n)]...)
-	return text, crc32.Checksum(text, castagnoli) == binary.LittleEndian.Uint32(area[12:])
+	return text, crc.Of(text) == binary.LittleEndian.Uint32(area[12:])
 }
 
 // Sizes of records. Joiners beyond what fits wait for the next change.

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/mutant"
-	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -33,7 +33,7 @@ func MarkOf(r *persist.Record) Mark {
 // Summed is the mark of a record whose data is here.
 func Summed(r *persist.Record) Mark {
 	m := MarkOf(r)
-	m.Summed, m.Bytes, m.Sum = true, len(r.Data), wire.Checksum(r.Data)
+	m.Summed, m.Bytes, m.Sum = true, len(r.Data), crc.Of(r.Data)
 	return m
 }
 

@@ -3,9 +3,9 @@ package journal
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/order"
 )
 
@@ -90,8 +90,6 @@ func bodyAt(sealed bool) int {
 	return headerBytes
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // encodeHeader fills in the header of a block whose body is complete, and appends the senders. buf
 // has room for the header at its start.
 func encodeHeader(buf []byte, h *Header, senders []order.NodeID) []byte {
@@ -124,9 +122,9 @@ func encodeHeader(buf []byte, h *Header, senders []order.NodeID) []byte {
 // headerSum covers the header, the seal and the senders: all but the records, which have sums of
 // their own.
 func headerSum(b []byte, at, body int) uint32 {
-	sum := crc32.Update(0, castagnoli, b[:sumAt])
-	sum = crc32.Update(sum, castagnoli, b[headerBytes:at])
-	return crc32.Update(sum, castagnoli, b[at+body:])
+	sum := crc.Add(0, b[:sumAt])
+	sum = crc.Add(sum, b[headerBytes:at])
+	return crc.Add(sum, b[at+body:])
 }
 
 // decodeHeader reads the header of a block and finds its records and its senders.
@@ -196,7 +194,7 @@ func putRecord(b []byte, length int, delta uint32, sender int, t order.Time) {
 func stamp(body []byte) {
 	for len(body) > 0 {
 		n := recordBytes + int(binary.LittleEndian.Uint32(body[4:]))
-		binary.LittleEndian.PutUint32(body, crc32.Checksum(body[4:n], castagnoli))
+		binary.LittleEndian.PutUint32(body, crc.Of(body[4:n]))
 		body = body[n:]
 	}
 }
@@ -250,7 +248,7 @@ func (p *page) look(at int) (n int, fault string) {
 	if n > len(b) {
 		return 0, "its length goes beyond the block"
 	}
-	if crc32.Checksum(b[4:n], castagnoli) != binary.LittleEndian.Uint32(b) {
+	if crc.Of(b[4:n]) != binary.LittleEndian.Uint32(b) {
 		return 0, "its checksum is wrong"
 	}
 	if int(binary.LittleEndian.Uint32(b[12:])) >= len(p.senders)/senderBytes {

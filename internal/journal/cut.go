@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/order"
 )
 
@@ -32,12 +32,12 @@ func (r redo) encode() []byte {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	b = append(b, r.block...)
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	binary.LittleEndian.PutUint32(b, crc.Of(b[4:]))
 	return b
 }
 
 func decodeRedo(b []byte) (r redo, err error) {
-	if len(b) < redoBytes || crc32.Checksum(b[4:], castagnoli) != binary.LittleEndian.Uint32(b) {
+	if len(b) < redoBytes || crc.Of(b[4:]) != binary.LittleEndian.Uint32(b) {
 		return r, fmt.Errorf("%w: the note of a cut that was interrupted has a wrong checksum", ErrDamaged)
 	}
 	r.from, r.to, r.index = binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:]), binary.LittleEndian.Uint64(b[20:])

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
@@ -129,7 +129,7 @@ func (s *spoiler) spoil(v *views.View) {
 			text := []string{"", "{}", "[]", `{"here":[[1]]}`, `{"here":[[-1,1e99]]}`, `{"here":null`, `{"here":[[0,0,0,0,0]]}`, `{"here":[[3,3,3,3,3]]}`}[s.draw.IntN(8)]
 			binary.LittleEndian.PutUint64(area, 1)
 			binary.LittleEndian.PutUint32(area[8:], uint32(len(text)))
-			binary.LittleEndian.PutUint32(area[12:], crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+			binary.LittleEndian.PutUint32(area[12:], crc.Of([]byte(text)))
 			if s.draw.IntN(3) == 0 {
 				binary.LittleEndian.PutUint32(area[8:], s.draw.Uint32())
 			}

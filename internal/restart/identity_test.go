@@ -3,11 +3,11 @@ package restart
 import (
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -16,7 +16,7 @@ import (
 func olderValue(value []byte) []byte {
 	text := value[valueHeaderBytes:]
 	old := append([]byte(valueMagic), 1)
-	old = binary.LittleEndian.AppendUint32(old, crc32.Checksum(text, castagnoli))
+	old = binary.LittleEndian.AppendUint32(old, crc.Of(text))
 	return append(old, text...)
 }
 

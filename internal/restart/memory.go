@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -62,8 +62,6 @@ const (
 	valueFormat      = 2 // 1: no view has the identity of its group
 	valueHeaderBytes = len(valueMagic) + 1 + 4
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // The parts of a State as they are kept. Vote and logs say which view they are about: they were
 // written with it, or later.
@@ -229,7 +227,7 @@ func encode(part any) []byte {
 	}
 	value := append(make([]byte, 0, valueHeaderBytes+len(text)), valueMagic...)
 	value = append(value, valueFormat)
-	value = binary.LittleEndian.AppendUint32(value, crc32.Checksum(text, castagnoli))
+	value = binary.LittleEndian.AppendUint32(value, crc.Of(text))
 	return append(value, text...)
 }
 
@@ -243,7 +241,7 @@ func decode(value []byte, into any) error {
 		return errors.New("format 0 is none")
 	}
 	text := value[valueHeaderBytes:]
-	if sum := binary.LittleEndian.Uint32(value[len(valueMagic)+1:]); sum != crc32.Checksum(text, castagnoli) {
+	if sum := binary.LittleEndian.Uint32(value[len(valueMagic)+1:]); sum != crc.Of(text) {
 		return fmt.Errorf("%d bytes with a wrong checksum", len(text))
 	}
 	return json.Unmarshal(text, into)

@@ -2,11 +2,11 @@ package sim
 
 import (
 	"errors"
-	"hash/crc32"
 	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/courier"
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
@@ -174,7 +174,7 @@ func (b *bodies) has(sender order.SenderRank, size int, sum uint32) bool {
 	return slices.ContainsFunc(b.had, func(h had) bool { return h.whole && h.sender == sender && h.size == size && h.sum == sum })
 }
 
-func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
+func checksum(data []byte) uint32 { return crc.Of(data) }
 
 // memory is that of a body. At its sender others may look at it where it is.
 type memory struct {

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"slices"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/journal"
 )
 
@@ -33,8 +33,6 @@ type engine struct {
 }
 
 const entryHeader = 20
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // openEngine opens the log in a directory; it is made if it is not there. Names are synced whether they are there or not: the process that made them
 // may have ended before that, and all that is written would be lost with one of them.
@@ -147,7 +145,7 @@ func appendEntry(b []byte, l *journal.Entry, behind int) []byte {
 }
 
 func entrySum(header, data []byte) uint32 {
-	return crc32.Update(crc32.Checksum(header, castagnoli), castagnoli, data)
+	return crc.Add(crc.Of(header), data)
 }
 
 func (e *engine) end() int {

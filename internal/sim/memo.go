@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // memo is what a process has to remember, by key, on a simulated disk: a file that is replaced as a whole. Put is atomic, and durable as
@@ -50,7 +51,7 @@ func openMemo(d *disk, dir string) (*memo, error) {
 
 func (m *memo) parse(data []byte) error {
 	n := len(data) - 4
-	if n < 4 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
+	if n < 4 || crc.Of(data[:n]) != binary.LittleEndian.Uint32(data[n:]) {
 		return errMemo
 	}
 	count, rest := binary.LittleEndian.Uint32(data), data[4:n]
@@ -100,5 +101,5 @@ func memoText(values map[string][]byte) []byte {
 		text = binary.LittleEndian.AppendUint32(text, uint32(len(values[key])))
 		text = append(text, values[key]...)
 	}
-	return binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
+	return binary.LittleEndian.AppendUint32(text, crc.Of(text))
 }

@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // A conversation is a sequence of frames in each direction:
@@ -51,14 +52,6 @@ var (
 	ErrMalformed = fmt.Errorf("%w: a message is malformed", ErrCorrupt)
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Checksum is the CRC-32C of some bytes.
-func Checksum(bytes []byte) uint32 { return crc32.Checksum(bytes, castagnoli) }
-
-// ChecksumOn continues a checksum.
-func ChecksumOn(sum uint32, bytes []byte) uint32 { return crc32.Update(sum, castagnoli, bytes) }
-
 // NewFrame is an empty frame with room for its header, and for some bytes.
 func NewFrame(room int) []byte { return make([]byte, HeaderBytes, HeaderBytes+room) }
 
@@ -66,7 +59,7 @@ func NewFrame(room int) []byte { return make([]byte, HeaderBytes, HeaderBytes+ro
 func seal(k Kind, frame []byte) {
 	frame[8] = byte(k)
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-HeaderBytes))
-	binary.LittleEndian.PutUint32(frame[4:], Checksum(frame[8:]))
+	binary.LittleEndian.PutUint32(frame[4:], crc.Of(frame[8:]))
 }
 
 // header is what a peer announces. Nothing of it is believed before it was compared.
@@ -87,7 +80,7 @@ func parseHeader(b []byte, most int) (h header, err error) {
 
 // check compares the bytes of a frame with its header (CV1).
 func (h header) check(bytes []byte) error {
-	if have := ChecksumOn(Checksum([]byte{byte(h.kind)}), bytes); have != h.sum {
+	if have := crc.Add(crc.Of([]byte{byte(h.kind)}), bytes); have != h.sum {
 		return fmt.Errorf("%w: %08x over %d bytes, announced %08x", ErrChecksum, have, h.length, h.sum)
 	}
 	if h.kind == Pulse && h.length > 0 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 type sample struct {
@@ -130,7 +132,7 @@ func FuzzReadMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !json.Valid(sent[HeaderBytes:used]) || Checksum(sent[8:used]) != binary.LittleEndian.Uint32(sent[4:]) || Kind(sent[8]) != Message {
+		if !json.Valid(sent[HeaderBytes:used]) || crc.Of(sent[8:used]) != binary.LittleEndian.Uint32(sent[4:]) || Kind(sent[8]) != Message {
 			t.Fatalf("CV1: accepted %q", sent[:used])
 		}
 	})

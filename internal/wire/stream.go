@@ -5,6 +5,8 @@ import (
 	"io"
 	"runtime"
 	"sync"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // Writer sends what is written to it as frames of Bytes. It is an io.Writer of one goroutine; its
@@ -63,7 +65,7 @@ func (w *Writer) flush() error {
 		return nil
 	}
 	w.total += uint64(len(bytes))
-	w.sum = ChecksumOn(w.sum, bytes)
+	w.sum = crc.Add(w.sum, bytes)
 	err := w.conn.Send(Bytes, w.frame)
 	w.frame = w.frame[:HeaderBytes]
 	return err
@@ -131,7 +133,7 @@ func (r *Reader) step() error {
 		return fmt.Errorf("%w: a frame of kind %d in a stream", ErrCorrupt, k)
 	}
 	runtime.Gosched() // as at the writer
-	r.total, r.sum, r.rest = r.total+uint64(len(bytes)), ChecksumOn(r.sum, bytes), bytes
+	r.total, r.sum, r.rest = r.total+uint64(len(bytes)), crc.Add(r.sum, bytes), bytes
 	return nil
 }
 

@@ -3,14 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"syscall"
 	"time"
 )
-
-// Castagnoli is the table of all checksums in a store.
-var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Timeout is how long an engine waits for the lock of its file. The store's own lock was taken
 // before, so the process that holds this one is no Squall.

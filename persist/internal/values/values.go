@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
@@ -173,7 +173,7 @@ func (m *Values) unpack(key string, stored []byte) ([]byte, error) {
 }
 
 func valueSum(key string, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum([]byte(key), engine.Castagnoli), engine.Castagnoli, value)
+	return crc.Add(crc.Of([]byte(key)), value)
 }
 
 // Close closes the file. After a panic of the engine it is abandoned.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/persist/internal/engine"
 )
@@ -181,7 +181,7 @@ func (w *walk) run() error {
 // summed reports whether the group that ends with a commit is as it was written. The first one
 // begins with the head.
 func (w *walk) summed(commit int) bool {
-	return crc32.Checksum(w.file[w.good:commit], engine.Castagnoli) == binary.LittleEndian.Uint32(w.file[commit+4:])
+	return crc.Of(w.file[w.good:commit]) == binary.LittleEndian.Uint32(w.file[commit+4:])
 }
 
 func (w *walk) commit(at int) {

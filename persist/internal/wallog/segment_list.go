@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
@@ -88,7 +88,7 @@ func (l *segmentList) list() (raw []byte, err error) {
 		if sum = b.Get([]byte(listSumKey)); sum == nil && known == 1 {
 			return nil
 		}
-		if len(sum) != 4 || known != 2 || binary.LittleEndian.Uint32(sum) != crc32.Checksum(raw, engine.Castagnoli) {
+		if len(sum) != 4 || known != 2 || binary.LittleEndian.Uint32(sum) != crc.Of(raw) {
 			return engine.Damaged(l.path(), "its list of segments has a wrong checksum")
 		}
 		return nil
@@ -160,7 +160,7 @@ func (l *segmentList) CommitState(s types.PersistentState) error {
 		if err := b.Put([]byte(listKey), raw); err != nil {
 			return err
 		}
-		return b.Put([]byte(listSumKey), binary.LittleEndian.AppendUint32(nil, crc32.Checksum(raw, engine.Castagnoli)))
+		return b.Put([]byte(listSumKey), binary.LittleEndian.AppendUint32(nil, crc.Of(raw)))
 	})
 }
 
