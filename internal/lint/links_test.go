@@ -82,12 +82,12 @@ func deadLinks(pages map[string]string, m *module, exists func(name string) bool
 		if f.pkg() == "internal/lint" {
 			continue
 		}
-		for _, c := range f.syntax.Comments {
-			for _, name := range inCode.FindAllString(c.Text(), -1) {
-				if !exists(name) {
-					dead = append(dead, f.name+": "+name)
-				}
+		for _, name := range inCode.FindAll(f.source, -1) {
+			if !exists(string(name)) {
+				dead = append(dead, f.name+": "+string(name))
 			}
+		}
+		for _, c := range f.syntax.Comments {
 			for _, d := range decision.FindAllStringSubmatch(c.Text(), -1) {
 				if !isDecision(d[1]) {
 					dead = append(dead, f.name+": decision "+d[1])
