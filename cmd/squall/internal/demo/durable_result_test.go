@@ -8,6 +8,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 	"github.com/squall-go/squall/persist"
+	_ "github.com/squall-go/squall/persist/bolt"
 )
 
 // cameBack makes a run of two nodes whose members were killed and started again, of what they said.

@@ -10,6 +10,10 @@ import (
 	"github.com/squall-go/squall"
 )
 
+// Engines are the engines of logs, by the names that a Load has. A program adds those that it has: they
+// take a third of the time of a first build.
+var Engines = map[string]squall.LogEngine{}
+
 // Spec is what a process is told when it starts.
 type Spec struct {
 	Life      int // numbers the processes of a run, from 1; a node that comes back is another one

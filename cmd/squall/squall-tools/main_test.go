@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
+	"github.com/squall-go/squall/cmd/squall/internal/tools"
 
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -343,4 +344,13 @@ func TestEachCommandHasANameOfItsOwn(t *testing.T) {
 		}
 	}
 	walk(newRoot())
+}
+
+func TestTheSmallProgramNamesTheCommandsThatItLacks(t *testing.T) {
+	own := newRoot()
+	for _, other := range tools.Commands() {
+		if c, _, err := own.Find([]string{other.Name()}); err != nil || c.Short != other.Short {
+			t.Errorf("%s: %v, %q, not %q", other.Name(), err, other.Short, c.Short)
+		}
+	}
 }
