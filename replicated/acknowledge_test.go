@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/replicated/internal/client"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 )
@@ -20,13 +21,13 @@ type scripted struct {
 	rested int
 }
 
-func (c *scripted) now() time.Time                            { return time.Unix(1, 0) }
-func (c *scripted) changed(*RemoteObject)                     {}
-func (c *scripted) event(ClientEvent)                         {}
-func (c *scripted) rest(context.Context, time.Duration)       { c.rested++ }
-func (c *scripted) wait(ctx context.Context, _ *RemoteObject) { panic("nothing else ends") }
+func (c *scripted) now() time.Time                      { return time.Unix(1, 0) }
+func (c *scripted) changed(*remote)                     {}
+func (c *scripted) event(ClientEvent)                   {}
+func (c *scripted) rest(context.Context, time.Duration) { c.rested++ }
+func (c *scripted) wait(ctx context.Context, _ *remote) { panic("nothing else ends") }
 
-func (c *scripted) ask(_ context.Context, _ *RemoteObject, _ func([]byte) error, parts ...[]byte) error {
+func (c *scripted) ask(_ context.Context, _ *remote, _ func([]byte) error, parts ...[]byte) error {
 	r, err := relay.Parse(parts[0])
 	if err != nil {
 		return err
@@ -37,8 +38,8 @@ func (c *scripted) ask(_ context.Context, _ *RemoteObject, _ func([]byte) error,
 
 // fullSession returns an object with a session of a client, which calls its command 2 while the answer to the command 1 is awaited, and command 3 has ended: the replies
 // of its session are to be acknowledged before the object executes a further command.
-func fullSession(c *scripted) *RemoteObject {
-	o := &RemoteObject{client: c, name: "accounts"}
+func fullSession(c *scripted) *remote {
+	o := &remote{client: c, name: "accounts"}
 	s := client.NewSession(time.Minute, machine.Token{1})
 	s.Begin(c.now())
 	s.Opened(7)
@@ -61,12 +62,12 @@ func TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt(t *testin
 				return errors.New("the member is busy")
 			}
 		case said <= failures:
-			return errFull
+			return invoke.ErrFull
 		}
 		return nil
 	}
 	o := fullSession(c)
-	if err := o.ordered(t.Context(), "op", encoded(nil), relay.Request{Ask: askCommand}, exchanges.Get().(*exchange)); err != nil {
+	if err := o.ordered(t.Context(), "op", invoke.Encoded(nil), relay.Request{Ask: relay.Command}, exchanges.Get().(*exchange)); err != nil {
 		t.Fatal(err)
 	}
 	var want []relay.Ask
@@ -90,14 +91,14 @@ func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
 				if tries == 2 && last != nil {
 					return last
 				}
-				return errFull
+				return invoke.ErrFull
 			}
 			if tries++; tries == 3 {
 				cancel(errors.New("the caller gave up"))
 			}
 			return busy
 		}
-		err := fullSession(c).ordered(ctx, "op", encoded(nil), relay.Request{Ask: askCommand}, exchanges.Get().(*exchange))
+		err := fullSession(c).ordered(ctx, "op", invoke.Encoded(nil), relay.Request{Ask: relay.Command}, exchanges.Get().(*exchange))
 		if want := context.Cause(ctx); err == nil || errors.Is(err, busy) || last != nil && !errors.Is(err, gone) || last == nil && (want == nil || !errors.Is(err, want)) {
 			t.Errorf("after %d tries: %v", tries, err)
 		}

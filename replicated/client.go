@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
@@ -27,6 +26,7 @@ const (
 // ClientConfig says how a client reaches the members of a group.
 type ClientConfig struct {
 	Cluster   string   // the name of the group
+	Group     string   // the identity of the group (squall.View.Group); empty: that of the member which answers first
 	Addresses []string // host:port of members' servers (Server.Addr): the client uses one, and the next one when that fails
 	// Seed decides with which of Addresses the client begins: 1 is the first one, 2 the second, and so on in turn. 0 is a random one, which spreads
 	// clients over the members.
@@ -59,7 +59,7 @@ type Client struct {
 	mu      sync.Mutex
 	any     route  // to any member
 	group   string // the identity of the group that the client calls; empty: no member has said it yet
-	objects map[string]*RemoteObject
+	objects map[string]*remote
 }
 
 // route is the way to the members of the group or of a shard.
@@ -75,8 +75,8 @@ type route struct {
 	locating chan struct{} // one goroutine at a time looks where it is
 }
 
-// Dial returns a client. It connects to a member when something is called.
-func Dial(cfg ClientConfig) (*Client, error) {
+// Dial returns a client. It connects to a member when something is called. The context is for Dial alone: Close ends the client.
+func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	if len(cfg.Addresses) == 0 {
 		return nil, errors.New("replicated: Addresses must have the address of a member at least")
 	}
@@ -89,7 +89,7 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	if cfg.SessionTimeout < 0 || cfg.MemberTimeout < 0 {
 		return nil, errors.New("replicated: SessionTimeout and MemberTimeout must not be negative")
 	}
-	c := &Client{cfg: cfg, start: time.Now(), objects: map[string]*RemoteObject{}}
+	c := &Client{cfg: cfg, start: time.Now(), group: cfg.Group, objects: map[string]*remote{}}
 	first := int((cfg.Seed - 1) % uint64(len(cfg.Addresses)))
 	if cfg.Seed == 0 {
 		first = mathrand.IntN(len(cfg.Addresses))
@@ -102,7 +102,7 @@ func Dial(cfg ClientConfig) (*Client, error) {
 	cfg.Endpoint.MoveTime = -1 // in place of waiting for a member that has left, another one is asked
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	var err error
-	if c.endpoint, err = ripc.Open(c.ctx, cfg.Endpoint); err != nil {
+	if c.endpoint, err = ripc.Open(ctx, cfg.Endpoint); err != nil {
 		c.cancel()
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (p *places) Resolve(ctx context.Context, id ripc.ID) (ripc.Place, error) {
 		addr = p.current[""]
 	}
 	p.mu.Unlock()
-	if place, err := ripc.OneHost("").Resolve(ctx, presence(addr)); err == nil {
+	if place, err := ripc.OneHost("").Resolve(ctx, ripc.ID(relay.Presence(addr))); err == nil {
 		return place, nil
 	}
 	return ripc.Place{Addr: addr}, nil
@@ -149,7 +149,7 @@ func (p *places) use(id ripc.ID, addr string) {
 func (c *Client) Close() error {
 	c.closing.Store(true)
 	c.mu.Lock()
-	all := make([]*RemoteObject, 0, len(c.objects))
+	all := make([]*remote, 0, len(c.objects))
 	for _, o := range c.objects {
 		all = append(all, o)
 	}
@@ -166,19 +166,21 @@ func (c *Client) Close() error {
 }
 
 // Object returns an object of the group, to call operations on. Nothing is sent before that.
-func (c *Client) Object(name string) *RemoteObject { return c.object(name, nil, 0) }
-
-// shard returns a shard of an object.
-func (c *Client) shard(of *RemoteObject, n int) *RemoteObject {
-	return c.object(shardName(of.name, n), of, n)
+func (c *Client) Object(name string) *RemoteObject {
+	return &RemoteObject{remoteTarget{c.object(name, nil, 0)}}
 }
 
-func (c *Client) object(name string, whole *RemoteObject, shard int) *RemoteObject {
+// shard returns a shard of an object.
+func (c *Client) shard(of *remote, n int) *remote {
+	return c.object(relay.ShardName(of.name, n), of, n)
+}
+
+func (c *Client) object(name string, whole *remote, shard int) *remote {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.objects[name]
 	if o == nil {
-		o = &RemoteObject{client: c, name: name, timeout: c.cfg.SessionTimeout, newToken: newToken, whole: whole, shard: shard, route: &c.any}
+		o = &remote{client: c, name: name, timeout: c.cfg.SessionTimeout, newToken: newToken, whole: whole, shard: shard, route: &c.any}
 		if whole != nil {
 			o.route = &route{Route: client.NewRoute(nil, c.cfg.MemberTimeout), locating: make(chan struct{}, 1)}
 		}
@@ -195,61 +197,6 @@ func newToken() (t machine.Token) {
 	return t
 }
 
-// begin begins a request to the member that is used now. The service of the object is nil if the client does not know the group yet.
-func (c *Client) begin(o *RemoteObject, attempt int, patient bool) (client.Link, *ripc.Service, *ripc.Remote, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := o.route
-	if r.service == nil {
-		s, err := c.endpoint.Register(c.ctx, "")
-		if err != nil {
-			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
-		}
-		s.CopyMessages() // a member can change an answer while it is decoded
-		if err := s.TakeLong(ripc.Long{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
-			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
-		}
-		r.service = s
-	}
-	if o.from != r.service && (o.id != "" || c.group != "") {
-		o.from, o.to = r.service, r.service.To(c.service(o))
-	}
-	if patient {
-		return r.BeginPatient(c.now()), r.service, o.to, nil
-	}
-	return r.Begin(c.now(), attempt), r.service, o.to, nil
-}
-
-// end ends a request. If it failed, another member is used from now on.
-func (c *Client) end(o *RemoteObject, l client.Link, failed error) {
-	c.mu.Lock()
-	var old *ripc.Service
-	var e ClientEvent
-	addr := o.route.Place()
-	switch current := o.route.IsCurrent(l); {
-	case o.route.End(l, failed != nil):
-		e = o.route.left(addr, o.name, failed)
-		old = c.dropped(o.route)
-	case failed == nil && current:
-		e = o.route.answered(l.Number, o.name)
-	}
-	c.mu.Unlock()
-	if old != nil {
-		_ = old.Close() // calls that wait there end, and are made again
-	}
-	if e != nil {
-		c.event(e)
-	}
-}
-
-// dropped follows the members after a link was dropped, and returns what it used. The lock is held.
-func (c *Client) dropped(r *route) (old *ripc.Service) {
-	old, r.service = r.service, nil
-	r.Failed()
-	c.places.use(r.id, r.Place())
-	return old
-}
-
 // watch drops a member that does not answer, and keeps sessions alive.
 func (c *Client) watch() {
 	tick := time.NewTicker(min(c.cfg.MemberTimeout/4, c.cfg.SessionTimeout/8))
@@ -262,7 +209,7 @@ func (c *Client) watch() {
 		}
 		c.mu.Lock()
 		var old []*ripc.Service
-		var idle, silent []*RemoteObject
+		var idle, silent []*remote
 		var events []ClientEvent
 		late := func(r *route, object string) {
 			current := r.Current()
@@ -301,253 +248,49 @@ func (c *Client) watch() {
 }
 
 // probe asks the member for something that it answers at once. If it does not, it is late.
-func (c *Client) probe(o *RemoteObject) {
+func (c *Client) probe(o *remote) {
 	l, service, to, err := c.begin(o, 1, false)
 	if err != nil {
 		return
 	}
-	m, err := c.call(c.ctx, o, service, to, [][]byte{{byte(askLocate)}})
+	m, err := c.call(c.ctx, o, service, to, [][]byte{{byte(relay.Locate)}})
 	m.Release()
 	c.end(o, l, err)
 }
 
-// isPatient reports whether a request may take longer than MemberTimeout: a query about the past may read the whole log.
-func isPatient(request [][]byte) bool {
-	if request[0][0] != byte(askQuery) {
-		return false
-	}
-	r, err := relay.Parse(request[0])
-	return err == nil && r.Past()
-}
+// now returns the time by the monotonic clock, which is read faster than both clocks are.
+func (c *Client) now() time.Time { return c.start.Add(time.Since(c.start)) }
 
-// maxAnswers bounds the memory for answers that are no short messages: 256 MiB.
-const maxAnswers = 256 << 20
-
-// ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns errAway if
-// another member is to be asked.
-func (c *Client) ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error {
-	var t tries
-	for attempt := 1; ; attempt++ {
-		if err := c.locate(ctx, o); err != nil {
-			return err
-		}
-		err := c.askOne(ctx, o, attempt, f, parts)
-		if final, err := c.judge(ctx, o, &t, attempt, err); final {
-			return err
-		}
-		t.before = err
-		if pause := c.pause(o, attempt); pause > 0 {
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			case <-c.ctx.Done():
-			}
-		}
-	}
-}
-
-// askOne sends a request to one member. The error is errAway if another member is to be asked.
-func (c *Client) askOne(ctx context.Context, o *RemoteObject, attempt int, f func(answer []byte) error, parts [][]byte) error {
-	l, service, to, err := c.begin(o, attempt, isPatient(parts))
-	if err != nil {
-		return err
-	}
-	m, err := c.call(ctx, o, service, to, parts)
-	switch {
-	case err == nil:
-		data := m.Data
-		if m.BodySize() > 0 { // an answer that is no short message
-			data = m.Body()
-		}
-		err = f(data)
-		m.Release()
-	case errors.Is(err, ripc.ErrTooLarge):
-	case c.ctx.Err() == nil && (ctx.Err() == nil || !errors.Is(err, context.Cause(ctx))):
-		err = fmt.Errorf("%w: %w", errAway, err)
-	}
-	if errors.Is(err, errAway) {
-		c.end(o, l, err)
-	} else {
-		c.end(o, l, nil)
-	}
-	return err
-}
-
-// tries is what a client has learned of the members that it asked in vain.
-type tries struct {
-	before  error // why another member is asked
-	other   error // a member was of another group
-	nowhere int   // members in a row that do not know the object
-}
-
-// judge reports whether what became of an attempt is final, and with which error.
-func (c *Client) judge(ctx context.Context, o *RemoteObject, t *tries, attempt int, err error) (final bool, _ error) {
-	away := errors.Is(err, errAway)
-	if errors.Is(err, ErrOtherGroup) {
-		t.other = err
-	}
-	if errors.Is(err, ripc.ErrNoService) || errors.Is(err, ErrOtherGroup) {
-		t.nowhere++
-	} else {
-		t.nowhere = 0
-	}
-	if away && t.nowhere > 0 && c.isRound(o, t.nowhere) && ctx.Err() == nil {
-		if t.other != nil {
-			return true, t.other
-		}
-		if err := c.absent(ctx, o); err != nil {
-			return true, err
-		}
-	}
-	switch {
-	case err == nil:
-		return true, nil
-	case c.ctx.Err() != nil, away && c.closing.Load() && c.isRound(o, attempt):
-		return true, fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
-	case !away && ctx.Err() != nil && t.before != nil:
-		if t.other != nil {
-			t.before = fmt.Errorf("%w: %w", t.other, t.before)
-		}
-		return true, unreached(err, t.before)
-	case !away:
-		return true, err
-	case ctx.Err() != nil:
-		return true, fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
-	}
-	return false, nil
-}
-
-// isRound reports whether so many attempts are whole rounds of all members.
-func (c *Client) isRound(o *RemoteObject, attempts int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return o.route.IsRound(attempts)
-}
-
-// pause returns how long to wait after so many attempts.
-func (c *Client) pause(o *RemoteObject, attempt int) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return o.route.Pause(attempt)
-}
-
-// locate finds the members of a shard, if they may be others than before.
-func (c *Client) locate(ctx context.Context, o *RemoteObject) error {
-	if o.whole == nil {
-		return nil
-	}
-	r := o.route
-	c.mu.Lock()
-	stale := r.Stale()
-	c.mu.Unlock()
-	if !stale {
-		return nil
-	}
+func (c *Client) rest(ctx context.Context, d time.Duration) {
 	select {
-	case r.locating <- struct{}{}:
-		defer func() { <-r.locating }()
+	case <-time.After(d):
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	for {
-		c.mu.Lock()
-		stale = r.Stale()
-		c.mu.Unlock()
-		if !stale {
-			return nil
-		}
-		l, err := o.whole.located(ctx)
-		if err != nil {
-			return err
-		}
-		if o.shard < 0 || o.shard >= min(l.Shards, len(l.Addresses)) {
-			return fmt.Errorf("replicated: object %q has no shard %d", o.whole.name, o.shard)
-		}
-		if c.found(o, l.Addresses[o.shard]) {
-			return nil
-		}
-		select {
-		case <-time.After(locatePause):
-		case <-ctx.Done():
-			return fmt.Errorf("replicated: %w: shard %d of object %q has no member that serves clients: %w", ErrUnreachable, o.shard, o.whole.name, context.Cause(ctx))
-		case <-c.ctx.Done():
-			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
-		}
 	}
 }
 
-// locatePause is how long a client waits for a shard that no member serves.
-const locatePause = 50 * time.Millisecond
+func (c *Client) memberTimeout() time.Duration { return c.cfg.MemberTimeout }
 
-// found takes the addresses of a shard's members. It reports false if there are none.
-func (c *Client) found(o *RemoteObject, addresses []string) bool {
-	r := o.route
-	var old *ripc.Service
-	c.mu.Lock()
-	r.id = c.service(o)
-	ok, dropped := r.Found(addresses, mathrand.IntN)
-	if ok {
-		c.places.use(r.id, r.Place())
-	}
-	if dropped {
-		old, r.service = r.service, nil
-	}
-	c.mu.Unlock()
-	if old != nil {
-		_ = old.Close()
-	}
-	return ok
+func (c *Client) spawn(f func()) error {
+	go f()
+	return nil
 }
 
-// located asks a member where the shards of the object are.
-func (o *RemoteObject) located(ctx context.Context) (l located, err error) {
-	err = o.client.ask(ctx, o, func(answer []byte) error {
-		_, data, err := parseAnswer("locate", answer)
-		if err == nil {
-			l = located{}
-			err = decode(CBOR[located](), data, &l, "places of the shards", o.name)
-		}
-		if err == nil && (l.Shards < 1 || l.Shards > machine.MaxShards || l.Shards > 1 && len(l.Addresses) != l.Shards) {
-			err = errMalformed
-		}
-		return err
-	}, []byte{byte(askLocate)})
-	return l, err
+func (c *Client) changed(o *remote) { o.session.room.Broadcast() }
+
+// wait implements asker.
+func (c *Client) wait(ctx context.Context, o *remote) {
+	s := &o.session
+	stop := context.AfterFunc(ctx, func() {
+		s.Lock()
+		defer s.Unlock()
+		s.room.Broadcast()
+	})
+	defer stop()
+	s.room.Wait()
 }
 
-// shardCount implements shardedTarget.
-func (o *RemoteObject) shardCount(ctx context.Context) (int, error) {
-	if n := o.shards.Load(); n > 0 || o.whole != nil {
-		return int(max(n, 1)), nil
-	}
-	n, err := o.client.shards(ctx, o)
-	if err == nil {
-		o.shards.Store(int32(n)) // it does not change as long as the group exists
-	}
-	return n, err
-}
-
-func (c *Client) shards(ctx context.Context, o *RemoteObject) (int, error) {
+// shards implements asker.
+func (c *Client) shards(ctx context.Context, o *remote) (int, error) {
 	l, err := o.located(ctx)
 	return l.Shards, err
-}
-
-// Shard returns a shard of the object, from 0, to call operations on that have no key, and to watch.
-func (o *RemoteObject) Shard(n int) Target {
-	if o.whole != nil {
-		return o
-	}
-	return o.client.shard(o, n)
-}
-
-// orWhole returns the whole object in place of the only shard of one without shards.
-func (o *RemoteObject) orWhole(ctx context.Context) (*RemoteObject, error) {
-	if o.whole == nil || o.shard != 0 {
-		return o, nil
-	}
-	n, err := o.whole.shardCount(ctx)
-	if err == nil && n == 1 {
-		o = o.whole
-	}
-	return o, err
 }

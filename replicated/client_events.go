@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
+	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -110,15 +112,15 @@ func (r *route) left(addr, object string, why error) (e ClientEvent) {
 
 // absent asks a member which objects it serves, after none knew the object's service. It returns an error if the object is not among them: the member
 // names its objects only when all are served.
-func (c *Client) absent(ctx context.Context, o *RemoteObject) error {
-	if o.whole != nil || o.id == catalog {
+func (c *Client) absent(ctx context.Context, o *remote) error {
+	if o.whole != nil || o.id == relay.Catalog {
 		return nil
 	}
 	l, service, _, err := c.begin(o, 1, false)
 	if err != nil {
 		return nil
 	}
-	m, err := service.Call(ctx, service.To(catalog), []byte{byte(askDescribe)})
+	m, err := service.Call(ctx, service.To(relay.Catalog), []byte{byte(relay.Describe)})
 	c.end(o, l, err)
 	if err != nil {
 		return nil
@@ -131,7 +133,7 @@ func (c *Client) absent(ctx context.Context, o *RemoteObject) error {
 	var all []ObjectInfo
 	_, text, err := parseAnswer("objects", data)
 	if err == nil {
-		err = decode(CBOR[[]ObjectInfo](), text, &all, "description", "objects")
+		err = invoke.DecodeCBOR(text, &all, "description", "objects")
 	}
 	if err != nil && !errors.As(err, new(*AccessError)) {
 		return nil

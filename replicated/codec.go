@@ -1,9 +1,7 @@
 package replicated
 
 import (
-	"fmt"
-
-	"github.com/fxamacker/cbor/v2"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Codec encodes and decodes the arguments or the replies of an operation. Its methods are called from several
@@ -40,28 +38,15 @@ type cborCodec[T any] struct{}
 // Name implements Named.
 func (cborCodec[T]) Name() string { return "cbor" }
 
-// Modes of CBOR: what members encode is the same for the same value.
-var (
-	cborOut = must(cbor.CoreDetEncOptions().EncMode())
-	cborIn  = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24}.DecMode())
-)
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func (cborCodec[T]) Append(b []byte, v *T) ([]byte, error) {
-	data, err := cborOut.Marshal(v)
+	data, err := invoke.Marshal(v)
 	if err != nil {
 		return b, err
 	}
 	return append(b, data...), nil
 }
 
-func (cborCodec[T]) Decode(data []byte, v *T) error { return cborIn.Unmarshal(data, v) }
+func (cborCodec[T]) Decode(data []byte, v *T) error { return invoke.Unmarshal(data, v) }
 
 // Raw returns the codec of operations whose values are bytes: they are carried as they are, without a copy. It is used where
 // the type is []byte and no other codec is chosen.
@@ -87,12 +72,4 @@ func defaultCodec[T any]() Codec[T] {
 		return c
 	}
 	return CBOR[T]()
-}
-
-// decode decodes what came from elsewhere: the arguments or the reply of an operation.
-func decode[T any](c Codec[T], data []byte, v *T, part, name string) error {
-	if err := c.Decode(data, v); err != nil {
-		return fmt.Errorf("replicated: decoding the %s of %q, %d bytes: %w", part, name, len(data), err)
-	}
-	return nil
 }

@@ -1,30 +1,13 @@
-// Package replicated makes replicated objects of Go values: every member of a group has a copy of the value, and
-// the commands that change it are executed by all of them in one order. Clients outside the group call the same
-// operations (Dial).
+// Package replicated calls replicated objects of Go values: every member of a group has a copy of the value, and
+// the commands that change it are executed by all of them in one order. The package has the operations, and the clients that call them
+// from outside the group (Dial). It is built without package squall. A process that has a copy makes the object with package member, and
+// calls the same operations on it.
 //
 //	var Deposit = replicated.NewCommand[DepositArgs, int64]("deposit")
 //	var Balance = replicated.NewQuery[string, int64]("balance")
 //
-//	accounts := replicated.New(squall.SubgroupConfig{Name: "accounts"}, newBank,
-//		replicated.Handle(Deposit, (*Bank).deposit),
-//		replicated.Handle(Balance, (*Bank).balance))
-//	g, err := replicated.Open(ctx, squall.Config{ … }, accounts)
-//	n, err := Deposit.Call(ctx, accounts, DepositArgs{"ann", 100})
-//
-// An object is a subgroup of its group. All of the subgroup's modes and limits apply: a Persistent subgroup makes
-// an object that survives the end of all its members.
-//
-// # Commands
-//
-// Life of a command: encoded → ordered (one message of the subgroup) → executed by every member, each on its own copy →
-// answered, at the member that sent it. A handler must do the same everywhere: it takes the time and random numbers
-// from its Context, and nothing from the clock, other goroutines or the order of a map. An error that a handler
-// returns is a reply. A panic halts the group at the members where it happens (PanicError), with the command in
-// the error.
-//
-// Everything of an object runs on the group's loop, or behind the queue of AsyncQueueBytes. A handler does not wait: a
-// call within one fails with ErrInHandler. It sends: commands to other objects, which are executed once although every
-// member executes the handler (Command.Send), messages (Context.Message), and tasks, which may wait (Context.Start).
+//	c, err := replicated.Dial(ctx, replicated.ClientConfig{ … })
+//	n, err := Deposit.Call(ctx, c.Object("accounts"), DepositArgs{"ann", 100})
 //
 // # Queries
 //
@@ -33,7 +16,7 @@
 //
 // # Shards
 //
-// An object with SubgroupConfig.Shards has a state for each shard, and operations whose key says which shard they are called on
+// An object in shards has a state for each shard, and operations whose key says which shard they are called on
 // (Command.Keyed). Members and clients call every shard, wherever it is.
 //
 // # Clients
@@ -46,6 +29,5 @@
 // # Upgrades
 //
 // Members announce the operations that they can execute, and an operation is enabled once all members of a
-// view can. Until then its calls fail with ErrUnknownOperation, before anything is ordered. A process that
-// lacks an enabled operation cannot join: Open returns squall.ErrRefused, and the view does not change.
+// view can. Until then its calls fail with ErrUnknownOperation, before anything is ordered.
 package replicated

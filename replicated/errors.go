@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -14,8 +15,6 @@ var (
 	ErrUnknownOperation = errors.New("unknown operation")
 	// ErrInHandler is returned by a call that would wait for the handler that makes it.
 	ErrInHandler = errors.New("the call would wait for the handler that makes it")
-	// ErrNotOpen is returned by calls on an object that no group was opened with.
-	ErrNotOpen = errors.New("the object is in no open group")
 	// ErrSessionEnded is returned to a client whose session has expired or was closed. Commands that it had
 	// called and that were not answered may have been executed.
 	ErrSessionEnded = errors.New("the session has ended")
@@ -36,6 +35,12 @@ var (
 	// ErrOtherGroup is returned to a client when the members at its addresses are of another group than the first one that it called: one with
 	// the same name, that has none of the first one's state. The error has the identities of both (squall.View.Group).
 	ErrOtherGroup = errors.New("the members are of another group of this name")
+	// ErrNoKey is returned by a call on an object in shards that says neither by its key nor with Shard which of them is meant.
+	ErrNoKey = errors.New("the object is in shards, and the operation has no key")
+	// ErrTooLarge is squall.ErrTooLarge: what a client sent is larger than the object takes.
+	ErrTooLarge = hooks.ErrTooLarge
+	// ErrNotPersistent is squall.ErrNotPersistent: an object that is not persistent has no past.
+	ErrNotPersistent = hooks.ErrNotPersistent
 	// ErrUnreachable is returned to a client that reached no member until the context of its call ended. The error says why.
 	ErrUnreachable = errors.New("no member can be reached")
 )
@@ -48,37 +53,23 @@ type HandlerError struct {
 
 func (e *HandlerError) Error() string { return e.Text }
 
-// PanicError is the reason for which a group halts at a member where a handler panicked.
-type PanicError struct {
-	Object    string
-	Operation string
-	Version   squall.Version // of the command
-	Value     any            // of the panic
-	Stack     string
-}
-
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("replicated: object %q: the handler of %q panicked at version %v: %v\n%s", e.Object, e.Operation, e.Version, e.Value, e.Stack)
-}
-
-// DivergedError says that the copies of two members differ (Object.Check).
-type DivergedError struct {
-	Object        string
-	Commands      uint64 // that were executed when they differed
-	Member, Other squall.NodeID
-}
-
-func (e *DivergedError) Error() string {
-	return fmt.Sprintf("replicated: object %q: the copies of members %d and %d differ after %d commands: a handler does not do the same everywhere",
-		e.Object, e.Member, e.Other, e.Commands)
-}
-
-// refusedError is the outcome of a record that was not executed.
-type refusedError struct {
-	operation string
-	status    machine.Status
-}
-
-func (e *refusedError) Error() string {
-	return fmt.Sprintf("replicated: %s: %s", e.operation, e.status)
+// refusal returns the error that a record ended with, or nil.
+func refusal(name string, s machine.Status, reply []byte) error {
+	switch s {
+	case machine.Done, machine.Again:
+		return nil
+	case machine.Failed, machine.AgainFail:
+		return &HandlerError{Operation: name, Text: string(reply)}
+	case machine.NotThere:
+		return ErrSessionEnded
+	case machine.Disabled:
+		return ErrUnknownOperation
+	case machine.NotKept:
+		return fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
+	case machine.Full:
+		return invoke.ErrFull
+	case machine.Elsewhere:
+		return fmt.Errorf("replicated: %s: %w", name, invoke.ErrElsewhere)
+	}
+	return &invoke.Refusal{Operation: name, Status: s}
 }

@@ -3,16 +3,16 @@ package replicated
 import (
 	"sync"
 
-	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // exchange is the request of a client's command, and the call or else the function that takes the answer. Exchanges come
 // from a pool: a command allocates none.
 type exchange struct {
 	name    string
-	pending pending
-	f       func(squall.Version, []byte) error
-	out     outcome
+	pending invoke.Pending
+	f       func([]byte) error
+	out     invoke.Outcome
 	request []byte
 	parts   [1][]byte
 	taken   func(answer []byte) error // take of this exchange
@@ -31,15 +31,15 @@ func (x *exchange) take(answer []byte) error {
 		return err
 	}
 	if x.pending == nil {
-		return x.f(v, reply)
+		return x.f(reply)
 	}
-	x.out.version, x.out.reply = v, reply
-	x.pending.complete(&x.out)
+	x.out.Version, x.out.Reply = v, reply
+	x.pending.Complete(&x.out)
 	return nil
 }
 
 // giveBack ends the use of an exchange.
 func (x *exchange) giveBack() {
-	x.name, x.pending, x.f, x.out, x.parts = "", nil, nil, outcome{}, [1][]byte{}
+	x.name, x.pending, x.f, x.out, x.parts = "", nil, nil, invoke.Outcome{}, [1][]byte{}
 	exchanges.Put(x)
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // TestAFutureIsWaitedForAgain ends the context of a Wait while the outcome becomes known: the Wait returns one of both, and loses
@@ -17,7 +17,7 @@ func TestAFutureIsWaitedForAgain(t *testing.T) {
 	for i := range 2000 {
 		f := add.make(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		version := squall.Version{View: 1, Seq: squall.Seq(i)}
+		version := order.Version{View: 1, Seq: order.Seq(i)}
 		if i%3 == 0 { // before anything becomes known
 			cancel()
 			if _, err := f.Wait(ctx); !errors.Is(err, context.Canceled) {
@@ -26,8 +26,8 @@ func TestAFutureIsWaitedForAgain(t *testing.T) {
 		}
 		go cancel()
 		go func() {
-			f.complete(&outcome{version: version, reply: []byte{byte(i)}})
-			f.signal()
+			f.Complete(&invoke.Outcome{Version: version, Reply: []byte{byte(i)}})
+			f.Signal()
 		}()
 		value, at, err := f.WaitVersion(ctx)
 		if errors.Is(err, context.Canceled) {
@@ -59,68 +59,14 @@ func TestAnOutcomeThatBecomesKnownAsTheContextEndsIsNotLost(t *testing.T) {
 	for i := range 100 { // the select of a Wait takes either
 		f := add.make(nil)
 		value, err := f.Wait(endedContext{ended, func() {
-			f.complete(&outcome{reply: []byte{byte(i)}})
-			f.signal()
+			f.Complete(&invoke.Outcome{Reply: []byte{byte(i)}})
+			f.Signal()
 		}})
 		if err != nil || len(value) != 1 || value[0] != byte(i) {
 			t.Fatalf("round %d: %v, %v", i, value, err)
 		}
 		if len(f.woken) != 0 {
 			t.Fatalf("round %d: the next command of this memory is woken at once", i)
-		}
-	}
-}
-
-// counted is a codec that counts what it encodes.
-type counted struct {
-	Codec[[]byte]
-	n *int
-}
-
-func (c counted) Append(b []byte, v *[]byte) ([]byte, error) {
-	*c.n++
-	return c.Codec.Append(b, v)
-}
-
-func TestAReplyIsEncodedWhereItIsRead(t *testing.T) {
-	const self, other = 1, 2
-	encoded := 0
-	step := NewCommand[[]byte, []byte]("step").Encoded(Raw(), counted{Raw(), &encoded})
-	o := New(squall.SubgroupConfig{Name: "steps"}, func() *struct{} { return &struct{}{} },
-		Handle(step, func(*struct{}, *Context, []byte) ([]byte, error) { return []byte("reply"), nil })).object
-	o.self.Store(self)
-	o.calls.table.Lap = func() uint32 { return 7 }
-	h := machine.Header{Time: 1}
-	seq := squall.Seq(0)
-	deliver := func(from squall.NodeID, data []byte) {
-		seq++
-		o.deliver([]squall.Message{{View: 1, Seq: seq, Sender: from, Data: data}})
-	}
-	deliver(self, machine.AppendKnows(nil, h, 1, []string{"step"}))
-	deliver(self, machine.AppendEnable(nil, h, 1, []string{"step"}))
-	deliver(other, machine.AppendOpen(nil, h, machine.Token{1}, 1e18, machine.Owner{}))
-	session := machine.SessionNumber(machine.Token{1}, 1)
-	call, err := o.calls.put(nothing{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range []struct {
-		what string
-		from squall.NodeID
-		data []byte
-		want int
-	}{
-		{"another member's command", other, machine.AppendCommand(nil, h), 0},
-		{"another member's command with all replies", other, machine.AppendCommand(nil, machine.Header{Time: 1, Replies: true}), 1},
-		{"another member's command after it", other, machine.AppendCommand(nil, h), 0},
-		{"a call of this process", self, machine.AppendCommand(nil, machine.Header{Time: 1, Call: call}), 1},
-		{"a client's command", other, machine.AppendClient(nil, h, session, 1, 0), 1},
-	} {
-		encoded = 0
-		before := o.machine.Executed()
-		deliver(x.from, x.data)
-		if encoded != x.want || o.machine.Executed() != before+1 {
-			t.Errorf("%s: %d replies were encoded, want %d; %d commands were executed", x.what, encoded, x.want, o.machine.Executed()-before)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package replicated
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,42 +9,38 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/replicated/internal/client"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
-// asker is what a RemoteObject needs of its client: a Client, or one that is simulated.
-type asker interface {
-	now() time.Time
-	// ask sends a request to a member, and to others if that fails.
-	ask(ctx context.Context, o *RemoteObject, f func(answer []byte) error, parts ...[]byte) error
-	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called, and when it returns.
-	wait(ctx context.Context, o *RemoteObject)
-	changed(o *RemoteObject)
-	// spawn runs f concurrently with the caller.
-	spawn(f func()) error
-	memberTimeout() time.Duration
-	// rest waits for a while, or until ctx ends.
-	rest(ctx context.Context, d time.Duration)
-	// shards returns how many shards an object has, and shard one of them.
-	shards(ctx context.Context, o *RemoteObject) (int, error)
-	shard(of *RemoteObject, n int) *RemoteObject
-	// event takes an event. No lock is held.
-	event(e ClientEvent)
-}
-
 // RemoteObject is an object as a client sees it.
-type RemoteObject struct {
+type RemoteObject struct{ remoteTarget }
+
+// Name returns the object's name.
+func (o *RemoteObject) Name() string { return o.remote.name }
+
+// Shard returns a shard of the object, from 0, to call operations on that have no key, and to watch.
+func (o *RemoteObject) Shard(n int) Target { return remoteTarget{o.remote.shardAt(n)} }
+
+// remoteTarget is an object, or a shard of one, as a Target.
+type remoteTarget struct{ remote *remote }
+
+// Callee implements Target.
+func (t remoteTarget) Callee() invoke.Target { return t.remote }
+
+// remote is an object, or a shard of one, that a client calls.
+type remote struct {
 	client   asker
 	name     string
 	id       ripc.ID       // of a service that every server has; empty: the object's own
 	timeout  time.Duration // of its session
 	newToken func() machine.Token
 	route    *route
-	whole    *RemoteObject // of a shard: the object
-	shard    int           // of whole, from 0
-	shards   atomic.Int32  // of the object; 0: not known yet
+	whole    *remote      // of a shard: the object
+	shard    int          // of whole, from 0
+	shards   atomic.Int32 // of the object; 0: not known yet
 
 	// How the object is reached, as long as its route uses this service. The client's lock guards it.
 	from *ripc.Service
@@ -58,22 +53,61 @@ type RemoteObject struct {
 	}
 }
 
-// inHandler implements Target: a client is in no handler.
-func (o *RemoteObject) inHandler() error { return nil }
+// asker is what a RemoteObject needs of its client: a Client, or one that is simulated.
+type asker interface {
+	now() time.Time
+	// ask sends a request to a member, and to others if that fails.
+	ask(ctx context.Context, o *remote, f func(answer []byte) error, parts ...[]byte) error
+	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called, and when it returns.
+	wait(ctx context.Context, o *remote)
+	changed(o *remote)
+	// spawn runs f concurrently with the caller.
+	spawn(f func()) error
+	memberTimeout() time.Duration
+	// rest waits for a while, or until ctx ends.
+	rest(ctx context.Context, d time.Duration)
+	// shards returns how many shards an object has, and shard one of them.
+	shards(ctx context.Context, o *remote) (int, error)
+	shard(of *remote, n int) *remote
+	// event takes an event. No lock is held.
+	event(e ClientEvent)
+}
 
-// command implements Target. It waits for the outcome.
-func (o *RemoteObject) command(ctx context.Context, name string, args encoder, p pending) error {
+// InHandler implements invoke.Target: a client is in no handler.
+func (o *remote) InHandler() error { return nil }
+
+// Now implements invoke.Target. It returns the whole object in place of the only shard of one without shards.
+func (o *remote) Now(ctx context.Context) (invoke.Target, error) {
+	whole, err := o.orWhole(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return whole, nil
+}
+
+// Command implements invoke.Target. It waits for the outcome.
+func (o *remote) Command(ctx context.Context, name string, args invoke.Encoder, p invoke.Pending) error {
 	x := exchanges.Get().(*exchange)
 	x.pending = p
-	err := o.ordered(ctx, name, args, relay.Request{Ask: askCommand}, x)
+	err := o.ordered(ctx, name, args, relay.Request{Ask: relay.Command}, x)
 	if err == nil {
-		p.signal()
+		p.Signal()
 	}
 	return err
 }
 
+// Start implements invoke.Target.
+func (o *remote) Start(ctx context.Context, name string, args invoke.Encoder, p invoke.Pending) error {
+	return o.client.spawn(func() {
+		if err := o.Command(ctx, name, args, p); err != nil {
+			p.Complete(&invoke.Outcome{Err: err})
+			p.Signal()
+		}
+	})
+}
+
 // ordered sends a command, with the number that the session gives it, and has x take the answer. It gives x back.
-func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r relay.Request, x *exchange) error {
+func (o *remote) ordered(ctx context.Context, name string, args invoke.Encoder, r relay.Request, x *exchange) error {
 	defer x.giveBack()
 	number, err := o.begin(ctx)
 	if err != nil {
@@ -82,13 +116,13 @@ func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r
 	defer o.finish(number)
 	x.name = name
 	r.Session, r.Number, r.Acked, r.Name = number.Session, number.Number, number.Acked, []byte(name)
-	b, err := args.appendTo(r.AppendTo(x.request[:0]))
+	b, err := args.AppendTo(r.AppendTo(x.request[:0]))
 	if err != nil {
 		return err
 	}
 	x.request, x.parts[0] = b, b
 	for {
-		if err = o.client.ask(ctx, o, x.taken, x.parts[:]...); !errors.Is(err, errFull) {
+		if err = o.client.ask(ctx, o, x.taken, x.parts[:]...); !errors.Is(err, invoke.ErrFull) {
 			break
 		}
 		if err = o.again(ctx, &number); err != nil {
@@ -105,209 +139,39 @@ func (o *RemoteObject) ordered(ctx context.Context, name string, args encoder, r
 	return err
 }
 
-// begin opens the session if need be, and returns the number of a command.
-func (o *RemoteObject) begin(ctx context.Context) (client.Command, error) {
-	s := &o.session
-	s.Lock()
-	defer s.Unlock()
-	for {
-		if ctx.Err() != nil {
-			return client.Command{}, context.Cause(ctx)
-		}
-		c, step := s.Begin(o.client.now())
-		switch step {
-		case client.Go:
-			return c, nil
-		case client.Open:
-			if err := o.openLocked(ctx); err != nil {
-				return client.Command{}, err
-			}
-		case client.Wait:
-			o.client.wait(ctx, o)
-		}
+// Replies implements invoke.Target.
+func (o *remote) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
+	var all []relay.Reply
+	x := exchanges.Get().(*exchange)
+	x.f = func(reply []byte) (err error) {
+		all, err = relay.ParseReplies(reply)
+		return err
 	}
-}
-
-// again waits until a command that the object refused, because it keeps too many replies, is to be sent again.
-func (o *RemoteObject) again(ctx context.Context, c *client.Command) error {
-	s := &o.session
-	s.Lock()
-	defer s.Unlock()
-	s.Refused(*c)
-	for {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", errFull, context.Cause(ctx))
-		}
-		switch s.Again(c) {
-		case client.Go:
+	err := o.ordered(ctx, name, args, relay.Request{Ask: relay.Replies, Count: uint16(min(max(n, 0), 1<<16-1))}, x)
+	for i := range all {
+		if err == nil && !yield(all[i]) {
 			return nil
-		case client.Say:
-			if err := o.sayLocked(ctx); err != nil && ctx.Err() == nil {
-				// The answer to the command says whether the failure lasts: then the command fails, too.
-				o.unlocked(func() { o.client.rest(ctx, sayPause) })
-				s.Retry(c)
-				return nil
-			}
-		default:
-			o.client.wait(ctx, o)
 		}
 	}
-}
-
-// sayPause is how long a command waits that is sent again because an acknowledgement failed.
-const sayPause = 50 * time.Millisecond
-
-// sayLocked acknowledges replies to the object. The lock is held, but not while the members are asked.
-func (o *RemoteObject) sayLocked(ctx context.Context) (err error) {
-	s := &o.session
-	a := s.Acknowledgement()
-	o.unlocked(func() {
-		r := relay.Request{Ask: askEnded, Session: a.Session, Acked: a.Acked, Rest: a.Ended}
-		if err = o.client.ask(ctx, o, saidNothing, r.AppendTo(nil)); errors.Is(err, ErrSessionEnded) {
-			o.lost(a.Session)
-		}
-	})
-	s.Said(a, err == nil)
-	o.client.changed(o)
 	return err
 }
 
-// saidNothing takes an answer that has no reply.
-func saidNothing(answer []byte) error {
-	_, _, err := parseAnswer("session", answer)
-	return err
-}
-
-// now returns the time by the monotonic clock, which is read faster than both clocks are.
-func (c *Client) now() time.Time { return c.start.Add(time.Since(c.start)) }
-
-func (c *Client) rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-func (c *Client) memberTimeout() time.Duration { return c.cfg.MemberTimeout }
-
-func (c *Client) spawn(f func()) error {
-	go f()
-	return nil
-}
-
-func (c *Client) changed(o *RemoteObject) { o.session.room.Broadcast() }
-
-// wait implements asker.
-func (c *Client) wait(ctx context.Context, o *RemoteObject) {
-	s := &o.session
-	stop := context.AfterFunc(ctx, func() {
-		s.Lock()
-		defer s.Unlock()
-		s.room.Broadcast()
-	})
-	defer stop()
-	s.room.Wait()
-}
-
-// openLocked opens the session. The lock is held, but not while the members are asked.
-func (o *RemoteObject) openLocked(ctx context.Context) error {
-	s := &o.session
-	request := (&relay.Request{Ask: askOpen, Token: s.Token(), Timeout: uint64(o.timeout)}).AppendTo(nil)
-	var number uint64
-	var err error
-	o.unlocked(func() {
-		err = o.client.ask(ctx, o, func(answer []byte) error {
-			_, reply, err := parseAnswer("open", answer)
-			if err == nil && len(reply) != 8 {
-				err = errMalformed
-			}
-			if err == nil {
-				number = binary.LittleEndian.Uint64(reply)
-			}
-			return err
-		}, request)
-		if err == nil {
-			o.client.event(SessionOpened{o.name, number})
-		} else if errors.As(err, new(*AccessError)) {
-			o.client.event(CallRefused{o.name, err})
+// Forward implements invoke.Forwarder.
+func (o *remote) Forward(ctx context.Context, operation string, request []byte) error {
+	return o.client.ask(ctx, o, func(answer []byte) error {
+		_, _, err := parseAnswer(operation, answer)
+		if errors.As(err, new(*HandlerError)) { // it was executed
+			return nil
 		}
-	})
-	s.Opened(number)
-	o.client.changed(o)
-	return err
+		return err
+	}, request)
 }
 
-// unlocked calls f without the lock, which is held.
-func (o *RemoteObject) unlocked(f func()) {
-	o.session.Unlock()
-	defer o.session.Lock()
-	f()
-}
-
-// finish notes that a number needs no answer any more.
-func (o *RemoteObject) finish(c client.Command) {
-	o.session.Lock()
-	defer o.session.Unlock()
-	o.session.End(c)
-	o.client.changed(o)
-}
-
-// lost forgets a session that has ended. The next command opens another one.
-func (o *RemoteObject) lost(session uint64) {
-	o.session.Lock()
-	lost := o.session.Lost(session, o.newToken())
-	if lost {
-		o.client.changed(o) // calls that waited for a number of this session open the next one
-	}
-	o.session.Unlock()
-	if lost {
-		o.client.event(SessionLost{o.name, session})
-	}
-}
-
-// idle reports whether the session is open and is to be touched.
-func (o *RemoteObject) idle() bool {
-	o.session.Lock()
-	defer o.session.Unlock()
-	return o.session.Idle(o.client.now())
-}
-
-// touch keeps the session from expiring.
-func (o *RemoteObject) touch(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout/2)
-	defer cancel()
-	o.session.Lock()
-	session, step := o.session.Touch(o.client.now())
-	if step == client.Say { // which uses the session, too
-		_ = o.sayLocked(ctx)
-		o.session.Unlock()
-		return
-	}
-	o.session.Unlock()
-	err := o.client.ask(ctx, o, saidNothing, (&relay.Request{Ask: askTouch, Session: session}).AppendTo(nil))
-	if errors.Is(err, ErrSessionEnded) {
-		o.lost(session)
-	}
-}
-
-// end ends the session.
-func (o *RemoteObject) end(ctx context.Context) {
-	o.session.Lock()
-	session := o.session.Number()
-	o.session.Unlock()
-	if session == 0 {
-		return
-	}
-	_ = o.client.ask(ctx, o, func(answer []byte) error { return nil },
-		(&relay.Request{Ask: askClose, Session: session}).AppendTo(nil))
-	o.lost(session)
-}
-
-// query implements Target.
-func (o *RemoteObject) query(ctx context.Context, name string, c consistency, r reading) error {
+// Query implements invoke.Target.
+func (o *remote) Query(ctx context.Context, name string, c invoke.Consistency, r invoke.Reading) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	b, err := r.appendTo((&relay.Request{Ask: askQuery, Consistency: byte(c), Name: []byte(name)}).AppendTo((*buf)[:0]))
+	b, err := r.AppendTo((&relay.Request{Ask: relay.Query, Consistency: byte(c), Name: []byte(name)}).AppendTo((*buf)[:0]))
 	if err != nil {
 		return err
 	}
@@ -317,6 +181,132 @@ func (o *RemoteObject) query(ctx context.Context, name string, c consistency, r 
 		if err != nil {
 			return err
 		}
-		return r.answer(reply)
+		return r.Answer(reply)
 	}, b)
+}
+
+// buffers are for requests that are being made.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Past implements invoke.Target.
+func (o *remote) Past(ctx context.Context, name string, at invoke.Moment, r invoke.Reading) error {
+	request := relay.Request{Ask: relay.Query, Consistency: relay.AtVersion, Name: []byte(name)}
+	request.At.View, request.At.Seq = uint64(at.Version.View), uint64(at.Version.Seq)
+	if at.Timed {
+		request.Consistency = relay.AtTime
+		request.At.View, request.At.Seq = uint64(at.Time), 0
+	}
+	b, err := r.AppendTo(request.AppendTo(nil))
+	if err != nil {
+		return err
+	}
+	var waits error
+	for {
+		err := o.client.ask(ctx, o, func(answer []byte) error {
+			_, reply, err := parseAnswer(name, answer)
+			if err != nil {
+				return err
+			}
+			return r.Answer(reply)
+		}, b)
+		if !errors.Is(err, ErrNotReached) {
+			if waits != nil && ctx.Err() != nil {
+				return fmt.Errorf("%w: %w", waits, err)
+			}
+			return err
+		}
+		waits = err
+		if o.client.rest(ctx, pastPause); ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+	}
+}
+
+// pastPause is how long a client waits before it asks again about what was not final.
+const pastPause = 10 * time.Millisecond
+
+// Events implements invoke.Target.
+func (o *remote) Events(ctx context.Context, after machine.Cursor, prefix string) (events []machine.Event, next machine.Cursor, err error) {
+	if o, err = o.orWhole(ctx); err != nil {
+		return nil, after, err
+	}
+	request := relay.AppendWatch(nil, after, uint32(o.client.memberTimeout().Milliseconds()/2), prefix)
+	err = o.client.ask(ctx, o, func(answer []byte) error {
+		_, reply, err := parseAnswer("watch", answer)
+		if err != nil {
+			return err
+		}
+		events, next, err = relay.ParseEvents(reply)
+		return err
+	}, request)
+	return events, next, err
+}
+
+// Latest implements invoke.Target.
+func (o *remote) Latest(ctx context.Context) (c machine.Cursor, err error) {
+	if o, err = o.orWhole(ctx); err != nil {
+		return c, err
+	}
+	err = o.client.ask(ctx, o, func(answer []byte) error {
+		_, reply, err := parseAnswer("now", answer)
+		if err == nil && len(reply) != relay.CursorBytes {
+			err = relay.ErrMalformed
+		}
+		if err == nil {
+			c, _ = relay.CutCursor(reply)
+		}
+		return err
+	}, []byte{byte(relay.Now)})
+	return c, err
+}
+
+// located asks a member where the shards of the object are.
+func (o *remote) located(ctx context.Context) (l relay.Places, err error) {
+	err = o.client.ask(ctx, o, func(answer []byte) error {
+		_, data, err := parseAnswer("locate", answer)
+		if err == nil {
+			l = relay.Places{}
+			err = invoke.DecodeCBOR(data, &l, "places of the shards", o.name)
+		}
+		if err == nil && (l.Shards < 1 || l.Shards > machine.MaxShards || l.Shards > 1 && len(l.Addresses) != l.Shards) {
+			err = relay.ErrMalformed
+		}
+		return err
+	}, []byte{byte(relay.Locate)})
+	return l, err
+}
+
+// ShardCount implements invoke.Sharded.
+func (o *remote) ShardCount(ctx context.Context) (int, error) {
+	if n := o.shards.Load(); n > 0 || o.whole != nil {
+		return int(max(n, 1)), nil
+	}
+	n, err := o.client.shards(ctx, o)
+	if err == nil {
+		o.shards.Store(int32(n)) // it does not change as long as the group exists
+	}
+	return n, err
+}
+
+// ShardAt implements invoke.Sharded.
+func (o *remote) ShardAt(n int) invoke.Target { return o.shardAt(n) }
+
+// shardAt returns a shard of the object.
+func (o *remote) shardAt(n int) *remote {
+	if o.whole != nil {
+		return o
+	}
+	return o.client.shard(o, n)
+}
+
+// orWhole returns the whole object in place of the only shard of one without shards.
+func (o *remote) orWhole(ctx context.Context) (*remote, error) {
+	if o.whole == nil || o.shard != 0 {
+		return o, nil
+	}
+	n, err := o.whole.ShardCount(ctx)
+	if err == nil && n == 1 {
+		o = o.whole
+	}
+	return o, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // The service: everything that the bank is. Members and clients share the operations.
@@ -32,7 +33,7 @@ type Bank struct{ Balances map[string]int64 }
 
 func newBank() *Bank { return &Bank{map[string]int64{}} }
 
-func (b *Bank) deposit(_ *replicated.Context, a Amount) (int64, error) {
+func (b *Bank) deposit(_ *member.Context, a Amount) (int64, error) {
 	if a.Cents <= 0 {
 		return 0, fmt.Errorf("%d cents cannot be deposited", a.Cents)
 	}
@@ -40,7 +41,7 @@ func (b *Bank) deposit(_ *replicated.Context, a Amount) (int64, error) {
 	return b.Balances[a.Account], nil
 }
 
-func (b *Bank) transfer(_ *replicated.Context, p Payment) (int64, error) {
+func (b *Bank) transfer(_ *member.Context, p Payment) (int64, error) {
 	if p.Cents <= 0 || b.Balances[p.From] < p.Cents {
 		return 0, errNotCovered
 	}
@@ -49,13 +50,13 @@ func (b *Bank) transfer(_ *replicated.Context, p Payment) (int64, error) {
 	return b.Balances[p.From], nil
 }
 
-func (b *Bank) balance(_ *replicated.Context, account string) (int64, error) {
+func (b *Bank) balance(_ *member.Context, account string) (int64, error) {
 	return b.Balances[account], nil
 }
 
-func newObject() *replicated.Object[*Bank] {
-	return replicated.New(squall.SubgroupConfig{Name: "bank"}, newBank,
-		replicated.Handle(Deposit, (*Bank).deposit),
-		replicated.Handle(Transfer, (*Bank).transfer),
-		replicated.Handle(Balance, (*Bank).balance))
+func newObject() *member.Object[*Bank] {
+	return member.New(squall.SubgroupConfig{Name: "bank"}, newBank,
+		member.Handle(Deposit, (*Bank).deposit),
+		member.Handle(Transfer, (*Bank).transfer),
+		member.Handle(Balance, (*Bank).balance))
 }

@@ -21,11 +21,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
-func at(seconds float64) *replicated.Context {
-	return &replicated.Context{Time: squall.Time(seconds * float64(time.Second))}
+func at(seconds float64) *member.Context {
+	return &member.Context{Time: squall.Time(seconds * float64(time.Second))}
 }
 
 // All members were down for longer than a lease, or had no quorum. Its client could not keep it

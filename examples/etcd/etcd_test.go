@@ -20,9 +20,9 @@ import (
 )
 
 // cluster starts members in this process, and returns a client of them.
-func cluster(t testing.TB, n int) (*clientv3.Client, []*member) {
+func cluster(t testing.TB, n int) (*clientv3.Client, []*node) {
 	t.Helper()
-	var all []*member
+	var all []*node
 	var endpoints []string
 	for i := range n {
 		c := config{cluster: "test", clients: "127.0.0.1:0", Config: squall.Config{
@@ -391,7 +391,7 @@ func TestEveryMemberHasTheSame(t *testing.T) {
 }
 
 // hashes returns the hash of a revision, which all members must agree on.
-func hashes(t *testing.T, c *clientv3.Client, all []*member, revision int64) (hash uint32) {
+func hashes(t *testing.T, c *clientv3.Client, all []*node, revision int64) (hash uint32) {
 	t.Helper()
 	for i, m := range all {
 		must(client(t, m.clients).Get(t.Context(), "a")) // the member has executed what was answered

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // lease deletes its keys when it expires, in the time of the object: at the same place of the order
@@ -110,12 +108,12 @@ func (s *Store) end(l *lease) {
 	delete(s.leases, l.ID)
 }
 
-func (s *Store) tick(c *replicated.Context, _ []byte) ([]byte, error) {
+func (s *Store) tick(c *member.Context, _ []byte) ([]byte, error) {
 	s.begin(c)
 	return nil, nil
 }
 
-func (s *Store) grant(c *replicated.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+func (s *Store) grant(c *member.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
 	s.begin(c)
 	id := r.ID
 	for id == 0 || r.ID == 0 && s.leases[id] != nil {
@@ -133,7 +131,7 @@ func (s *Store) grant(c *replicated.Context, r *pb.LeaseGrantRequest) (*pb.Lease
 	return &pb.LeaseGrantResponse{Header: s.header(), ID: id, TTL: l.TTL}, nil
 }
 
-func (s *Store) revoke(c *replicated.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
+func (s *Store) revoke(c *member.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
 	s.begin(c)
 	l := s.leases[r.ID]
 	if l == nil {
@@ -144,7 +142,7 @@ func (s *Store) revoke(c *replicated.Context, r *pb.LeaseRevokeRequest) (*pb.Lea
 }
 
 // keepAlive renews a lease. Of one that is not there the time left is 0.
-func (s *Store) keepAlive(c *replicated.Context, r *pb.LeaseKeepAliveRequest) (*pb.LeaseKeepAliveResponse, error) {
+func (s *Store) keepAlive(c *member.Context, r *pb.LeaseKeepAliveRequest) (*pb.LeaseKeepAliveResponse, error) {
 	s.begin(c)
 	out := &pb.LeaseKeepAliveResponse{Header: s.header(), ID: r.ID}
 	if l := s.leases[r.ID]; l != nil {

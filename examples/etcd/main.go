@@ -38,7 +38,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/persist/wal"
-	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 func main() {
@@ -105,15 +105,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return m.close()
 }
 
-// member is a member that serves clients.
-type member struct {
+// node is a member that serves clients.
+type node struct {
 	*server
 	clients string // where clients reach it
 	stop    func()
 }
 
 // open makes this process a member, and begins to serve clients.
-func open(ctx context.Context, c config) (*member, error) {
+func open(ctx context.Context, c config) (*node, error) {
 	var sg squall.SubgroupConfig
 	if c.Dir != "" {
 		sg.Mode, sg.Log.Engine = squall.Persistent, wal.Engine // one sync for what has come meanwhile
@@ -123,12 +123,12 @@ func open(ctx context.Context, c config) (*member, error) {
 		return nil, err
 	}
 	o := newObject(sg)
-	g, err := replicated.Open(ctx, c.Config, o)
+	g, err := member.Open(ctx, c.Config, o)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	s, r := newServer(g, o, c.cluster)
-	m := &member{server: s, clients: l.Addr().String(), stop: func() { _ = l.Close() }}
+	m := &node{server: s, clients: l.Addr().String(), stop: func() { _ = l.Close() }}
 	self := &pb.Member{ID: uint64(c.ID), Name: fmt.Sprint("member-", c.ID), ClientURLs: []string{"http://" + m.clients}, PeerURLs: []string{"http://" + g.Addr()}}
 	if _, err := announce.Call(ctx, o, self); err != nil {
 		return nil, errors.Join(err, l.Close(), m.close())
@@ -143,7 +143,7 @@ func open(ctx context.Context, c config) (*member, error) {
 }
 
 // close leaves the group.
-func (m *member) close() error {
+func (m *node) close() error {
 	m.stop()
 	if err := m.group.Err(); err != nil {
 		return err

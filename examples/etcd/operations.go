@@ -1,12 +1,12 @@
 package main
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/replicated/protobuf"
 )
 
@@ -25,12 +25,12 @@ var (
 )
 
 // newObject returns the store as an object of a group.
-func newObject(sg squall.SubgroupConfig) *replicated.Object[*Store] {
+func newObject(sg squall.SubgroupConfig) *member.Object[*Store] {
 	sg.Name, sg.MaxMessageBytes = "etcd", maxRequestBytes+spareBytes
-	return replicated.New(sg, newStore,
-		replicated.Handle(put, (*Store).put), replicated.Handle(deleteRange, (*Store).deleteRange), replicated.Handle(txn, (*Store).txn),
-		replicated.Handle(compact, (*Store).compact), replicated.Handle(grant, (*Store).grant), replicated.Handle(revoke, (*Store).revoke),
-		replicated.Handle(keepAlive, (*Store).keepAlive), replicated.Handle(announce, (*Store).announce), replicated.Handle(tick, (*Store).tick))
+	return member.New(sg, newStore,
+		member.Handle(put, (*Store).put), member.Handle(deleteRange, (*Store).deleteRange), member.Handle(txn, (*Store).txn),
+		member.Handle(compact, (*Store).compact), member.Handle(grant, (*Store).grant), member.Handle(revoke, (*Store).revoke),
+		member.Handle(keepAlive, (*Store).keepAlive), member.Handle(announce, (*Store).announce), member.Handle(tick, (*Store).tick))
 }
 
 func command[A, R proto.Message](name string) *replicated.Command[A, R] {

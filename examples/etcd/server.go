@@ -7,18 +7,17 @@ import (
 	"io"
 	"time"
 
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-
-	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated"
 )
 
 // server answers etcd's API at one member.
@@ -30,7 +29,7 @@ type server struct {
 	pb.UnimplementedMaintenanceServer
 	pb.UnimplementedAuthServer
 
-	object  *replicated.Object[*Store]
+	object  *member.Object[*Store]
 	group   *squall.Group
 	cluster uint64 // its name, as clients see it
 }
@@ -56,7 +55,7 @@ const (
 var errUnavailable = status.Error(codes.Unavailable, "etcdserver: the member has left its group")
 
 // newServer returns a server for gRPC.
-func newServer(g *squall.Group, o *replicated.Object[*Store], cluster string) (*server, *grpc.Server) {
+func newServer(g *squall.Group, o *member.Object[*Store], cluster string) (*server, *grpc.Server) {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, cluster)
 	s := &server{object: o, group: g, cluster: h.Sum64()}

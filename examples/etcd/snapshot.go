@@ -8,16 +8,14 @@ import (
 	"sort"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/member"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-
-	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated"
 )
 
-var _ replicated.Snapshotter = (*Store)(nil)
+var _ member.Snapshotter = (*Store)(nil)
 
 // head is what a snapshot begins with. The versions follow, in the order in which they were made.
 type head struct {
@@ -36,7 +34,7 @@ type saved struct {
 	Event []byte // a protobuf
 }
 
-// Snapshot implements replicated.Snapshotter. The lists stay as they are.
+// Snapshot implements member.Snapshotter. The lists stay as they are.
 func (s *Store) Snapshot() func(io.Writer) error {
 	h := head{Revision: s.revision, Compacted: s.compacted, Passed: s.passed, Versions: len(s.kept) + len(s.log)}
 	for _, id := range slices.Sorted(maps.Keys(s.leases)) {
@@ -79,7 +77,7 @@ func write(w io.Writer, head head, versions ...[]version) error {
 	return nil
 }
 
-// Restore implements replicated.Snapshotter.
+// Restore implements member.Snapshotter.
 func (s *Store) Restore(r io.Reader) error {
 	d := cbor.NewDecoder(r)
 	var h head

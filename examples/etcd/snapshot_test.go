@@ -7,7 +7,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
-	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 func snapshotOf(t *testing.T, s *Store) []byte {
@@ -20,7 +20,7 @@ func snapshotOf(t *testing.T, s *Store) []byte {
 }
 
 func TestASnapshotHasEverythingAndStaysAsItIs(t *testing.T) {
-	s, c := newStore(), &replicated.Context{Time: 1}
+	s, c := newStore(), &member.Context{Time: 1}
 	lease := must(s.grant(c, &pb.LeaseGrantRequest{ID: 7, TTL: 100})).ID
 	for i := range 100 {
 		must(s.put(c, &pb.PutRequest{Key: fmt.Append(nil, "key ", i%10), Value: fmt.Append(nil, i), Lease: lease * int64(i%2)}))

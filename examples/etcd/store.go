@@ -9,13 +9,11 @@ import (
 	"sync/atomic"
 
 	"github.com/google/btree"
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // Store is the state: keys with all their versions since the last compaction, leases, and where the
@@ -220,7 +218,7 @@ type batch struct {
 }
 
 // begin begins a command: what expires by its time goes first.
-func (s *Store) begin(c *replicated.Context) *batch {
+func (s *Store) begin(c *member.Context) *batch {
 	s.pass(c.Time)
 	return &batch{Store: s}
 }
@@ -326,7 +324,7 @@ func (b *batch) remove(h *history) {
 	b.add(h, &mvccpb.Event{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: h.key}})
 }
 
-func (s *Store) put(c *replicated.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
+func (s *Store) put(c *member.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
 	b := s.begin(c)
 	if err := s.checkPut(r); err != nil {
 		return nil, err
@@ -345,13 +343,13 @@ func (s *Store) checkPut(r *pb.PutRequest) error {
 	return nil
 }
 
-func (s *Store) deleteRange(c *replicated.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+func (s *Store) deleteRange(c *member.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
 	return s.begin(c).deleteRange(r), nil
 }
 
 // compact forgets what was before a revision: all versions but the one that each key has at that
 // revision.
-func (s *Store) compact(_ *replicated.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+func (s *Store) compact(_ *member.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
 	switch {
 	case r.Revision <= s.compacted:
 		return nil, rpctypes.ErrGRPCCompacted
@@ -401,7 +399,7 @@ func (s *Store) from(revision int64) int {
 }
 
 // announce notes where clients reach a member.
-func (s *Store) announce(_ *replicated.Context, m *pb.Member) (*pb.ResponseHeader, error) {
+func (s *Store) announce(_ *member.Context, m *pb.Member) (*pb.ResponseHeader, error) {
 	s.members[m.ID] = m
 	return s.header(), nil
 }

@@ -6,12 +6,12 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
-	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // BenchmarkPut puts 10 000 keys in turn.
 func BenchmarkPut(b *testing.B) {
-	s, c := newStore(), &replicated.Context{Time: 1}
+	s, c := newStore(), &member.Context{Time: 1}
 	value := make([]byte, 256)
 	keys := make([][]byte, 10000)
 	for i := range keys {

@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"cmp"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
+	"github.com/squall-go/squall/replicated/member"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-
-	"github.com/squall-go/squall/replicated"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // txn executes the operations of one branch. Which branches are taken, also of transactions within,
 // follows from the store as it was before; and what cannot be done is found before anything is.
-func (s *Store) txn(c *replicated.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+func (s *Store) txn(c *member.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	return s.begin(c).transact(r)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // The service: a map that is split into shards by its keys. Members and clients share the
@@ -26,19 +27,19 @@ type Value struct {
 // Store is the state of a shard.
 type Store struct{ Values map[string]Value }
 
-func (s *Store) put(_ *replicated.Context, p Pair) (uint64, error) {
+func (s *Store) put(_ *member.Context, p Pair) (uint64, error) {
 	v := Value{p.Value, s.Values[p.Key].Revision + 1}
 	s.Values[p.Key] = v
 	return v.Revision, nil
 }
 
-func (s *Store) get(_ *replicated.Context, key string) (Value, error) { return s.Values[key], nil }
+func (s *Store) get(_ *member.Context, key string) (Value, error) { return s.Values[key], nil }
 
-func (s *Store) len(*replicated.Context, struct{}) (int, error) { return len(s.Values), nil }
+func (s *Store) len(*member.Context, struct{}) (int, error) { return len(s.Values), nil }
 
-func newObject(shards int) *replicated.Object[*Store] {
-	return replicated.New(squall.SubgroupConfig{Name: "kv", Shards: shards}, func() *Store { return &Store{map[string]Value{}} },
-		replicated.Handle(Put, (*Store).put),
-		replicated.Handle(Get, (*Store).get),
-		replicated.Handle(Len, (*Store).len))
+func newObject(shards int) *member.Object[*Store] {
+	return member.New(squall.SubgroupConfig{Name: "kv", Shards: shards}, func() *Store { return &Store{map[string]Value{}} },
+		member.Handle(Put, (*Store).put),
+		member.Handle(Get, (*Store).get),
+		member.Handle(Len, (*Store).len))
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -48,15 +49,15 @@ var errUsage = errors.New("usage: kv member -id N [flags] | kv client [-members 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case len(args) > 0 && args[0] == "member":
-		return member(ctx, args[1:], out)
+		return runMember(ctx, args[1:], out)
 	case len(args) > 0 && args[0] == "client":
 		return client(ctx, args[1:], out)
 	}
 	return errUsage
 }
 
-// member takes part in the store until ctx ends.
-func member(ctx context.Context, args []string, out io.Writer) (err error) {
+// runMember takes part in the store until ctx ends.
+func runMember(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("kv member", flag.ContinueOnError)
 	id := f.Uint64("id", 0, "number of this member, from 1")
 	members := f.String("members", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003,127.0.0.1:7004", "addresses of all members by number, with commas between: the same list at each of them")
@@ -73,7 +74,7 @@ func member(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *clients == "" {
 		*clients = fmt.Sprint("127.0.0.1:", 8000+*id)
 	}
-	g, err := replicated.Open(ctx, cfg, kv)
+	g, err := member.Open(ctx, cfg, kv)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func member(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer cancel()
 		err = errors.Join(err, g.Close(leaving))
 	}()
-	server, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: ripc.Config{Addr: *clients}}, kv)
+	server, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: *clients}}, kv)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func client(ctx context.Context, args []string, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, *within)
 	defer cancel()
-	c, err := replicated.Dial(replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(*members, ",")})
+	c, err := replicated.Dial(ctx, replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(*members, ",")})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/replicated/squalltest"
 )
 
@@ -62,7 +63,7 @@ func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range clients {
-		c, err := replicated.Dial(replicated.ClientConfig{Cluster: cluster, Addresses: append(addresses[i%4:4:4], addresses[:i%4]...)})
+		c, err := replicated.Dial(ctx, replicated.ClientConfig{Cluster: cluster, Addresses: append(addresses[i%4:4:4], addresses[:i%4]...)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestClientsGoOnWhileMembersComeAndGo(t *testing.T) {
 // TestAShardIsLinearizable has clients put and get in simulated groups whose members fail. The
 // simulated store is one shard.
 func TestAShardIsLinearizable(t *testing.T) {
-	squalltest.Run(t, squalltest.Config{}, func() *replicated.Object[*Store] { return newObject(1) }, func(c *squalltest.Client) {
+	squalltest.Run(t, squalltest.Config{}, func() *member.Object[*Store] { return newObject(1) }, func(c *squalltest.Client) {
 		for i := range 10 {
 			key := []string{"a", "b"}[c.Rand().IntN(2)]
 			if c.Rand().IntN(2) == 0 {

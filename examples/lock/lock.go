@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // The service: locks with leases. A lock belongs to a holder until it is released or its lease
@@ -50,7 +51,7 @@ var (
 func newLocks() *Locks { return &Locks{Held: map[string]Grant{}} }
 
 // expire releases what has no lease any more, and tells the watchers.
-func (l *Locks) expire(c *replicated.Context) {
+func (l *Locks) expire(c *member.Context) {
 	var ended []string
 	for name, g := range l.Held {
 		if g.Until <= int64(c.Time) {
@@ -63,12 +64,12 @@ func (l *Locks) expire(c *replicated.Context) {
 	}
 }
 
-func (l *Locks) free(c *replicated.Context, name string) {
+func (l *Locks) free(c *member.Context, name string) {
 	delete(l.Held, name)
 	c.Emit("free/"+name, nil)
 }
 
-func (l *Locks) acquire(c *replicated.Context, r Request) (Grant, error) {
+func (l *Locks) acquire(c *member.Context, r Request) (Grant, error) {
 	l.expire(c)
 	if g, held := l.Held[r.Lock]; held && g.Holder != r.Holder {
 		return g, errHeld
@@ -83,14 +84,14 @@ func (l *Locks) acquire(c *replicated.Context, r Request) (Grant, error) {
 	return l.prolong(c, r), nil
 }
 
-func (l *Locks) prolong(c *replicated.Context, r Request) Grant {
+func (l *Locks) prolong(c *member.Context, r Request) Grant {
 	g := l.Held[r.Lock]
 	g.Until = int64(c.Time) + r.LeaseMillis*1e6
 	l.Held[r.Lock] = g
 	return g
 }
 
-func (l *Locks) renew(c *replicated.Context, r Request) (Grant, error) {
+func (l *Locks) renew(c *member.Context, r Request) (Grant, error) {
 	l.expire(c)
 	if l.Held[r.Lock].Holder != r.Holder || r.Holder == "" {
 		return Grant{}, fmt.Errorf("%s: %w", r.Lock, errLost)
@@ -98,7 +99,7 @@ func (l *Locks) renew(c *replicated.Context, r Request) (Grant, error) {
 	return l.prolong(c, r), nil
 }
 
-func (l *Locks) release(c *replicated.Context, r Request) (bool, error) {
+func (l *Locks) release(c *member.Context, r Request) (bool, error) {
 	l.expire(c)
 	if g, held := l.Held[r.Lock]; !held || g.Holder != r.Holder {
 		return false, nil
@@ -107,17 +108,17 @@ func (l *Locks) release(c *replicated.Context, r Request) (bool, error) {
 	return true, nil
 }
 
-func (l *Locks) holder(c *replicated.Context, name string) (Grant, error) {
+func (l *Locks) holder(c *member.Context, name string) (Grant, error) {
 	if g := l.Held[name]; g.Until > int64(c.Time) {
 		return g, nil
 	}
 	return Grant{}, nil
 }
 
-func newObject() *replicated.Object[*Locks] {
-	return replicated.New(squall.SubgroupConfig{Name: "locks"}, newLocks,
-		replicated.Handle(Acquire, (*Locks).acquire),
-		replicated.Handle(Renew, (*Locks).renew),
-		replicated.Handle(Release, (*Locks).release),
-		replicated.Handle(Holder, (*Locks).holder))
+func newObject() *member.Object[*Locks] {
+	return member.New(squall.SubgroupConfig{Name: "locks"}, newLocks,
+		member.Handle(Acquire, (*Locks).acquire),
+		member.Handle(Renew, (*Locks).renew),
+		member.Handle(Release, (*Locks).release),
+		member.Handle(Holder, (*Locks).holder))
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -44,15 +45,15 @@ var errUsage = errors.New("usage: lock member -id N [flags] | lock hold -name HO
 func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case len(args) > 0 && args[0] == "member":
-		return member(ctx, args[1:], out)
+		return runMember(ctx, args[1:], out)
 	case len(args) > 0 && args[0] == "hold":
 		return hold(ctx, args[1:], out)
 	}
 	return errUsage
 }
 
-// member takes part in the service until ctx ends.
-func member(ctx context.Context, args []string, out io.Writer) (err error) {
+// runMember takes part in the service until ctx ends.
+func runMember(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("lock member", flag.ContinueOnError)
 	id := f.Uint64("id", 0, "number of this member, from 1")
 	members := f.String("members", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "addresses of all members by number, with commas between: the same list at each of them")
@@ -69,7 +70,7 @@ func member(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *clients == "" {
 		*clients = fmt.Sprint("127.0.0.1:", 8000+*id)
 	}
-	g, err := replicated.Open(ctx, cfg, locks)
+	g, err := member.Open(ctx, cfg, locks)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func member(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer cancel()
 		err = errors.Join(err, g.Close(leaving))
 	}()
-	server, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: ripc.Config{Addr: *clients}}, locks)
+	server, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: *clients}}, locks)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func hold(ctx context.Context, args []string, out io.Writer) (err error) {
 	if f.NArg() != 1 || *name == "" {
 		return errUsage
 	}
-	c, err := replicated.Dial(replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(*members, ",")})
+	c, err := replicated.Dial(ctx, replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(*members, ",")})
 	if err != nil {
 		return err
 	}

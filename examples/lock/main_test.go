@@ -56,7 +56,7 @@ func service(t *testing.T) string {
 }
 
 func mutex(t *testing.T, members, holder string, lease time.Duration) *Mutex {
-	c, err := replicated.Dial(replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(members, ",")})
+	c, err := replicated.Dial(t.Context(), replicated.ClientConfig{Cluster: cluster, Addresses: strings.Split(members, ",")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,14 +23,14 @@ var layers = [][]string{
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
 	{"internal/catchup", "replicated/internal/batch", "replicated/internal/client"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard", "replicated/internal/relay"},
-	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer"},
+	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer", "replicated/internal/invoke"},
 	{"internal/member"},
 	{"internal/courier"},
 	{"."},
 	{"ripc", "squallprom"},
 	{"ripc/directory", "ripc/ripchttp", "ripc/ripcprom"},
 	{"dds", "replicated"},
-	{"dds/rtps", "replicated/protobuf"},
+	{"dds/rtps", "replicated/member", "replicated/protobuf"},
 	{"internal/sim"},
 	{"replicated/squalltest"},
 	{"cmd/squall/internal/linkmodel", "cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/testlab/...", "cmd/squall/internal/version"},
@@ -46,6 +46,12 @@ var transports = map[string][]string{
 	"fabric/shm":      {".", "fabric/auto", "ripc"},
 	"fabric/tcp":      {".", "fabric/auto", "ripc"},
 	"internal/simnet": {".", "internal/sim"},
+}
+
+// clients are the packages by which processes outside of a group call it, and what they must not
+// import, also not by way of others: the root and what members do.
+var clients = map[string][]string{
+	"replicated": {".", "replicated/member", "internal/member", "internal/multicast", "persist", "sst", "views"},
 }
 
 // layer returns the line of a package in the table, or -1.
@@ -83,6 +89,41 @@ func importsGoOneWay(m *module) {
 				m.fault(spec.Pos(), "%s imports %s, which is not below it", f.pkg(), q)
 			}
 		})
+	}
+}
+
+func clientsDoWithoutMembers(m *module) {
+	imports := map[string]map[string]bool{}
+	for _, f := range m.files {
+		if f.isTest() {
+			continue
+		}
+		f.imports(func(_ *ast.ImportSpec, p string) {
+			if q, ok := local(p); ok {
+				if imports[f.pkg()] == nil {
+					imports[f.pkg()] = map[string]bool{}
+				}
+				imports[f.pkg()][q] = true
+			}
+		})
+	}
+	for client, never := range clients {
+		reached := map[string]bool{}
+		var reach func(pkg string)
+		reach = func(pkg string) {
+			for q := range imports[pkg] {
+				if !reached[q] {
+					reached[q] = true
+					reach(q)
+				}
+			}
+		}
+		reach(client)
+		for _, q := range never {
+			if reached[q] {
+				m.faults = append(m.faults, client+" is for clients, and is built with "+q)
+			}
+		}
 	}
 }
 
@@ -149,6 +190,34 @@ import _ "github.com/hanwen/go-fuse/v2/fuse"
 -- cmd/squall/internal/testlab/power_linux_test.go --
 package testlab
 import _ "github.com/squall-go/squall/cmd/squall/internal/testlab/faultfs"
+`, ""},
+	})
+}
+
+func TestClientsDoWithoutMembers(t *testing.T) { hold(t, clientsDoWithoutMembers) }
+
+func TestAClientWithAMemberIsFound(t *testing.T) {
+	catches(t, clientsDoWithoutMembers, []violation{
+		{"by itself", `
+-- replicated/client.go --
+package replicated
+import _ "github.com/squall-go/squall"
+`, "replicated is for clients, and is built with ."},
+		{"by way of another package", `
+-- replicated/client.go --
+package replicated
+import _ "github.com/squall-go/squall/replicated/internal/relay"
+-- replicated/internal/relay/relay.go --
+package relay
+import _ "github.com/squall-go/squall/views"
+`, "replicated is for clients, and is built with views"},
+		{"a test, and what is below a member", `
+-- replicated/client_test.go --
+package replicated_test
+import _ "github.com/squall-go/squall/replicated/member"
+-- replicated/client.go --
+package replicated
+import _ "github.com/squall-go/squall/order"
 `, ""},
 	})
 }

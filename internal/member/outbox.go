@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
@@ -17,7 +18,7 @@ import (
 // Errors of sending.
 var (
 	ErrWindowFull = errors.New("window full")
-	ErrTooLarge   = errors.New("message too large")
+	ErrTooLarge   = hooks.ErrTooLarge
 	ErrNotSender  = errors.New("not a sender of this subgroup")
 	// ErrNotProvisioned says that too few members are there to make up the subgroup.
 	ErrNotProvisioned = errors.New("the subgroup is not provisioned")

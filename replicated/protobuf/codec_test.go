@@ -6,6 +6,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/replicated/protobuf"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -22,15 +23,15 @@ var lengthen = replicated.NewCommand[*text, *sum]("lengthen").Encoded(protobuf.C
 
 func TestMessagesAreArgumentsAndReplies(t *testing.T) {
 	type state struct{ N int64 }
-	o := replicated.New(squall.SubgroupConfig{Name: "lengths"}, func() *state { return &state{} },
-		replicated.Handle(lengthen, func(s *state, _ *replicated.Context, m *text) (*sum, error) {
+	o := member.New(squall.SubgroupConfig{Name: "lengths"}, func() *state { return &state{} },
+		member.Handle(lengthen, func(s *state, _ *member.Context, m *text) (*sum, error) {
 			if m.Value == "" {
 				return nil, errors.New("nothing")
 			}
 			s.N += int64(len(m.Value))
 			return &sum{Value: s.N}, nil
 		}))
-	g, err := replicated.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1}, o)
+	g, err := member.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

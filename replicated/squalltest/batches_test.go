@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // urn is the state of an object whose commands draw numbers, emit events and start tasks.
@@ -22,23 +23,23 @@ var (
 	looked = replicated.NewQuery[struct{}, int]("look")
 )
 
-func (u *urn) draw(c *replicated.Context, call string) (int, error) {
+func (u *urn) draw(c *member.Context, call string) (int, error) {
 	n := c.Rand().Uint64()
 	u.Drawn, u.Calls = append(u.Drawn, n), append(u.Calls, call)
 	c.Emit("drawn", []byte(call))
 	return len(u.Drawn), c.Start("tell", []byte(call))
 }
 
-func (u *urn) note(_ *replicated.Context, call string) (int, error) {
+func (u *urn) note(_ *member.Context, call string) (int, error) {
 	u.Calls = append(u.Calls, call)
 	return len(u.Calls), nil
 }
 
-func (u *urn) look(*replicated.Context, struct{}) (int, error) { return len(u.Drawn), nil }
+func (u *urn) look(*member.Context, struct{}) (int, error) { return len(u.Drawn), nil }
 
 func newUrn() any {
-	return replicated.New(squall.SubgroupConfig{Name: "urn"}, func() *urn { return &urn{} },
-		replicated.Handle(drawn, (*urn).draw), replicated.Handle(noted, (*urn).note), replicated.Handle(looked, (*urn).look))
+	return member.New(squall.SubgroupConfig{Name: "urn"}, func() *urn { return &urn{} },
+		member.Handle(drawn, (*urn).draw), member.Handle(noted, (*urn).note), member.Handle(looked, (*urn).look))
 }
 
 var errSameNumber = errors.New("two commands drew the same number")

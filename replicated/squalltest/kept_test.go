@@ -7,6 +7,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // filler is the state of an object whose replies are so large that an object keeps few of them for a session.
@@ -14,7 +15,7 @@ type filler struct{ Filled uint16 }
 
 var fill = replicated.NewCommand[int, []byte]("fill")
 
-func (f *filler) fill(_ *replicated.Context, n int) ([]byte, error) {
+func (f *filler) fill(_ *member.Context, n int) ([]byte, error) {
 	f.Filled++
 	reply := make([]byte, n)
 	reply[0], reply[1] = byte(f.Filled), byte(f.Filled>>8)
@@ -22,7 +23,7 @@ func (f *filler) fill(_ *replicated.Context, n int) ([]byte, error) {
 }
 
 func newFiller() any {
-	return replicated.New(squall.SubgroupConfig{Name: "filler"}, func() *filler { return &filler{} }, replicated.Handle(fill, (*filler).fill))
+	return member.New(squall.SubgroupConfig{Name: "filler"}, func() *filler { return &filler{} }, member.Handle(fill, (*filler).fill))
 }
 
 // fills has a client call more commands at a time than the replies that are kept for its session.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/sim"
-	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/views"
 )
 
@@ -75,10 +75,10 @@ func (f Faults) kinds() (kinds sim.FaultKinds) {
 	return kinds
 }
 
-// Run plays seeds, and fails the test at the first one in which something is wrong. Object returns a new object, as replicated.New made
+// Run plays seeds, and fails the test at the first one in which something is wrong. Object returns a new object, as member.New made
 // it. Work is what each client does: its calls of operations wait in virtual time, and it must use no clock, no goroutine and no
 // randomness but those of its Client. The invariants are checked after each command, at every copy; they must not change the state.
-func Run[S any](t testing.TB, cfg Config, object func() *replicated.Object[S], work func(*Client), invariants ...func(S) error) {
+func Run[S any](t testing.TB, cfg Config, object func() *member.Object[S], work func(*Client), invariants ...func(S) error) {
 	t.Helper()
 	check := func(state any) error {
 		for _, f := range invariants {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/replicated/squalltest"
 )
 
@@ -30,7 +31,7 @@ var (
 
 var errNone = errors.New("nothing is taken out that is not in it")
 
-func (p *purse) put(_ *replicated.Context, a pay) (int64, error) {
+func (p *purse) put(_ *member.Context, a pay) (int64, error) {
 	if p.Coins[a.To]+a.Coins < 0 {
 		return 0, errNone
 	}
@@ -38,18 +39,18 @@ func (p *purse) put(_ *replicated.Context, a pay) (int64, error) {
 	return p.Coins[a.To], nil
 }
 
-func (p *purse) draw(c *replicated.Context, _ struct{}) (uint64, error) {
+func (p *purse) draw(c *member.Context, _ struct{}) (uint64, error) {
 	p.Drawn, p.Times = append(p.Drawn, c.Rand().Uint64()), append(p.Times, c.Time)
 	return p.Drawn[len(p.Drawn)-1], nil
 }
 
-func (p *purse) look(_ *replicated.Context, who string) (int64, error) { return p.Coins[who], nil }
+func (p *purse) look(_ *member.Context, who string) (int64, error) { return p.Coins[who], nil }
 
-func newPurse(sg squall.SubgroupConfig) func() *replicated.Object[*purse] {
+func newPurse(sg squall.SubgroupConfig) func() *member.Object[*purse] {
 	sg.Name = "purse"
-	return func() *replicated.Object[*purse] {
-		return replicated.New(sg, func() *purse { return &purse{Coins: map[string]int64{}} },
-			replicated.Handle(put, (*purse).put), replicated.Handle(draw, (*purse).draw), replicated.Handle(look, (*purse).look))
+	return func() *member.Object[*purse] {
+		return member.New(sg, func() *purse { return &purse{Coins: map[string]int64{}} },
+			member.Handle(put, (*purse).put), member.Handle(draw, (*purse).draw), member.Handle(look, (*purse).look))
 	}
 }
 
@@ -91,7 +92,7 @@ func TestAPersistentObject(t *testing.T) {
 
 func TestAPersistentObjectThatForgets(t *testing.T) {
 	durable := newPurse(squall.SubgroupConfig{Mode: squall.Persistent})
-	squalltest.Run(t, squalltest.Config{Seeds: 20}, func() *replicated.Object[*purse] {
+	squalltest.Run(t, squalltest.Config{Seeds: 20}, func() *member.Object[*purse] {
 		o := durable()
 		o.EarlyReplies()
 		return o

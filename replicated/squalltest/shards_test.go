@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 var shardSeeds = flag.Int("shard-seeds", testutil.Seeds(10, 30), "seeds of the scenario of shards")
@@ -38,17 +39,17 @@ var (
 	heard  = replicated.NewQuery[item, int]("heard").Keyed(func(i item) string { return i.Key })
 )
 
-func (s *shelf) put(c *replicated.Context, key string) (int64, error) {
+func (s *shelf) put(c *member.Context, key string) (int64, error) {
 	s.Counts[key]++
 	c.Emit(key, []byte{byte(s.Counts[key])})
 	return s.Counts[key], nil
 }
 
-func (s *shelf) pass(c *replicated.Context, i item) (int64, error) {
+func (s *shelf) pass(c *member.Context, i item) (int64, error) {
 	s.Counts[i.Key]++
 	c.Emit(i.Key, []byte{byte(s.Counts[i.Key])})
 	for n := range heardEach {
-		if err := hear.Send(c, "shelves", item{Key: i.To, To: fmt.Sprint(uint64(c.Version.View), " ", uint64(c.Version.Seq), " ", c.Index, " ", n)}); err != nil {
+		if err := member.Send(c, "shelves", hear, item{Key: i.To, To: fmt.Sprint(uint64(c.Version.View), " ", uint64(c.Version.Seq), " ", c.Index, " ", n)}); err != nil {
 			return 0, err
 		}
 	}
@@ -58,19 +59,19 @@ func (s *shelf) pass(c *replicated.Context, i item) (int64, error) {
 // heardEach is how many commands pass sends.
 const heardEach = 3
 
-func (s *shelf) hear(c *replicated.Context, i item) (int, error) {
+func (s *shelf) hear(c *member.Context, i item) (int, error) {
 	s.Heard = append(s.Heard, fmt.Sprint(i.Key, " from ", c.Caller.Shard, " at ", i.To))
 	return len(s.Heard), nil
 }
 
-func (s *shelf) keep(_ *replicated.Context, key string) (int64, error) {
+func (s *shelf) keep(_ *member.Context, key string) (int64, error) {
 	s.Own[key]++
 	return s.Own[key], nil
 }
 
-func (s *shelf) count(_ *replicated.Context, key string) (int64, error) { return s.Counts[key], nil }
+func (s *shelf) count(_ *member.Context, key string) (int64, error) { return s.Counts[key], nil }
 
-func (s *shelf) heard(_ *replicated.Context, i item) (n int, err error) {
+func (s *shelf) heard(_ *member.Context, i item) (n int, err error) {
 	for _, h := range s.Heard {
 		var key string
 		if _, err := fmt.Sscan(h, &key); err == nil && key == i.Key {
@@ -84,9 +85,9 @@ func (s *shelf) heard(_ *replicated.Context, i item) (n int, err error) {
 func newShelves(sg squall.SubgroupConfig, shards int) func() any {
 	sg.Name, sg.Shards = "shelves", shards
 	return func() any {
-		return replicated.New(sg, func() *shelf { return &shelf{Counts: map[string]int64{}, Own: map[string]int64{}} },
-			replicated.Handle(putOn, (*shelf).put), replicated.Handle(pass, (*shelf).pass), replicated.Handle(hear, (*shelf).hear),
-			replicated.Handle(keep, (*shelf).keep), replicated.Handle(count1, (*shelf).count), replicated.Handle(heard, (*shelf).heard))
+		return member.New(sg, func() *shelf { return &shelf{Counts: map[string]int64{}, Own: map[string]int64{}} },
+			member.Handle(putOn, (*shelf).put), member.Handle(pass, (*shelf).pass), member.Handle(hear, (*shelf).hear),
+			member.Handle(keep, (*shelf).keep), member.Handle(count1, (*shelf).count), member.Handle(heard, (*shelf).heard))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // counter is the state of an object.
@@ -18,16 +19,16 @@ var (
 	read = replicated.NewQuery[struct{}, int64]("read")
 )
 
-func (c *counter) add(_ *replicated.Context, n int64) (int64, error) {
+func (c *counter) add(_ *member.Context, n int64) (int64, error) {
 	c.N += n
 	return c.N, nil
 }
 
-func (c *counter) read(*replicated.Context, struct{}) (int64, error) { return c.N, nil }
+func (c *counter) read(*member.Context, struct{}) (int64, error) { return c.N, nil }
 
 func newCounter() any {
-	return replicated.New(squall.SubgroupConfig{Name: "counter"}, func() *counter { return &counter{} },
-		replicated.Handle(add, (*counter).add), replicated.Handle(read, (*counter).read))
+	return member.New(squall.SubgroupConfig{Name: "counter"}, func() *counter { return &counter{} },
+		member.Handle(add, (*counter).add), member.Handle(read, (*counter).read))
 }
 
 // count adds and reads, with calls at the same time, and is silent now and then for so long that the session may end.
@@ -67,9 +68,9 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 func TestWhatIsWrongIsFound(t *testing.T) {
 	bad := errors.New("bad")
 	shared := int64(0)
-	object := func(f func(*counter, *replicated.Context, int64) (int64, error), q func(*counter, *replicated.Context, struct{}) (int64, error)) func() any {
+	object := func(f func(*counter, *member.Context, int64) (int64, error), q func(*counter, *member.Context, struct{}) (int64, error)) func() any {
 		return func() any {
-			return replicated.New(squall.SubgroupConfig{Name: "counter"}, func() *counter { return &counter{} }, replicated.Handle(add, f), replicated.Handle(read, q))
+			return member.New(squall.SubgroupConfig{Name: "counter"}, func() *counter { return &counter{} }, member.Handle(add, f), member.Handle(read, q))
 		}
 	}
 	stale := int64(0)
@@ -86,13 +87,13 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			}
 			return nil
 		}, "an invariant does not hold"},
-		{"a handler that does not do the same everywhere", object(func(c *counter, _ *replicated.Context, n int64) (int64, error) {
+		{"a handler that does not do the same everywhere", object(func(c *counter, _ *member.Context, n int64) (int64, error) {
 			shared++
 			c.N += shared
 			return c.N, nil
 		}, (*counter).read), count, right, "the copies differ"},
-		{"a handler that panics", object(func(*counter, *replicated.Context, int64) (int64, error) { panic(bad) }, (*counter).read), count, right, "panicked"},
-		{"a query that answers from elsewhere", object((*counter).add, func(c *counter, _ *replicated.Context, _ struct{}) (int64, error) {
+		{"a handler that panics", object(func(*counter, *member.Context, int64) (int64, error) { panic(bad) }, (*counter).read), count, right, "panicked"},
+		{"a query that answers from elsewhere", object((*counter).add, func(c *counter, _ *member.Context, _ struct{}) (int64, error) {
 			stale++
 			return c.N - stale%2, nil
 		}), count, right, "not linearizable"},
@@ -121,7 +122,7 @@ func TestFaultsAreChosen(t *testing.T) {
 		t.Error("a set of faults is all faults")
 	}
 	if _, err := play(Config{}, 1, func() any {
-		return replicated.New(squall.SubgroupConfig{Name: "x", Shards: 2}, func() *counter { return nil })
+		return member.New(squall.SubgroupConfig{Name: "x", Shards: 2}, func() *counter { return nil })
 	}, count, right, false); err == nil {
 		t.Error("an object that is wrongly declared was played")
 	}

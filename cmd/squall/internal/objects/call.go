@@ -119,7 +119,7 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 	if err := known(op, "reply", op.Reply); err != nil { // before a command is executed
 		return nil, err
 	}
-	client, err := c.dial(o.Cluster)
+	client, err := c.dial(ctx, o.Cluster)
 	if err != nil {
 		return nil, err
 	}

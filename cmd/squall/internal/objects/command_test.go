@@ -22,6 +22,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -53,12 +54,12 @@ var (
 	answers = replicated.NewCommand[int, []byte]("answers").Encoded(replicated.CBOR[int](), anonymous{replicated.Raw()})
 )
 
-func newAccount(name string) *replicated.Object[*account] { return newAccounts(name, 0) }
+func newAccount(name string) *member.Object[*account] { return newAccounts(name, 0) }
 
 // newAccounts returns an object in shards.
-func newAccounts(name string, shards int) *replicated.Object[*account] {
-	return replicated.New(squall.SubgroupConfig{Name: name, Shards: shards}, func() *account { return &account{} },
-		replicated.Handle(deposit, func(a *account, _ *replicated.Context, by amount) (int64, error) {
+func newAccounts(name string, shards int) *member.Object[*account] {
+	return member.New(squall.SubgroupConfig{Name: name, Shards: shards}, func() *account { return &account{} },
+		member.Handle(deposit, func(a *account, _ *member.Context, by amount) (int64, error) {
 			if by.Cents <= 0 {
 				return 0, fmt.Errorf("%d cents cannot be deposited", by.Cents)
 			}
@@ -68,29 +69,29 @@ func newAccounts(name string, shards int) *replicated.Object[*account] {
 			a.Cents += by.Cents
 			return a.Cents, nil
 		}),
-		replicated.Handle(picture, func(a *account, _ *replicated.Context, data []byte) (int, error) {
+		member.Handle(picture, func(a *account, _ *member.Context, data []byte) (int, error) {
 			a.Pictures = append(a.Pictures, bytes.Clone(data))
 			return len(a.Pictures), nil
 		}),
-		replicated.Handle(shown, func(a *account, _ *replicated.Context, n int) ([]byte, error) {
+		member.Handle(shown, func(a *account, _ *member.Context, n int) ([]byte, error) {
 			if n < 0 || n >= len(a.Pictures) {
 				return nil, errors.New("no such picture")
 			}
 			return a.Pictures[n], nil
 		}),
-		replicated.Handle(all, func(a *account, _ *replicated.Context, _ struct{}) (account, error) { return *a, nil }),
-		replicated.Handle(foreign, func(a *account, _ *replicated.Context, data []byte) ([]byte, error) { return data, nil }),
-		replicated.Handle(answers, func(a *account, _ *replicated.Context, _ int) ([]byte, error) {
+		member.Handle(all, func(a *account, _ *member.Context, _ struct{}) (account, error) { return *a, nil }),
+		member.Handle(foreign, func(a *account, _ *member.Context, data []byte) ([]byte, error) { return data, nil }),
+		member.Handle(answers, func(a *account, _ *member.Context, _ int) ([]byte, error) {
 			a.Cents = -1
 			return nil, nil
 		}))
 }
 
 // serve runs a group of one member with objects, and returns the address for clients.
-func serve(t *testing.T, cluster string, server replicated.ServerConfig, objects ...replicated.AnyObject) string {
+func serve(t *testing.T, cluster string, server member.ServerConfig, objects ...member.AnyObject) string {
 	t.Helper()
 	ctx := testutil.Within(t)
-	g, err := replicated.Open(ctx, squall.Config{
+	g, err := member.Open(ctx, squall.Config{
 		Cluster: cluster, ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, objects...)
 	if err != nil {
@@ -104,7 +105,7 @@ func serve(t *testing.T, cluster string, server replicated.ServerConfig, objects
 		}
 	})
 	server.Endpoint.Addr = "127.0.0.1:0"
-	s, err := replicated.Serve(ctx, server, objects...)
+	s, err := member.Serve(ctx, server, objects...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func run(t *testing.T, in string, args ...string) (string, error) {
 }
 
 func TestObjectsAreListed(t *testing.T) {
-	addr := serve(t, "bank", replicated.ServerConfig{}, newAccount("ann"), newAccount("bob"))
+	addr := serve(t, "bank", member.ServerConfig{}, newAccount("ann"), newAccount("bob"))
 	if _, err := run(t, "", "call", "--connect", addr, "bob", "deposit", `{"Cents":1}`); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestObjectsAreListed(t *testing.T) {
 }
 
 func TestShardsAreListedAndCalled(t *testing.T) {
-	addr := serve(t, "bank", replicated.ServerConfig{}, newAccounts("accounts", 2), newAccount("ann")) // a member: the shard 1 has none
+	addr := serve(t, "bank", member.ServerConfig{}, newAccounts("accounts", 2), newAccount("ann")) // a member: the shard 1 has none
 	keys := [2]string{}
 	for i := 0; keys[0] == "" || keys[1] == ""; i++ {
 		keys[replicated.ShardOf(fmt.Sprint(i), 2)] = fmt.Sprint(i)
@@ -195,7 +196,7 @@ func TestShardsAreListedAndCalled(t *testing.T) {
 
 func TestOperationsAreCalled(t *testing.T) {
 	object := newAccount("ann")
-	addr := serve(t, "bank", replicated.ServerConfig{}, object)
+	addr := serve(t, "bank", member.ServerConfig{}, object)
 	for _, step := range []struct {
 		args     []string
 		in, want string
@@ -259,9 +260,9 @@ func TestMembersThatWantCertificatesAreCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := newAccount("ann")
-	addr := serve(t, "bank", replicated.ServerConfig{
+	addr := serve(t, "bank", member.ServerConfig{
 		Endpoint: ripc.Config{TLS: authority.TLS(), Secret: secret},
-		Authorize: func(a replicated.Access) error {
+		Authorize: func(a member.Access) error {
 			if a.Peer.Identity != "CN=node" || a.Name == "picture" {
 				return errors.New("not for this client")
 			}
@@ -299,7 +300,7 @@ func TestTheFlagsSayWhichMembersAreAsked(t *testing.T) {
 	if _, err := run(t, "", "objects", "--connect", "127.0.0.1:1", "--timeout", "200ms"); err == nil || !strings.Contains(err.Error(), "no answer from 127.0.0.1:1 within 200ms") {
 		t.Errorf("no member: %v", err)
 	}
-	addr := serve(t, "bank", replicated.ServerConfig{}, newAccount("ann"))
+	addr := serve(t, "bank", member.ServerConfig{}, newAccount("ann"))
 	if text, err := run(t, "", "call", "--connect", "127.0.0.1:1,"+addr, "ann", "deposit", `{"Cents":3}`); err != nil || text != "3\n" {
 		t.Errorf("the second of two members: %q, %v", text, err)
 	}
@@ -313,13 +314,13 @@ func TestTheFlagsSayWhichMembersAreAsked(t *testing.T) {
 func TestACommandWithoutAnAnswerMayBeExecuted(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	slow := replicated.NewCommand[int, int]("slow")
-	object := replicated.New(squall.SubgroupConfig{Name: "ann"}, func() *account { return &account{} },
-		replicated.Handle(slow, func(a *account, _ *replicated.Context, n int) (int, error) {
+	object := member.New(squall.SubgroupConfig{Name: "ann"}, func() *account { return &account{} },
+		member.Handle(slow, func(a *account, _ *member.Context, n int) (int, error) {
 			close(begun)
 			<-finish
 			return n, nil
 		}))
-	addr := serve(t, "bank", replicated.ServerConfig{}, object)
+	addr := serve(t, "bank", member.ServerConfig{}, object)
 	_, err := run(t, "", "call", "--connect", addr, "--timeout", "2s", "ann", "slow", "1")
 	close(finish)
 	select {
@@ -346,10 +347,10 @@ func TestALocalQueryNeedsNoOtherMember(t *testing.T) {
 	var opening sync.WaitGroup
 	var groups [3]*squall.Group
 	var errs [3]error
-	var objects [3]*replicated.Object[*account]
+	var objects [3]*member.Object[*account]
 	for i := range groups {
-		objects[i] = replicated.New(squall.SubgroupConfig{Name: "ann"}, func() *account { return &account{} },
-			replicated.Handle(read, func(*account, *replicated.Context, int) (int, error) { return i, nil }))
+		objects[i] = member.New(squall.SubgroupConfig{Name: "ann"}, func() *account { return &account{} },
+			member.Handle(read, func(*account, *member.Context, int) (int, error) { return i, nil }))
 		cfg := squall.Config{
 			Cluster: "bank", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{first}, InitialMembers: 3,
 			FailAfter: time.Minute, Fabric: squall.FabricTCP, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -357,7 +358,7 @@ func TestALocalQueryNeedsNoOtherMember(t *testing.T) {
 		if i == 0 {
 			cfg.Listen = first
 		}
-		opening.Go(func() { groups[i], errs[i] = replicated.Open(ctx, cfg, objects[i]) })
+		opening.Go(func() { groups[i], errs[i] = member.Open(ctx, cfg, objects[i]) })
 	}
 	opening.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
@@ -372,7 +373,7 @@ func TestALocalQueryNeedsNoOtherMember(t *testing.T) {
 		}
 		all.Wait()
 	})
-	s, err := replicated.Serve(ctx, replicated.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, objects[0])
+	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, objects[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +407,7 @@ func TestALocalQueryNeedsNoOtherMember(t *testing.T) {
 }
 
 func TestTheShellCompletesObjectsAndOperations(t *testing.T) {
-	addr := serve(t, "bank", replicated.ServerConfig{}, newAccount("ann"), newAccount("bob"))
+	addr := serve(t, "bank", member.ServerConfig{}, newAccount("ann"), newAccount("bob"))
 	for _, c := range []struct {
 		line []string
 		want string

@@ -92,7 +92,7 @@ them can be no member: there is no way back to the older program. In an object i
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			c, err := o.dial(o.cluster)
+			c, err := o.dial(cmd.Context(), o.cluster)
 			if err != nil {
 				return err
 			}

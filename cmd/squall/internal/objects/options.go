@@ -40,7 +40,7 @@ func (o *options) declare(cmd *cobra.Command) {
 }
 
 // dial returns a client of a group, or of all groups if cluster is empty.
-func (o *options) dial(cluster string) (*replicated.Client, error) {
+func (o *options) dial(ctx context.Context, cluster string) (*replicated.Client, error) {
 	if len(o.connect) == 0 {
 		return nil, errors.New("--connect is missing: HOST:PORT at which a member serves clients")
 	}
@@ -60,7 +60,7 @@ func (o *options) dial(cluster string) (*replicated.Client, error) {
 			return nil, fmt.Errorf("--secret-file: %w", err)
 		}
 	}
-	return replicated.Dial(replicated.ClientConfig{
+	return replicated.Dial(ctx, replicated.ClientConfig{
 		Cluster: cluster, Addresses: o.connect, Endpoint: endpoint,
 		MemberTimeout: min(replicated.DefaultMemberTimeout, o.timeout/time.Duration(len(o.connect)+1)+time.Millisecond),
 	})
@@ -79,7 +79,7 @@ func (o *options) ask(ctx context.Context, f func(context.Context) error) error 
 
 // list describes the objects of the members.
 func (o *options) list(ctx context.Context) (all []replicated.ObjectInfo, err error) {
-	c, err := o.dial(o.cluster)
+	c, err := o.dial(ctx, o.cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -32,20 +33,20 @@ func open(p bench.Process[spec]) (bench.Member, error) {
 	if p.Node > nodes {
 		return &clients{Process: p}, nil
 	}
-	return newMember(p), nil
+	return newReplica(p), nil
 }
 
-// member is a member of the group.
-type member struct {
+// replica is a member of the group.
+type replica struct {
 	bench.Process[spec]
 	*bench.Group
-	object    *replicated.Object[*store]
+	object    *member.Object[*store]
 	delivered atomic.Uint64 // plain messages
-	server    *replicated.Server
+	server    *member.Server
 }
 
-func newMember(j bench.Process[spec]) *member {
-	m := &member{Process: j, Group: bench.NewGroup(j.Node, nodes, j.Spec.Fabric)}
+func newReplica(j bench.Process[spec]) *replica {
+	m := &replica{Process: j, Group: bench.NewGroup(j.Node, nodes, j.Spec.Fabric)}
 	var sg squall.SubgroupConfig
 	if j.Spec.Durable {
 		sg.Mode, m.Config.Dir = squall.Persistent, j.Dir
@@ -57,12 +58,12 @@ func newMember(j bench.Process[spec]) *member {
 		return m
 	}
 	m.Opener = func(ctx context.Context, cfg squall.Config) (*squall.Group, error) {
-		return replicated.Open(ctx, cfg, m.object)
+		return member.Open(ctx, cfg, m.object)
 	}
 	return m
 }
 
-func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
+func (m *replica) Answer(ctx context.Context, r bench.Request) (any, error) {
 	ctx, cancel := m.WhileWell(ctx)
 	defer cancel(nil)
 	switch r.Op {
@@ -72,7 +73,7 @@ func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 			cfg.Transport = ripc.TCP
 		}
 		var err error
-		if m.server, err = replicated.Serve(ctx, replicated.ServerConfig{Endpoint: cfg}, m.object); err != nil {
+		if m.server, err = member.Serve(ctx, member.ServerConfig{Endpoint: cfg}, m.object); err != nil {
 			return nil, err
 		}
 		return m.server.Addr(), nil
@@ -91,7 +92,7 @@ const window = 1024
 // manyReaders is how many goroutines read at a member.
 const manyReaders = 64
 
-func (m *member) measure(ctx context.Context, r bench.Request) (any, error) {
+func (m *replica) measure(ctx context.Context, r bench.Request) (any, error) {
 	body := make([]byte, m.Spec.SizeBytes)
 	var l *loop
 	switch m.Spec.Load {
@@ -114,7 +115,7 @@ func (m *member) measure(ctx context.Context, r bench.Request) (any, error) {
 }
 
 // atOneMember is what one member does while the others only take part.
-func (m *member) atOneMember(ctx context.Context, body []byte) *loop {
+func (m *replica) atOneMember(ctx context.Context, body []byte) *loop {
 	switch m.Spec.Load {
 	case sendOne:
 		sg := m.Subgroup(plainName)
@@ -162,7 +163,7 @@ func inBursts(read func() error) func(int) (int, error) {
 }
 
 // pipeline keeps commands under way.
-func pipeline[A, R any](ctx context.Context, o *replicated.Object[*store], c *replicated.Command[A, R], args A) func(int) (int, error) {
+func pipeline[A, R any](ctx context.Context, o *member.Object[*store], c *replicated.Command[A, R], args A) func(int) (int, error) {
 	var under [window]*replicated.Future[R]
 	next := 0
 	return func(int) (int, error) {
@@ -180,7 +181,7 @@ func pipeline[A, R any](ctx context.Context, o *replicated.Object[*store], c *re
 	}
 }
 
-func (m *member) Close() error {
+func (m *replica) Close() error {
 	var err error
 	if m.server != nil {
 		err = m.server.Close()
@@ -228,7 +229,7 @@ func (c *clients) dial(ctx context.Context, addrs []string) error {
 		for k := range addrs { // each client begins with another member
 			cfg.Addresses = append(cfg.Addresses, addrs[(i+k+c.Node)%len(addrs)])
 		}
-		client, err := replicated.Dial(cfg)
+		client, err := replicated.Dial(ctx, cfg)
 		if err != nil {
 			return err
 		}

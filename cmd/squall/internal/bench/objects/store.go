@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
 )
 
 // Names of the object and of the subgroup beside it, which carries plain messages.
@@ -34,7 +35,7 @@ type store struct {
 	Sums   map[string]int64
 }
 
-func (s *store) put(_ *replicated.Context, b []byte) ([]byte, error) {
+func (s *store) put(_ *member.Context, b []byte) ([]byte, error) {
 	if len(b) == 0 || len(b) < 1+int(b[0]) {
 		return nil, errors.New("a put without a key")
 	}
@@ -47,24 +48,24 @@ func (s *store) put(_ *replicated.Context, b []byte) ([]byte, error) {
 	return nil, nil
 }
 
-func (s *store) count(*replicated.Context, []byte) ([]byte, error) {
+func (s *store) count(*member.Context, []byte) ([]byte, error) {
 	s.Count++
 	return nil, nil
 }
 
-func (s *store) amount(_ *replicated.Context, a amount) (int64, error) {
+func (s *store) amount(_ *member.Context, a amount) (int64, error) {
 	s.Sums[a.Account] += a.Cents
 	return s.Sums[a.Account], nil
 }
 
-func (s *store) get(_ *replicated.Context, key []byte) ([]byte, error) {
+func (s *store) get(_ *member.Context, key []byte) ([]byte, error) {
 	return s.Values[string(key)], nil
 }
 
 // newStore returns the object of a member.
-func newStore(sg squall.SubgroupConfig) *replicated.Object[*store] {
+func newStore(sg squall.SubgroupConfig) *member.Object[*store] {
 	sg.Name = storeName
-	return replicated.New(sg, func() *store { return &store{Values: map[string][]byte{}, Sums: map[string]int64{}} },
-		replicated.Handle(put, (*store).put), replicated.Handle(count, (*store).count),
-		replicated.Handle(countCBOR, (*store).amount), replicated.Handle(get, (*store).get))
+	return member.New(sg, func() *store { return &store{Values: map[string][]byte{}, Sums: map[string]int64{}} },
+		member.Handle(put, (*store).put), member.Handle(count, (*store).count),
+		member.Handle(countCBOR, (*store).amount), member.Handle(get, (*store).get))
 }

@@ -1,0 +1,11 @@
+package hooks
+
+import "errors"
+
+// Errors of package squall, under the same names. Packages for clients return them, too, and are
+// built without package squall.
+var (
+	ErrTooLarge      = errors.New("message too large")
+	ErrNotPersistent = errors.New("the subgroup is not persistent")
+	ErrLeftShard     = errors.New("this process is not in the shard any more")
+)

@@ -1,0 +1,223 @@
+package member_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/member"
+	"github.com/squall-go/squall/ripc"
+)
+
+// serve has all members serve clients, and returns a client of them.
+func serve[S any](t testing.TB, all []*node[S], transport ripc.Transport) (*replicated.Client, []*member.Server) {
+	t.Helper()
+	var addrs []string
+	var servers []*member.Server
+	for _, m := range all {
+		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0", Transport: transport}}, m.bank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		servers = append(servers, s)
+		addrs = append(addrs, s.Addr())
+	}
+	return dial(t, replicated.ClientConfig{Addresses: addrs}), servers
+}
+
+func dial(t testing.TB, cfg replicated.ClientConfig) *replicated.Client {
+	t.Helper()
+	cfg.Cluster = "test"
+	c, err := replicated.Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestClientsCallTheSameOperations(t *testing.T) {
+	t.Parallel()
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := open(t, 3, ordered, nil)
+			c, _ := serve(t, all, transport)
+			bank := c.Object("accounts")
+			const clients, each = 8, 50
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() {
+					for range each {
+						if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if n, err := balance.Call(t.Context(), bank, "ann"); n != clients*each || err != nil {
+				t.Errorf("the client reads %d, %v", n, err)
+			}
+			if n, err := balance.Call(t.Context(), all[2].bank, "ann"); n != clients*each || err != nil {
+				t.Errorf("a member reads %d, %v", n, err)
+			}
+			var failed *replicated.HandlerError
+			if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", -10000}); !errors.As(err, &failed) || failed.Text != errNegative.Error() {
+				t.Errorf("a handler's error: %v", err)
+			}
+			if _, err := balance.Local(t.Context(), bank, "bob"); !errors.As(err, &failed) {
+				t.Errorf("a query's error: %v", err)
+			}
+			unknown := replicated.NewCommand[int, int]("unknown")
+			if _, err := unknown.Call(t.Context(), bank, 1); !errors.Is(err, replicated.ErrUnknownOperation) {
+				t.Errorf("an unknown operation: %v", err)
+			}
+			f, err := deposit.Go(t.Context(), bank, depositArgs{"bob", 5})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := f.Wait(t.Context()); n != 5 || err != nil {
+				t.Errorf("the future has %d, %v", n, err)
+			}
+		})
+	}
+}
+
+func TestAClientGoesOnWithAnotherMember(t *testing.T) {
+	t.Parallel()
+	all := open(t, 3, ordered, nil)
+	c, servers := serve(t, all, ripc.Auto)
+	bank := c.Object("accounts")
+	var total int64
+	for i := range 300 {
+		n, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total++; n != total {
+			t.Fatalf("the balance is %d after %d deposits", n, total)
+		}
+		if i == 100 || i == 200 {
+			if err := servers[i/100-1].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, ordered, nil)
+	c, _ := serve(t, all, ripc.Auto)
+	bank := c.Object("accounts")
+	if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the members have the session", func() bool { return all[0].bank.Sessions() == 1 && all[1].bank.Sessions() == 1 })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the members have no session after the client was closed", func() bool { return all[0].bank.Sessions() == 0 && all[1].bank.Sessions() == 0 })
+	// One that touches its session keeps it, although others' commands let time pass.
+	idle := dial(t, replicated.ClientConfig{Addresses: []string{serverOf(t, all[0])}, SessionTimeout: 300 * time.Millisecond})
+	if _, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if _, err := draw.Call(t.Context(), all[1].bank, struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); n != 3 || err != nil {
+		t.Errorf("the client that was idle: %d, %v", n, err)
+	}
+}
+
+func serverOf(t *testing.T, m *bankNode) string {
+	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, m.bank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s.Addr()
+}
+
+// A call that ends with its context says why no member was reached before.
+func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
+	t.Parallel()
+	c := dial(t, replicated.ClientConfig{Addresses: []string{testutil.FreeAddress(t)}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+	ctx, cancel := context.WithTimeout(testutil.Within(t), 300*time.Millisecond)
+	defer cancel()
+	_, err := balance.Call(ctx, c.Object("accounts"), "ann")
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) || !errors.Is(err, replicated.ErrUnreachable) {
+		t.Errorf("the call ends with: %v", err)
+	}
+}
+
+// A client goes on with another member when the one that it asks first takes connections and says nothing, as a stopped process does, although a
+// handshake may take longer.
+func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	all := open(t, 1, ordered, nil)
+	_, servers := serve(t, all, ripc.TCP)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var j journal
+	c := dial(t, replicated.ClientConfig{
+		Addresses: []string{silent.Addr().String(), servers[0].Addr()}, Seed: 1, MemberTimeout: 400 * time.Millisecond, Endpoint: ripc.Config{Transport: ripc.TCP},
+		Events: j.add,
+	})
+	if _, err := deposit.Call(testutil.Within(t), c.Object("accounts"), depositArgs{"ann", 1}); err != nil {
+		t.Fatal(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if left, ok := j.events[0].(replicated.MemberLeft); !ok || left.Addr != silent.Addr().String() || !errors.Is(left.Err, replicated.ErrLate) {
+		t.Errorf("events: %v", j.events)
+	}
+}
+
+// A client whose members are all gone asks each of them once as it is closed, and does not wait for MemberTimeout.
+func TestAClientOfMembersThatAreGoneIsClosedAtOnce(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, ordered, nil)
+	_, servers := serve(t, all, ripc.Auto)
+	c := dial(t, replicated.ClientConfig{Addresses: []string{servers[0].Addr(), servers[1].Addr()}, MemberTimeout: time.Hour})
+	if _, err := deposit.Call(testutil.Within(t), c.Object("accounts"), depositArgs{Account: "ann", Amount: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-testutil.Within(t).Done():
+		t.Error("it waits")
+	}
+}

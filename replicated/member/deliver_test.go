@@ -1,0 +1,63 @@
+package member
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/invoke"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
+
+// awaited is a call that notes how it ended.
+type awaited struct {
+	ended, signalled int
+	err              error
+}
+
+func (a *awaited) Complete(o *invoke.Outcome) { a.ended, a.err = a.ended+1, o.Err }
+func (a *awaited) Signal()                    { a.signalled++ }
+func (a *awaited) Typed() any                 { return nil }
+
+// TestAPanicEndsTheCallsOfItsBatch has a handler panic at the second of three commands of one batch.
+func TestAPanicEndsTheCallsOfItsBatch(t *testing.T) {
+	const self = 1
+	n := 0
+	step := replicated.NewCommand[[]byte, []byte]("step")
+	o := New(squall.SubgroupConfig{Name: "steps"}, func() *struct{} { return &struct{}{} },
+		Handle(step, func(*struct{}, *Context, []byte) ([]byte, error) {
+			if n++; n == 2 {
+				panic("the second step")
+			}
+			return nil, nil
+		})).object
+	o.self.Store(self)
+	o.calls.table.Lap = func() uint32 { return 7 }
+	o.deliver([]squall.Message{
+		{View: 1, Sender: self, Data: machine.AppendKnows(nil, machine.Header{Time: 1}, 1, []string{"step"})},
+		{View: 1, Seq: 1, Sender: self, Data: machine.AppendEnable(nil, machine.Header{Time: 1}, 1, []string{"step"})},
+	})
+	var all [3]awaited
+	var batch []squall.Message
+	for i := range all {
+		call, err := o.calls.put(&all[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch = append(batch, squall.Message{View: 1, Seq: squall.Seq(2 + i), Sender: self, Data: machine.AppendCommand(nil, machine.Header{Time: 2, Call: call})})
+	}
+	o.deliver(batch)
+	var panicked *PanicError
+	for i, a := range all {
+		if a.ended != 1 || a.signalled != 1 {
+			t.Errorf("call %d ended %d times, and was told %d times", i, a.ended, a.signalled)
+		}
+		if i == 0 && a.err != nil || i > 0 && !errors.As(a.err, &panicked) {
+			t.Errorf("call %d ended with %v", i, a.err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d commands were executed", n)
+	}
+}

@@ -1,0 +1,85 @@
+package member
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/invoke"
+)
+
+// A handler does not wait. What would wait for the group finds out here whether a handler calls it: commands run on
+// the goroutine that delivers, or on a goroutine that rebuilds the past, which are known while they do; queries run on any goroutine, whose stack has look.
+
+// inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
+// group's loop may execute the commands of both, and it waits for queries.
+func (o *object) inHandler() error {
+	if err := o.inCommand(); err != nil {
+		return err
+	}
+	if o.depth() > 0 {
+		return o.inQuery()
+	}
+	return nil
+}
+
+func (o *object) inQuery() error {
+	return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, replicated.ErrInHandler)
+}
+
+// depth returns how many queries of the group the caller is in: 2 if it is the handler of a query that another query's handler called.
+func (o *object) depth() int {
+	if !slices.ContainsFunc(o.together, func(other *object) bool { return other.queries.Load() > 0 }) {
+		return 0
+	}
+	return looks()
+}
+
+// inCommand returns ErrInHandler if the caller is the handler of a command.
+func (o *object) inCommand() error {
+	for _, other := range o.together {
+		executes, rebuilds := other.executes.Load(), other.history.loop.Load()
+		if executes|rebuilds == 0 {
+			continue
+		}
+		if self := goroutine.ID(); self != 0 && (executes == self || rebuilds == self) {
+			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, replicated.ErrInHandler)
+		}
+	}
+	return nil
+}
+
+// read runs a query of this process. The lock is held.
+func (o *object) read(b *bound, r invoke.Reading) (typed bool, err error) {
+	o.queries.Add(1)
+	defer o.queries.Add(-1)
+	look(func() { typed, err = b.read(o.state, o.reading(), r) })
+	return typed, err
+}
+
+// look calls f, which looks at a state whose lock is held.
+//
+//go:noinline
+func look(f func()) { f() }
+
+// looks returns how many calls of look the caller is in.
+func looks() (n int) {
+	var pcs [64]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		called := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:called] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && strings.HasSuffix(f.Name(), lookName) {
+				n++
+			}
+		}
+		if called < len(pcs) {
+			return n
+		}
+	}
+}
+
+// lookName is the end of the name by which the runtime knows look.
+const lookName = "/squall/replicated/member.look"
