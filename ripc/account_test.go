@@ -16,10 +16,10 @@ import (
 func bytesOf(e *Endpoint, name string) (of, all int64) {
 	e.lock()
 	defer e.unlock()
-	if a := e.accounts[name]; a != nil {
-		of = a.bytes
+	if a := e.accounts.Find(name); a != nil {
+		of = a.Bytes()
 	}
-	return of, e.bytes
+	return of, e.accounts.Bytes()
 }
 
 // flood is a caller that sends messages over several connections to services that do not receive, from several services.
@@ -72,7 +72,7 @@ func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
 				pause()
 				there.lock()
 				defer there.unlock()
-				return len(there.accounts["identity CN=flood"].starved) > 0
+				return there.accounts.Find("identity CN=flood").Starved() > 0
 			})
 			of, all := bytesOf(there, "identity CN=flood")
 			if of > most || of < most*3/4 || all < of {
@@ -123,8 +123,8 @@ func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
 			}
 			there.lock()
 			defer there.unlock()
-			if len(there.accounts) != 0 {
-				t.Error(there.accounts)
+			if there.accounts.Len() != 0 {
+				t.Errorf("%+v", there.accounts)
 			}
 		})
 	}
@@ -163,8 +163,8 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 	for starved := false; !starved; pause() {
 		must(t, ctx.Err())
 		there.lock()
-		a := there.accounts["identity CN=flood"]
-		starved = a != nil && len(a.starved) > 0
+		a := there.accounts.Find("identity CN=flood")
+		starved = a != nil && a.Starved() > 0
 		there.unlock()
 	}
 	if of, _ := bytesOf(there, "identity CN=flood"); of > most {
@@ -211,7 +211,7 @@ func TestMemoryThatIsGivenBackWakesWhoSleeps(t *testing.T) {
 		pause()
 		there.lock()
 		defer there.unlock()
-		return len(there.accounts["identity CN=flood"].starved) > 0
+		return there.accounts.Find("identity CN=flood").Starved() > 0
 	})
 	waiting, stop := context.WithCancel(ctx)
 	var sleeper sync.WaitGroup
@@ -234,8 +234,8 @@ func TestMemoryThatIsGivenBackWakesWhoSleeps(t *testing.T) {
 	inTime(t, "the goroutine to sleep for good", func() bool {
 		there.lock()
 		defer there.unlock()
-		if same++; there.steps != steps || !there.napping || there.keeper == there.caretaker {
-			steps, same = there.steps, 0
+		if same++; there.hot.Steps() != steps || !there.role.IsAsleep() || there.role.Has(&there.caretaker.seat) {
+			steps, same = there.hot.Steps(), 0
 		}
 		return same == 100
 	})
@@ -415,7 +415,7 @@ func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
 		must(t, to.Connect(ctx))
 		there.lock()
 		p := there.peers[0]
-		there.cfg.MaxBytesPerClient = p.charged + 1<<10
+		there.accounts.Limits.BytesPerAccount = p.member.Charged() + 1<<10
 		there.unlock()
 		for k := range count {
 			must(t, client.Send(ctx, to, binary.LittleEndian.AppendUint32(nil, uint32(k))))
@@ -423,7 +423,7 @@ func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
 		for rests := false; !rests; pause() { // it has found no memory, and is looked at no more
 			must(t, ctx.Err())
 			there.lock()
-			rests = p.starved && (!p.hot || p.polled)
+			rests = p.member.IsStarved() && (!p.spot.IsHot() || p.spot.Always)
 			there.unlock()
 		}
 		for k := range count {
@@ -456,14 +456,14 @@ func TestTheHeadOfAReplyStaysWhereItsCallerHasIt(t *testing.T) {
 		must(t, to.Connect(ctx))
 		here.lock()
 		p := here.peers[0]
-		here.cfg.MaxBytesPerClient = p.account.bytes
+		here.accounts.Limits.BytesPerAccount = p.member.Account.Bytes()
 		here.unlock()
 		replies := make([]Message, 4)
 		var err error
 		replies[0], err = client.CallLong(ctx, to, make([]byte, 1), Bytes([]byte{1}))
 		must(t, err)
 		here.lock()
-		here.cfg.MaxBytesPerClient += ring
+		here.accounts.Limits.BytesPerAccount += ring
 		here.unlock()
 		for k := range replies[1:] { // with the head of the first one, more than half of the ring
 			replies[k+1], err = client.Call(ctx, to, nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/ripc/internal/stream"
+	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // An endpoint has so many services, and one more when one was closed.
@@ -108,18 +109,18 @@ func TestTheAnswersThatWaitForAPeerAreBounded(t *testing.T) {
 	e.lock()
 	defer e.unlock()
 	p := e.peers[0]
-	l := later{kind: pair.Reply} // one of them waits already, so that none goes to the ring
-	p.later = append(p.later, l)
-	p.countLater(l.bytes())
-	for left := most - l.bytes(); left > 0; {
+	first := table.Answer{Kind: pair.Reply} // one of them waits already, so that none goes to the ring
+	p.answers.Push(first)
+	p.charge(int64(first.Bytes()))
+	for left := most - first.Bytes(); left > 0; {
 		n := min(left, 1<<16)
-		p.say(pair.Reply, 0, 0, make([]byte, n-laterCost))
+		p.say(pair.Reply, 0, 0, make([]byte, n-first.Bytes()))
 		left -= n
 	}
-	if p.ended {
+	if p.ended() {
 		t.Errorf("%d bytes wait, and the connection has ended", most)
 	}
-	if p.say(pair.Reply, 0, 0, nil); !p.ended {
+	if p.say(pair.Reply, 0, 0, nil); !p.ended() {
 		t.Errorf("more than %d bytes wait", most)
 	}
 }

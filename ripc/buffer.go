@@ -32,7 +32,6 @@ type memory struct {
 	byToken map[string]*peer // over TCP, the peers that dialed: their connections for long messages come later
 	bytes   int64            // of MaxLongBytes
 	short   bool             // a message waits for some of them
-	moving  int              // long messages whose bytes goroutines bring, or send
 }
 
 func (m *memory) open() { m.views, m.byToken = shared.NewViews(), map[string]*peer{} }

@@ -49,8 +49,8 @@ type calm struct {
 
 // piece is how much of the next block is moved at a time. The caller holds the endpoint's mu.
 func (c *calm) piece(e *Endpoint) int {
-	if c.steps != e.steps {
-		c.steps, c.blocks = e.steps, 0
+	if steps := e.hot.Steps(); c.steps != steps {
+		c.steps, c.blocks = steps, 0
 	}
 	if c.blocks++; c.blocks > calmBlocks {
 		return longPiece
@@ -74,7 +74,7 @@ func (p *peer) isSame(who Peer) error {
 
 // attach begins to use a connection. The caller holds the mu.
 func (p *peer) attach(conn net.Conn) error {
-	if p.ended || p.long.bulk != nil {
+	if p.ended() || p.long.bulk != nil {
 		return fmt.Errorf("%w: the pair has ended, or has its connection for long messages", ErrRefused)
 	}
 	b := &bulk{p: p, conn: conn, turn: make(chan struct{}, 1), known: sync.NewCond(locker{p.e})}
@@ -86,7 +86,7 @@ func (p *peer) attach(conn net.Conn) error {
 
 // dialBulk has the connection made, if that is not done. The caller holds the mu.
 func (p *peer) dialBulk() {
-	if p.long.dialing || p.ended {
+	if p.long.dialing || p.ended() {
 		return
 	}
 	p.long.dialing = true
@@ -203,7 +203,7 @@ func (b *bulk) readAll() {
 func (b *bulk) fail(err error) {
 	switch {
 	case errors.Is(err, fabric.ErrViolation):
-	case b.p.ended:
+	case b.p.ended():
 		return
 	default:
 		err = fmt.Errorf("%w: the connection for long messages: %w", fabric.ErrPeerGone, err)
@@ -242,7 +242,7 @@ func (b *bulk) expect(id uint64, n int) (m *receiving, offset uint64, piece int,
 		switch {
 		case err != nil:
 			return nil, 0, 0, err
-		case p.ended:
+		case p.ended():
 			return nil, 0, 0, net.ErrClosed
 		case in == nil:
 			b.known.Wait()
@@ -425,7 +425,7 @@ func (b *bulk) take(ctx context.Context) error {
 func (b *bulk) claim(m *sending, most int) (n, piece int) {
 	b.p.e.lock()
 	defer b.p.e.unlock()
-	if b.p.ended {
+	if b.p.ended() {
 		return 0, 0
 	}
 	_, n = m.out.Block(most)
@@ -439,7 +439,7 @@ func (b *bulk) cut(ctx context.Context, m *sending, why error) error {
 	if m.err == nil {
 		m.err = why // and not what the peer answers
 	}
-	owed := !b.p.ended && m.out.Cut()
+	owed := !b.p.ended() && m.out.Cut()
 	e.unlock()
 	if owed {
 		b.turn <- struct{}{} // the goroutine whose turn it is ends its turn: a peer that reads nothing is cut off

@@ -57,7 +57,7 @@ func (p *peer) takeChannel(ctx context.Context) (int, error) {
 			p.wanting = slices.Delete(p.wanting, i, i+1)
 		}
 		p.e.giveBack(w)
-		if err == nil && p.ended {
+		if err == nil && p.ended() {
 			err = &GoneError{Exact: true, Cause: p.why}
 		}
 		if err != nil {
@@ -102,7 +102,7 @@ func (p *peer) answered(f *pair.Frame) error {
 		if err := p.shut(channel, f.ID, to); err != nil {
 			return err
 		}
-		p.dropLater(channel)
+		p.dropAnswers(channel)
 		p.wakeTurns()
 	}
 	if tell {
@@ -116,7 +116,7 @@ func (p *peer) answered(f *pair.Frame) error {
 
 // leave gives a channel up on which this side sends no more. What was sent on it is still received.
 func (p *peer) leave(channel int) {
-	if p.ended || !p.openings.Leave(channel) {
+	if p.ended() || !p.openings.Leave(channel) {
 		return
 	}
 	if p.direct {
@@ -126,20 +126,14 @@ func (p *peer) leave(channel int) {
 	if p.direct {
 		p.mu.Unlock()
 	}
-	p.dropLater(channel)
+	p.dropAnswers(channel)
 	p.out[channel] = &p.e.nowhere // it has to be told of nothing
 	p.say(pair.Left, channel, 0, nil)
 }
 
-// dropLater drops messages of a channel that found no room: none is sent any more.
-func (p *peer) dropLater(channel int) {
-	p.later = slices.DeleteFunc(p.later, func(l later) bool {
-		drop := l.channel == channel && l.kind.Counted()
-		if drop {
-			p.countLater(-l.bytes())
-		}
-		return drop
-	})
+// dropAnswers drops messages of a channel that found no room: none is sent any more.
+func (p *peer) dropAnswers(channel int) {
+	p.refund(int64(p.answers.Drop(channel)))
 }
 
 // leaveAll gives up the channels on which a service sends that is closed.
@@ -256,7 +250,7 @@ func (p *peer) noMore(channel int) {
 
 // lastCount tells the peer the last count of a channel that it gave up, if that is certain. It is called when a message was counted.
 func (p *peer) lastCount(channel int) {
-	if p.owed > 0 && !p.ended && p.servings.IsLeft(channel) && (p.in[channel].callers != nil || p.rx.AllCounted(channel)) {
+	if p.owed > 0 && !p.ended() && p.servings.IsLeft(channel) && (p.in[channel].callers != nil || p.rx.AllCounted(channel)) {
 		p.stopServing(channel)
 	}
 }

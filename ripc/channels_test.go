@@ -226,7 +226,7 @@ func TestNoticesOfAClosedServiceAreGivenBack(t *testing.T) {
 			there.lock()
 			defer there.unlock()
 			for _, p := range there.peers {
-				n += p.kept
+				n += p.life.Kept()
 			}
 			return n
 		}

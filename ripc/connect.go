@@ -110,21 +110,7 @@ func checkRing(n int) error {
 func (e *Endpoint) full(account string, bytes int64) error {
 	e.lock()
 	defer e.unlock()
-	return e.fullLocked(account, bytes, true)
-}
-
-func (e *Endpoint) fullLocked(name string, bytes int64, called bool) error {
-	if len(e.peers) >= e.cfg.MaxPeers {
-		return fmt.Errorf("%w: %d peers", ErrLimit, len(e.peers))
-	}
-	a := e.accounts[name]
-	if a == nil {
-		a = &account{e: e, name: name}
-	}
-	if called && a.called >= e.cfg.MaxPeersPerClient {
-		return fmt.Errorf("%w: %d peers of %s", ErrLimit, a.called, name)
-	}
-	return a.fits(bytes)
+	return e.accounts.Admits(account, bytes, true)
 }
 
 func (e *Endpoint) isClosing() bool {
@@ -144,7 +130,7 @@ type dial struct {
 func (e *Endpoint) peerAt(ctx context.Context, place Place) (*peer, error) {
 	e.lock()
 	d := e.dialing[place]
-	if d != nil && isDone(d) && (d.err != nil || d.peer.ended) {
+	if d != nil && isDone(d) && (d.err != nil || d.peer.ended()) {
 		d = nil
 	}
 	if d == nil {

@@ -216,7 +216,7 @@ func openHostile(t *testing.T, p *peer) bool {
 	e := p.e
 	e.lock()
 	channel, ok := p.openings.Open()
-	if ok = ok && !p.ended; ok {
+	if ok = ok && !p.ended(); ok {
 		p.out[channel] = newRemote(&Service{e: e}, "nobody")
 	}
 	e.unlock()
@@ -246,7 +246,7 @@ func openHostile(t *testing.T, p *peer) bool {
 	p.ring()
 	p.mu.Unlock()
 	if status == pair.Accepted {
-		eventually(t, e, "the opening is not answered", func() bool { return p.ended || p.out[channel] == nil })
+		eventually(t, e, "the opening is not answered", func() bool { return p.ended() || p.out[channel] == nil })
 	}
 	stop.Store(true)
 	<-done

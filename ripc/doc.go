@@ -37,6 +37,6 @@
 // Within a host a body is in shared memory, to which the receiver has a read-only view: a [Buffer] is not copied at all, other bodies once. Over TCP bodies have a
 // connection of their own and go straight into the window. Short messages do not wait for long ones, and may overtake them.
 //
-// There is no loop that receives for others: of the goroutines that wait, one keeps watch. It looks at the rows of the peers, sleeps when
-// nothing comes, and passes the watch on when it leaves. Package pair, below, has the protocol, and docs/decisions/0047 says why.
+// There is no loop that receives for others: of the goroutines that wait, one polls the rows of the peers, sleeps when nothing comes, and wakes another
+// one when it leaves. Package pair, below, has the protocol, package table decides who polls, and docs/decisions/0047 says why.
 package ripc

@@ -168,7 +168,7 @@ func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 			inTime(t, "the end of the pair", func() bool {
 				here.lock()
 				defer here.unlock()
-				return p.ended
+				return p.ended()
 			})
 			m.Release()
 			both.Wait()

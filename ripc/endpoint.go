@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,15 +13,15 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/table"
 	"github.com/squall-go/squall/trust"
 )
 
 // Endpoint is a process's place for services. Its methods may be called from any goroutine.
 type Endpoint struct {
 	cfg         Config
-	key         trust.Key // proves that a process knows the secret
-	incarnation string    // tells this endpoint from all others
-	parker      *fabric.Parker
+	key         trust.Key  // proves that a process knows the secret
+	incarnation string     // tells this endpoint from all others
 	port        *port.Port // nil without TCP
 	local       *localPort // nil without shared memory
 	ctx         context.Context
@@ -31,27 +30,22 @@ type Endpoint struct {
 	greeting    *gate         // for processes that are greeted over TCP
 	refused     atomic.Uint64 // processes that were turned away
 	unwatch     func()        // ends the resolver's word; nil if there is none
-	cared       chan struct{} // closed when the caretaker has ended
 	nowhere     Remote        // of channels that are over
 	memory      memory        // for long messages
 
-	mu sync.Mutex
-	watch
+	polling
 	services    map[ID]*Service
 	numbers     []*Service // that are not closed, or still handle messages, by number
 	number      uint32     // of the last one
 	peers       []*peer
 	connections uint64 // so many peers there were
-	accounts    map[string]*account
-	bytes       int64      // of all accounts
-	starved     []*account // that found no memory although they may have more
+	accounts    table.Accounts[*peer]
 	dialing     map[Place]*dial
 	seen        map[ID]Place // where services were found last
 	counts      Stats        // without what is counted elsewhere
 	events      []Event      // that the application was not told yet
 	telling     bool         // a goroutine tells them
 	closing     bool         // Close was called
-	closed      bool         // nothing is sent or received any more
 	awaited     bool         // Close waits for background: frames that are given back now add nothing to it
 	postponed   postponedList
 }
@@ -67,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, key: trust.KeyOf("squall ripc 1 ", cfg.Secret), incarnation: trust.NewNonce().String(),
-		cared: make(chan struct{}), services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{}, accounts: map[string]*account{},
+		services: map[ID]*Service{}, dialing: map[Place]*dial{}, seen: map[ID]Place{},
 		greeting: newGate(maxGreetingTCP),
 	}
 	e.memory.open()
@@ -76,25 +70,17 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		e.refused.Add(1)
 		reject(err)
 	}
-	e.began = time.Now()
-	e.contention.SetLoops(1, runtime.NumCPU())
-	e.patience, e.care = max(cfg.MaxSpin, 0), make(chan struct{}, 1)
-	e.glanceLooks = glanceLooks
-	if cfg.MaxSpin < 0 {
-		e.glanceLooks = 1
+	e.accounts.Limits = table.Limits{
+		Peers: cfg.MaxPeers, PeersPerAccount: cfg.MaxPeersPerClient, Bytes: cfg.MaxBytes, BytesPerAccount: cfg.MaxBytesPerClient,
 	}
-	e.caretaker = newWaiter()
-	e.caretaker.yields = true
-	if e.parker, err = fabric.NewParker(); err != nil {
-		return nil, fmt.Errorf("ripc: %w", err)
+	if err := e.openPolling(cfg.MaxSpin); err != nil {
+		return nil, err
 	}
-	e.contention.Begin()
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.listen(); err != nil {
-		e.contention.Close()
 		e.cancel()
 		e.stopListening()
-		e.parker.Close()
+		e.closeParker()
 		return nil, fmt.Errorf("ripc: %w", err)
 	}
 	if w, ok := e.cfg.Resolver.(Watcher); ok {
@@ -228,26 +214,25 @@ func (e *Endpoint) forgetService(s *Service) {
 
 // add takes over a peer whose handshake is done; called says that it called.
 func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, release func() error, long longs) (*peer, error) {
-	p := &peer{e: e, who: who, called: called, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
+	p := &peer{e: e, who: who, link: link, direct: link.Direct(), own: own, row: link.Replica(), release: release, long: long}
 	p.tx, p.rx = pair.NewSender(own, p.row, p.direct), pair.NewReceiver(own, p.row, p.direct)
 	ready := link.(interface{ Readiness() *fabric.Readiness }).Readiness()
-	p.polled = ready == nil
+	p.spot = table.Spot[*peer]{Peer: p, Always: ready == nil}
 	if l, ok := link.(interface {
 		Guard(func(fabric.Range) error)
 	}); ok {
 		l.Guard(p.rx.Guard)
 	}
-	p.charged = pairBytes(len(own), len(p.row), p.direct)
+	charged := pairBytes(len(own), len(p.row), p.direct)
 	e.lock()
 	defer e.unlock()
 	if e.closing {
 		return nil, ErrClosed
 	}
-	if err := e.fullLocked(who.account(), p.charged, called); err != nil {
+	if err := e.accounts.Admits(who.account(), charged, called); err != nil {
 		return nil, err
 	}
-	p.account = e.accountOf(who.account())
-	p.account.enter(p)
+	e.accounts.Enter(&p.member, p, who.account(), charged, called)
 	e.connections++
 	p.viewer = e.connections
 	p.rx.Bound(p)
@@ -265,7 +250,7 @@ func (e *Endpoint) add(link fabric.Link, who Peer, called bool, own []byte, rele
 func (e *Endpoint) forget(p *peer) {
 	if i := slices.Index(e.peers, p); i >= 0 {
 		e.peers = slices.Delete(e.peers, i, i+1)
-		p.account.leave(p)
+		e.accounts.Leave(&p.member)
 	}
 	for place, d := range e.dialing {
 		if d.peer == p {
@@ -302,8 +287,8 @@ func (e *Endpoint) Close() error {
 	for len(e.peers) > 0 {
 		e.peers[0].fail(ErrClosed)
 	}
-	for e.head != nil {
-		e.rouse(e.head)
+	for seat := e.role.First(); seat != nil; seat = e.role.First() {
+		e.rouse(seat.Waiter)
 	}
 	e.parker.Wake()
 	e.cancel()
@@ -332,9 +317,9 @@ func (e *Endpoint) lastWords() {
 	for end := time.Now().Add(lastWordsTime); time.Now().Before(end); {
 		waits := slices.ContainsFunc(e.numbers, func(s *Service) bool { return s.busy > 0 })
 		for _, p := range slices.Clone(e.peers) {
-			if l, ok := p.link.(interface{ Flushed() bool }); ok && !p.ended {
+			if l, ok := p.link.(interface{ Flushed() bool }); ok && !p.ended() {
 				p.flush()
-				waits = waits || !p.ended && !l.Flushed()
+				waits = waits || !p.ended() && !l.Flushed()
 			}
 		}
 		if !waits {
@@ -348,18 +333,3 @@ func (e *Endpoint) lastWords() {
 
 // lastWordsTime is how long Close waits for handlers and sockets.
 const lastWordsTime = time.Second
-
-// quit releases the parker when no goroutine sleeps in it any more.
-func (e *Endpoint) quit() error {
-	for {
-		e.lock()
-		busy := e.keeper != nil || e.dozers > 0
-		e.unlock()
-		if !busy {
-			e.contention.Close()
-			return e.parker.Close()
-		}
-		e.parker.Wake()
-		pause()
-	}
-}

@@ -3,6 +3,8 @@ package ripc
 import (
 	"errors"
 	"fmt"
+
+	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // Errors. What functions return wraps one of them and says where.
@@ -26,7 +28,7 @@ var (
 	// ErrNoWindow says that a service has no window for a long message, and does not let it wait.
 	ErrNoWindow = errors.New("no receive window")
 	// ErrLimit says that a limit was reached; the error says which.
-	ErrLimit = errors.New("limit reached")
+	ErrLimit = table.ErrLimit
 )
 
 // GoneError says what became of messages to a service that is gone. It is an ErrPeerGone.

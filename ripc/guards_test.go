@@ -49,7 +49,7 @@ func TestAMessageFreesNoLaterOne(t *testing.T) {
 		kept := func() int {
 			server.e.lock()
 			defer server.e.unlock()
-			return server.e.peers[0].kept
+			return server.e.peers[0].life.Kept()
 		}
 		first := receive()
 		again := first

@@ -48,7 +48,7 @@ func (m *Message) Identity() string { return m.peer.who.Identity }
 // Account names the party to which the sending process belongs, and for which limits are counted
 // together: the certificate's identity under TLS, a process within a host, and otherwise an address
 // (Config.MaxPeersPerClient).
-func (m *Message) Account() string { return m.peer.account.name }
+func (m *Message) Account() string { return m.peer.member.Account.Name }
 
 // Peer is what is known of the process at the other side.
 func (c *Stream) Peer() Peer {

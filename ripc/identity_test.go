@@ -176,8 +176,9 @@ func TestOneCallerHasAPartOfTheConnections(t *testing.T) {
 	}
 	there.lock()
 	defer there.unlock()
-	if a := there.accounts["identity CN=flood"]; len(there.accounts) != 2 || a.called != 2 || a.peers != 2 {
-		t.Errorf("%+v of %d accounts", a, len(there.accounts))
+	a := there.accounts.Find("identity CN=flood")
+	if peers, called := a.Peers(); there.accounts.Len() != 2 || called != 2 || peers != 2 {
+		t.Errorf("%+v of %d accounts", a, there.accounts.Len())
 	}
 }
 

@@ -53,14 +53,15 @@ func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 		t.Fatalf("after %d replies of %d bytes: %v", n, size, err)
 	}
 	kept[0].Release()
-	eventually(t, server.e, "the reply that was given back still counts", func() bool { return server.e.peers[0].account.fits(size) == nil })
+	eventually(t, server.e, "the reply that was given back still counts", func() bool { return server.e.peers[0].fits(size) == nil })
 	must(t, call(keeper))
 	for i := range kept {
 		kept[i].Release()
 	}
 	eventually(t, server.e, "replies that were given back still count", func() bool {
 		p := server.e.peers[0]
-		return p.account.bytes == p.charged*int64(p.account.peers) && p.long.out.Open() == 0
+		peers, _ := p.member.Account.Peers()
+		return p.member.Account.Bytes() == p.member.Charged()*int64(peers) && p.long.out.Open() == 0
 	})
 	must(t, call(other))
 	kept[len(kept)-1].Release()

@@ -82,11 +82,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "ripc", Addr: l.Addr(), Err: net.ErrClosed}
 }
 
-// wait waits for a stream. It keeps no watch if a goroutine that reads or writes could.
+// wait waits for a stream. It does not poll if a goroutine that reads or writes could.
 func (l *Listener) wait() error {
 	e := l.service.e
 	w := newWaiter()
-	w.goal, w.yields = goalStream, true
+	w.goal, w.seat.Yields = goalStream, true
 	w.check = func() bool { return l.closed || len(l.backlog) > 0 }
 	l.waiting = append(l.waiting, w)
 	err := e.wait(context.Background(), w)
@@ -201,7 +201,7 @@ func (s *Service) dial(ctx context.Context, to *Remote) (*Stream, error) {
 	if route == nil || s.ended {
 		return nil, fmt.Errorf("%w: %s", ErrPeerGone, to.id)
 	}
-	if err := route.peer.account.chargeStream(); err != nil {
+	if err := route.peer.chargeStream(); err != nil {
 		return nil, err
 	}
 	core, limit := t.dialed.Open(nil)

@@ -92,7 +92,7 @@ func (s *Service) callLong(ctx context.Context, to *Remote, r *route, into []byt
 	e, p := s.e, r.peer
 	e.lock()
 	defer e.unlock()
-	if p.ended || r.over {
+	if p.ended() || r.over {
 		err = to.goneLocked()
 		return m, err == nil, err
 	}
@@ -279,10 +279,10 @@ func (m *sending) keep(body *Body) error {
 	if body.buffer != nil {
 		return nil
 	}
-	if err := p.account.fits(body.size); err != nil {
+	if err := p.fits(body.size); err != nil {
 		return fmt.Errorf("the peer keeps its replies: %w", err)
 	}
-	p.account.charge(body.size)
+	p.charge(body.size)
 	m.kept = body.size
 	return nil
 }
@@ -292,19 +292,19 @@ func (m *sending) refund() {
 	if m.kept > 0 {
 		n := m.kept
 		m.kept = 0
-		m.peer.account.refund(n)
+		m.peer.refund(n)
 	}
 }
 
 // begin offers the message when its channel and the ring have room. Without an error, out is nil if the peer had ended. The caller holds the mu.
 func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [][]byte) error {
 	p, channel := m.peer, r.on()
-	for !p.long.out.HasRoom(channel) && !p.ended && !r.isOver() {
+	for !p.long.out.HasRoom(channel) && !p.ended() && !r.isOver() {
 		if err := p.awaitTurn(ctx); err != nil {
 			return err
 		}
 	}
-	if p.ended || r.isOver() {
+	if p.ended() || r.isOver() {
 		return m.gone()
 	}
 	if !p.direct && p.long.dialer && (offer.Size > 0 || offer.Room > 0) {
@@ -347,11 +347,11 @@ func (m *sending) finish(ctx context.Context, w *waiter, offer *pair.Offer, body
 	}
 	if offer.Way != pair.Placed {
 		e := m.peer.e
-		e.memory.moving++
+		e.moving++
 		e.unlock()
 		err := m.peer.write(ctx, m, body)
 		e.lock()
-		e.memory.moving--
+		e.moving--
 		if err != nil || m.err != nil {
 			return firstOf(m.err, err)
 		}
@@ -364,8 +364,8 @@ func (m *sending) finish(ctx context.Context, w *waiter, offer *pair.Offer, body
 
 // await waits until the message is as far, or ended with an error.
 func (m *sending) await(ctx context.Context, w *waiter, done func() bool) error {
-	m.w, w.yields = w, true
-	defer func() { m.w, w.yields = nil, false }()
+	m.w, w.seat.Yields = w, true
+	defer func() { m.w, w.seat.Yields = nil, false }()
 	for m.err == nil && !done() {
 		w.goal, w.peer, w.answered = goalAnswer, m.peer, false
 		if err := m.peer.e.wait(ctx, w); err != nil {
@@ -378,7 +378,7 @@ func (m *sending) await(ctx context.Context, w *waiter, done func() bool) error 
 // giveUp ends a message that its sender does not want any more.
 func (m *sending) giveUp() {
 	p := m.peer
-	if !p.ended && m.out.Withdraw() {
+	if !p.ended() && m.out.Withdraw() {
 		p.say(pair.Withdrawn, m.out.Channel, m.out.ID, nil)
 	}
 }

@@ -141,7 +141,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	e, p := s.e, r.peer
 	e.lock()
 	defer e.unlock()
-	if p.ended || r.over {
+	if p.ended() || r.over {
 		err = to.goneLocked()
 		return m, err == nil, err
 	}

@@ -184,7 +184,7 @@ func (s *Service) turnAwayAll() {
 
 // turnAway frees what arrived and is not received.
 func (a arrival) turnAway() {
-	a.peer.kept--
+	a.peer.life.GiveBack()
 	a.peer.turnAway(a.frame)
 	a.peer.disposeIfOver()
 }

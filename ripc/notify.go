@@ -37,7 +37,7 @@ func (s *Service) OnNotify(f func(from ID, key uint64, data []byte)) {
 	}
 	s.notify = f
 	s.notifier = newWaiter()
-	s.notifier.goal, s.notifier.service, s.notifier.yields = goalNotice, s, true
+	s.notifier.goal, s.notifier.service, s.notifier.seat.Yields = goalNotice, s, true
 	e.background.Go(s.callBack)
 }
 

@@ -10,18 +10,16 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // peer is a connected process: the shell around the two halves of a pair.
 type peer struct {
 	e       *Endpoint
 	who     Peer
-	account *account
 	viewer  uint64 // its number among the connections of the endpoint: tells memory that it saw from memory that others saw
-	called  bool   // it called, and this process did not
 	link    fabric.Link
 	direct  bool // the peer reads the own row itself
-	polled  bool // goroutines serve its socket: only polling finds what they read
 	own     []byte
 	row     []byte       // the peer's
 	release func() error // frees the own row
@@ -42,20 +40,15 @@ type peer struct {
 	servings pair.Servings
 	owed     int                 // servings that the peer left, and of which it waits for the last count
 	wanting  []*waiter           // for a channel that is not used
-	later    []later             // frames that found no room
-	laterSum int                 // their bytes
+	answers  table.Answers       // frames that found no room
 	room     pair.Queue[*waiter] // senders that wait for buffer space
 	woken    []*waiter           // memory of wakeSenders
 	drains   int                 // channels that were left and may still be received: the peer tells at once what it received
-	kept     int                 // frames that the application or a queue has
-	hot      bool
-	stirring bool
-	worked   uint64 // the step in which something came last
-	core     uint64 // that was told to the peer
+	life     table.Life
+	spot     table.Spot[*peer]
+	member   table.Member[*peer] // of its account
+	core     uint64              // that was told to the peer
 	pins     map[pin]*Remote
-	ended    bool
-	starved  bool // on the list of its account
-	charged  int64
 	why      error
 	long     longs
 
@@ -76,28 +69,8 @@ type inbound struct {
 	callers *callers // the channel carries streams
 }
 
-// later is a frame of channel 0 that waits for buffer space.
-type later struct {
-	kind    pair.Kind
-	channel int
-	id      uint64
-	data    []byte
-}
-
-// bytes is the memory of the frame, with its place in the list.
-func (l *later) bytes() int { return laterCost + len(l.data) }
-
-const laterCost = 64
-
-// countLater counts bytes of frames that wait for buffer space, or gives them back if n is negative.
-func (p *peer) countLater(n int) {
-	p.laterSum += n
-	if n > 0 {
-		p.account.charge(int64(n))
-	} else {
-		p.account.refund(int64(-n))
-	}
-}
+// ended reports whether the pair has ended. The caller holds the endpoint's mu.
+func (p *peer) ended() bool { return p.life.HasEnded() }
 
 // opening is what a process says when it opens a channel.
 type opening struct {
@@ -109,10 +82,7 @@ type opening struct {
 	Streams bool   `json:"streams,omitempty"` // the channel carries streams only
 }
 
-const (
-	maxLater   = 1 << 20 // bytes of frames that wait for buffer space: a peer for which more wait does not take what it asked for
-	stepFrames = 512     // taken from one peer before the others have their turn
-)
+const stepFrames = 512 // taken from one peer before the others have their turn
 
 // put offers a frame on the channel of a route, or on channel 0 without one. The caller does not hold the endpoint's mu.
 func (p *peer) put(r *route, k pair.Kind, id uint64, parts [][]byte) (status pair.Status, over bool) {
@@ -155,7 +125,7 @@ func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (s
 }
 
 // putHeld is put for a caller that holds the endpoint's mu, and is about to wait with w, if w is not nil. Over a socket the next
-// step writes what was put: that of the keeper, if it is awake, or of the caller, if it is about to keep the watch.
+// step writes what was put: that of the poller, if it is awake, or of the caller, if it is about to poll.
 func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *waiter) (status pair.Status, over bool) {
 	if p.direct {
 		p.mu.Lock()
@@ -173,7 +143,7 @@ func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *w
 	if !p.direct || p.stirs.Load() {
 		p.e.stir(p)
 	}
-	if free := p.e.keeper == nil || p.e.keeper.yields; !p.direct && (free && w == nil || !free && p.e.napping) && !p.postpone(parts) {
+	if free := p.e.role.Defers(); !p.direct && (free && w == nil || !free && p.e.role.IsAsleep()) && !p.postpone(parts) {
 		p.flush()
 		p.postponed.written = time.Now()
 	}
@@ -231,7 +201,7 @@ func (p *peer) pushLines() {
 
 // flush writes what is pushed to the socket.
 func (p *peer) flush() {
-	if p.ended {
+	if p.ended() {
 		return
 	}
 	p.postponed.waits, p.postponed.bytes = false, 0
@@ -243,7 +213,7 @@ func (p *peer) flush() {
 
 // tell lets the peer see what the receiving half published, if that is urgent.
 func (p *peer) tell() {
-	if p.rx.Urgent() && !p.ended {
+	if p.rx.Urgent() && !p.ended() {
 		p.tellNow()
 	}
 }
@@ -274,7 +244,7 @@ func (p *peer) park() { p.bumpParked(1) }
 func (p *peer) unpark() { p.bumpParked(0) }
 
 func (p *peer) bumpParked(parity uint64) {
-	if !p.direct || p.ended {
+	if !p.direct || p.ended() {
 		return
 	}
 	if w := fabric.Word(p.own, 0); *w&1 != parity {
@@ -284,7 +254,7 @@ func (p *peer) bumpParked(parity uint64) {
 
 // wakeSenders wakes the goroutines that wait for buffer space and have it (RP16). The caller holds the endpoint's mu.
 func (p *peer) wakeSenders() {
-	if p.ended || p.room.Len() == 0 {
+	if p.ended() || p.room.Len() == 0 {
 		return
 	}
 	if p.direct {
@@ -303,10 +273,10 @@ func (p *peer) wakeSenders() {
 // setHungry tells the peer whether something here waits for buffer space. A peer that sleeps may have room that it has not published: it is
 // woken. The caller holds the endpoint's mu.
 func (p *peer) setHungry() {
-	if p.ended {
+	if p.ended() {
 		return
 	}
-	waits := p.room.Len() > 0 || len(p.later) > 0 || p.drains > 0
+	waits := p.room.Len() > 0 || p.answers.Len() > 0 || p.drains > 0
 	if p.direct {
 		p.mu.Lock()
 		if p.tx.SetHungry(waits) && waits {
@@ -377,7 +347,7 @@ func (p *peer) waitForRoom(ctx context.Context, w *waiter, r *route, k pair.Kind
 
 // step takes in what the peer sent, and sends what waits. The caller holds the endpoint's mu.
 func (p *peer) step() (worked bool) {
-	if p.ended {
+	if p.ended() {
 		return false
 	}
 	worked, err := p.link.Poll()
@@ -388,17 +358,17 @@ func (p *peer) step() (worked bool) {
 		p.fail(err)
 		return true
 	}
-	if p.ended {
+	if p.ended() {
 		return true
 	}
 	if p.rx.Answer() {
 		p.tell()
 	}
-	if len(p.later) > 0 && p.sendLater() {
+	if p.answers.Len() > 0 && p.sendAnswers() {
 		worked = true
 	}
 	p.wakeSenders()
-	if !p.direct && !p.ended {
+	if !p.direct && !p.ended() {
 		if p.rx.Urgent() {
 			p.pushLines()
 		}
@@ -409,7 +379,7 @@ func (p *peer) step() (worked bool) {
 
 // take takes frames from the ring, and returns how many.
 func (p *peer) take(most int) (taken int) {
-	for taken < most && !p.ended {
+	for taken < most && !p.ended() {
 		f, err := p.rx.Next()
 		if err == nil {
 			if f == nil {
@@ -445,7 +415,7 @@ func (p *peer) dispatch(f *pair.Frame) error {
 			p.turnAway(f)
 			return nil
 		}
-		p.kept++
+		p.life.Keep()
 		in.service.arrived(p, in, f)
 		return nil
 	case pair.Reply, pair.Refusal:
@@ -454,7 +424,7 @@ func (p *peer) dispatch(f *pair.Frame) error {
 			p.rx.Free(f)
 			return nil
 		}
-		p.kept++
+		p.life.Keep()
 		w.frame, w.answered = f, true
 		p.rx.Received(f)
 		p.e.rouse(w)
@@ -501,40 +471,39 @@ func (p *peer) turnAway(f *pair.Frame) {
 
 // say sends a frame on channel 0, now or as soon as there is room. A peer that asks and takes no answers is cut off.
 func (p *peer) say(k pair.Kind, channel int, id uint64, data []byte) {
-	if p.ended {
+	if p.ended() {
 		return
 	}
-	if len(p.later) == 0 {
+	if p.answers.Len() == 0 {
 		if status, over := p.putHeld(k, channel, id, [][]byte{data}, nil); status == pair.Accepted || over {
 			return
 		}
 	}
-	l := later{k, channel, id, append([]byte(nil), data...)}
-	if p.laterSum+l.bytes() > maxLater {
-		p.fail(fmt.Errorf("%w: the peer does not take its answers: %d bytes wait", ErrLimit, p.laterSum))
+	a := table.Answer{Kind: k, Channel: channel, ID: id, Data: append([]byte(nil), data...)}
+	if !p.answers.Fits(&a) {
+		p.fail(fmt.Errorf("%w: the peer does not take its answers: %d bytes wait", ErrLimit, p.answers.Bytes()))
 		return
 	}
-	if err := p.account.fits(int64(l.bytes())); err != nil {
+	if err := p.fits(int64(a.Bytes())); err != nil {
 		p.fail(fmt.Errorf("the peer does not take its answers: %w", err))
 		return
 	}
-	p.later = append(p.later, l)
-	p.countLater(l.bytes())
+	p.answers.Push(a)
+	p.charge(int64(a.Bytes()))
 	p.setHungry()
 }
 
-// sendLater sends what found no room before.
-func (p *peer) sendLater() (worked bool) {
-	for len(p.later) > 0 {
-		l := p.later[0]
-		if status, _ := p.putHeld(l.kind, l.channel, l.id, [][]byte{l.data}, nil); status != pair.Accepted && status != pair.Shut {
+// sendAnswers sends what found no room before.
+func (p *peer) sendAnswers() (worked bool) {
+	for p.answers.Len() > 0 {
+		a := p.answers.First()
+		if status, _ := p.putHeld(a.Kind, a.Channel, a.ID, [][]byte{a.Data}, nil); status != pair.Accepted && status != pair.Shut {
 			return worked
 		}
-		if p.ended {
+		if p.ended() {
 			return true
 		}
-		p.later = p.later[1:]
-		p.countLater(-l.bytes())
+		p.refund(int64(p.answers.Pop()))
 		worked = true
 	}
 	p.setHungry()
@@ -553,7 +522,7 @@ func (p *peer) giveBack(f *pair.Frame) bool {
 	if !p.rx.GiveBack(f) {
 		return false
 	}
-	p.kept--
+	p.life.GiveBack()
 	if f.Tag != nil {
 		p.freeLong(f.Tag.(*receiving), received)
 	}
@@ -562,7 +531,7 @@ func (p *peer) giveBack(f *pair.Frame) bool {
 
 // settle makes use of what was given back, and tells the peer if that matters to it.
 func (p *peer) settle() {
-	if p.ended {
+	if p.ended() {
 		p.dispose() // if that was done before, the rows are not there any more
 		return
 	}
@@ -573,10 +542,11 @@ func (p *peer) settle() {
 // fail ends the pair. The frames that the peer sent are taken first; then everything that waits for
 // the peer fails. The caller holds the endpoint's mu.
 func (p *peer) fail(why error) {
-	if p.ended {
+	if p.ended() {
 		return
 	}
-	p.ended, p.why = true, why
+	p.life.End()
+	p.why = why
 	p.mu.Lock()
 	p.over = true
 	p.mu.Unlock()
@@ -605,8 +575,7 @@ func (p *peer) fail(why error) {
 	p.failLong(why)
 	p.addTo(&p.e.counts)
 	p.e.emit(PeerLost{p.who.String(), p.link.Name(), why})
-	p.later = nil
-	p.countLater(-p.laterSum)
+	p.refund(int64(p.answers.Clear()))
 	p.link.Freeze()
 	p.e.forget(p)
 	p.dispose()
@@ -624,12 +593,11 @@ func (p *peer) drain() {
 
 // dispose frees the memory of a pair that ended, when no frame of it is in use any more. The caller holds the endpoint's mu.
 func (p *peer) dispose() {
-	if p.kept > 0 || p.release == nil {
+	if !p.life.Free() {
 		return
 	}
 	link, release := p.link, p.release
-	p.release = nil
-	p.account.refund(p.charged + int64(p.rx.Unbound()))
+	p.refund(p.member.Charged() + int64(p.rx.Unbound()))
 	dispose := func() { // a link over a socket waits for its peer's end
 		p.e.lock() // the goroutine that found the end may have been in the middle of a step
 		p.e.unlock()
@@ -647,7 +615,7 @@ func (p *peer) dispose() {
 
 // disposeIfOver is dispose for a frame that was freed after the pair ended.
 func (p *peer) disposeIfOver() {
-	if p.ended {
+	if p.ended() {
 		p.dispose()
 	}
 }

@@ -17,7 +17,7 @@ func (r *Remote) Ping(ctx context.Context) (time.Duration, error) {
 	e.lock()
 	defer e.unlock()
 	to := r.route.Load()
-	if to == nil || to.peer.ended {
+	if to == nil || to.peer.ended() {
 		return 0, fmt.Errorf("ripc: %s: %w", r.id, ErrNotConnected)
 	}
 	w, p := e.waiter(), to.peer

@@ -81,7 +81,7 @@ func (r *Remote) Connected() bool {
 	r.service.e.lock()
 	defer r.service.e.unlock()
 	if r.peer != nil {
-		return !r.peer.ended && !r.mute
+		return !r.peer.ended() && !r.mute
 	}
 	return r.route.Load() != nil
 }
@@ -141,7 +141,7 @@ func (r *Remote) drain(ctx context.Context) error {
 	for end := time.Now().Add(drainTime); ; {
 		e.lock()
 		to := r.left
-		if to != nil && (to.peer.ended || to.peer.isDrained(to.channel) || time.Now().After(end)) {
+		if to != nil && (to.peer.ended() || to.peer.isDrained(to.channel) || time.Now().After(end)) {
 			r.leave()
 		}
 		left := r.left
@@ -173,7 +173,7 @@ func (r *Remote) leave() {
 	to.peer.setHungry()
 	defer to.peer.leave(to.channel)
 	if n := to.peer.unreceived(to.channel); n > 0 {
-		exact := to.peer.tx.IsShut(to.channel) || to.peer.ended && to.peer.direct
+		exact := to.peer.tx.IsShut(to.channel) || to.peer.ended() && to.peer.direct
 		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: exact, Cause: errMoved}
 	}
 }

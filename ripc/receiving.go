@@ -58,7 +58,7 @@ func (p *peer) offered(f *pair.Frame) error {
 	if err != nil {
 		return err
 	}
-	if p.ended { // its sender was not told that it is here
+	if p.ended() { // its sender was not told that it is here
 		p.rx.Free(f)
 		return nil
 	}
@@ -196,9 +196,9 @@ func (m *receiving) start() {
 func (m *receiving) count(moving bool) {
 	switch {
 	case moving && !m.moving:
-		m.peer.e.memory.moving++
+		m.peer.e.moving++
 	case !moving && m.moving:
-		m.peer.e.memory.moving--
+		m.peer.e.moving--
 	}
 	m.moving = moving
 }
@@ -219,7 +219,7 @@ func (m *receiving) arrived() {
 		}
 		p.say(pair.Here, m.in.Channel, m.in.ID, []byte{kept})
 	}
-	p.kept++
+	p.life.Keep()
 	if m.call != nil {
 		w := m.call
 		m.call, w.reply = nil, nil
@@ -241,7 +241,7 @@ func (m *receiving) deny(why pair.Reason, text string) {
 // denyAs is deny for a message of which, if it is cut, no more comes.
 func (m *receiving) denyAs(why pair.Reason, text string, cut bool) {
 	m.end(cut)
-	if m.peer.ended {
+	if m.peer.ended() {
 		return
 	}
 	m.peer.say(pair.Denied, m.in.Channel, m.in.ID, append([]byte{byte(why)}, text[:min(len(text), maxReason)]...))
@@ -261,7 +261,7 @@ func (m *receiving) end(cut bool) {
 	m.over.Store(true)
 	m.count(false)
 	m.interrupt()
-	p.long.in.Deny(m.in, cut || p.ended)
+	p.long.in.Deny(m.in, cut || p.ended())
 	m.unlistAll()
 	m.frame.Tag = nil
 	p.rx.Free(m.frame)
@@ -329,7 +329,7 @@ func (p *peer) freeLong(m *receiving, how byte) {
 	m.frame.Tag = nil
 	m.unlistAll()
 	p.long.in.Free(m.in)
-	if !p.ended {
+	if !p.ended() {
 		p.say(pair.Freed, m.in.Channel, m.in.ID, []byte{how})
 	}
 	m.handBack()

@@ -107,7 +107,7 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 		e.lock()
 		var accepted bool
 		var err error
-		if !over && !to.peer.ended && !to.over {
+		if !over && !to.peer.ended() && !to.over {
 			accepted, err = to.peer.putOrWait(ctx, to, k, id, parts, nil)
 		}
 		if !accepted && err == nil {
@@ -198,7 +198,7 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	e := r.service.e
 	e.lock()
 	defer e.unlock()
-	if p.ended || e.closed || r.service.closed {
+	if p.ended() || e.closed || r.service.closed {
 		return &GoneError{Service: r.id, Exact: true, Cause: firstOf(p.why, ErrClosed)}
 	}
 	channel, err := p.takeChannel(ctx)
@@ -222,7 +222,7 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 		err = w.err
 	}
 	r.reached = r.reached || err == nil
-	if err == nil && (p.ended || p.out[channel] != r) { // since it was opened
+	if err == nil && (p.ended() || p.out[channel] != r) { // since it was opened
 		err = &GoneError{Exact: true, Cause: firstOf(p.why, errServiceClosed)}
 	}
 	if err == nil && r.service.ended {

@@ -184,7 +184,7 @@ func TestRoomThatWasNotPublishedIsGivenToASenderThatWaits(t *testing.T) {
 		})
 		defer sleeping.Wait()
 		defer stop()
-		eventually(t, there, "the receiver does not sleep", func() bool { return there.napping && !there.keeper.yields })
+		eventually(t, there, "the receiver does not sleep", func() bool { return there.role.IsAsleep() && !there.role.Poller().Yields })
 		for range 3 {
 			must(t, client.Send(ctx, to, body))
 		}

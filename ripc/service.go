@@ -65,7 +65,7 @@ func (s *Service) arrived(p *peer, in *inbound, f *pair.Frame) {
 func (s *Service) rouse() {
 	for i := len(s.waiting) - 1; i >= 0; i-- {
 		w := s.waiting[i]
-		listed := w.listed
+		listed := w.seat.IsListed()
 		s.e.rouse(w)
 		if listed {
 			return
@@ -93,7 +93,7 @@ func (s *Service) TryReceive() (m Message, ok bool) {
 	e := s.e
 	e.lock()
 	defer e.unlock()
-	if s.queue.len() == 0 && (e.keeper == nil || e.napping) {
+	if s.queue.len() == 0 && (e.role.Poller() == nil || e.role.IsAsleep()) {
 		e.heatStirred()
 		e.step()
 	}

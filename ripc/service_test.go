@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // fill sends to a service until there is no room, and returns how often.
@@ -355,7 +356,7 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 				t.Fatalf("harm %d: the connection stands", k)
 			}
 			evil.lock()
-			ended = p.ended
+			ended = p.ended()
 			evil.unlock()
 		}
 	}
@@ -444,7 +445,7 @@ func TestIdleClientsAreNotLookedAt(t *testing.T) {
 	hot := func() (n int) {
 		there.lock()
 		defer there.unlock()
-		return len(there.hot)
+		return len(there.hot.Polled())
 	}
 	for hot() > 0 {
 		if pause(); ctx.Err() != nil {
@@ -455,7 +456,7 @@ func TestIdleClientsAreNotLookedAt(t *testing.T) {
 		m, err := client.Call(ctx, client.To("server"))
 		must(t, err)
 		m.Release()
-		if n := hot(); n > fewHot+1 {
+		if n := hot(); n > table.Few+1 {
 			t.Errorf("%d clients are looked at", n)
 		}
 	}
@@ -539,7 +540,7 @@ func TestTheMemoryOfAPeerThatEndedIsNotLookedAt(t *testing.T) {
 		here.lock()
 		p := here.peers[0]
 		here.heat(p)
-		hot := p.hot
+		hot := p.spot.IsHot()
 		released, release := make(chan struct{}), p.release
 		p.release = func() error {
 			defer close(released)
@@ -554,13 +555,13 @@ func TestTheMemoryOfAPeerThatEndedIsNotLookedAt(t *testing.T) {
 		}
 		here.lock()
 		defer here.unlock()
-		here.hot = append(here.hot[:0], p) // as it is before the next step
-		keeper := here.keeper
-		here.keeper = nil
+		here.hot.Heat(&p.spot) // as it is before the next step
+		role := here.role
+		here.role = table.Role[*waiter]{}
 		if here.glance(nil, client) {
 			t.Error("a peer that ended has a message")
 		}
-		here.keeper = keeper
+		here.role = role
 		here.peek()
 		here.sharesCore()
 		if !hot {

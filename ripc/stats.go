@@ -29,7 +29,7 @@ func (e *Endpoint) Stats() Stats {
 	defer e.unlock()
 	s := e.counts
 	s.Refused = e.refused.Load()
-	s.WatchesTaken = e.turns
+	s.WatchesTaken, s.Sleeps, s.Wakes = e.role.Turns(), e.sleeps, e.wakes
 	s.Peers, s.Services = len(e.peers), len(e.services)
 	for _, p := range e.peers {
 		p.addTo(&s)

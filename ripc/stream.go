@@ -239,7 +239,7 @@ func (c *Stream) put(r *route) (accepted, over bool, err error) {
 	c.e.unlock()
 	soon := p.roomSoon(pair.Message, r.channel, len(c.part[0]))
 	c.e.lock()
-	if soon || p.ended {
+	if soon || p.ended() {
 		return false, false, nil
 	}
 	w := c.e.waiter()
@@ -326,7 +326,7 @@ func (c *Stream) end(why string) {
 	c.service.streams.open.remove(c)
 	if c.charged {
 		c.charged = false
-		c.peer.account.refundStream()
+		c.peer.refundStream()
 	}
 	c.readBefore.set(c, time.Time{})
 	c.writeBefore.set(c, time.Time{})

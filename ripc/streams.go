@@ -186,7 +186,7 @@ func (o *callers) take(f *pair.Frame) error {
 
 // opened accepts a stream, if a listener is there and has room.
 func (o *callers) opened(core *stream.Stream) {
-	if o.peer.account.chargeStream() != nil {
+	if o.peer.chargeStream() != nil {
 		o.table.Close(core) // it is not accepted: the table forgets it
 		o.refuse(core.Number)
 		return
@@ -254,7 +254,7 @@ func (o *callers) findBack() {
 				c.lose(err)
 				c.end("")
 			}
-			if !o.peer.ended && o.peer.in[o.channel] == o.in {
+			if !o.peer.ended() && o.peer.in[o.channel] == o.in {
 				o.peer.stopServing(o.channel)
 			}
 			return

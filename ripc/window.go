@@ -165,7 +165,7 @@ func (i *intake) hand(m *receiving) {
 	if i.windowsPerClient == nil {
 		i.windowsPerClient = map[string]int{}
 	}
-	i.windowsPerClient[m.peer.account.name]++
+	i.windowsPerClient[m.peer.member.Account.Name]++
 	m.handed = true
 }
 
@@ -175,7 +175,7 @@ func (m *receiving) handBack() {
 		return
 	}
 	m.handed = false
-	i, account := &m.service.long, m.peer.account.name
+	i, account := &m.service.long, m.peer.member.Account.Name
 	if i.windowsPerClient[account]--; i.windowsPerClient[account] == 0 {
 		delete(i.windowsPerClient, account)
 	}
@@ -205,7 +205,7 @@ func (m *receiving) charge() bool {
 		e.memory.short = true
 		return false
 	}
-	if !m.service.long.charge(m.peer.account.name, size) {
+	if !m.service.long.charge(m.peer.member.Account.Name, size) {
 		return false
 	}
 	e.memory.bytes += size
@@ -220,7 +220,7 @@ func (m *receiving) refund() {
 		return
 	}
 	e.memory.bytes -= m.charged
-	m.service.long.refund(m.peer.account.name, m.charged)
+	m.service.long.refund(m.peer.member.Account.Name, m.charged)
 	m.charged = 0
 	m.service.placeAll()
 	if e.memory.short {
@@ -240,7 +240,7 @@ func (s *Service) place(m *receiving) (outcome, pair.Reason, string) {
 		return placed, 0, ""
 	}
 	for k, w := range i.posted {
-		if w.size >= size && i.mayHave(m.peer.account.name) {
+		if w.size >= size && i.mayHave(m.peer.member.Account.Name) {
 			i.hand(m)
 			i.posted = slices.Delete(i.posted, k, k+1)
 			m.window, m.origin = w, ofPost

@@ -24,7 +24,7 @@ func TestCloseWakesAllThatReceive(t *testing.T) {
 				}
 			})
 		}
-		waits := func() bool { return len(server.waiting) == 3 && e.keeper != nil && e.napping }
+		waits := func() bool { return len(server.waiting) == 3 && e.role.IsAsleep() }
 		eventually(t, e, "no sender waits", waits)
 		for range 3 {
 			e.lock()

@@ -56,8 +56,8 @@
 //	RP14  what a peer says of a long message is believed only if it is possible at that moment
 //	RP15  nothing of one use of a channel is taken for another: it is opened again when both sides ended its use, and its counts begin with
 //	      the last ones
-//	RP16  a sender that waits for buffer space is woken within one round of its keeper when there is room for its frame behind the frames of
-//	      the senders that were woken and have not sent yet; and what a reader freed is published within one round of its keeper when
+//	RP16  a sender that waits for buffer space is woken within one round of its poller when there is room for its frame behind the frames of
+//	      the senders that were woken and have not sent yet; and what a reader freed is published within one round of its poller when
 //	      a sender waits
 //	RP17  what a reader allocates for frames is bounded by its Allowance and what its Memory gave; without memory frames stay in the
 //	      ring, where they hold up no pair but their own
@@ -66,7 +66,7 @@
 //
 // Waiting for room (RP16): a sender that finds none joins a Queue, stores that it is hungry, wakes the reader's process if that sleeps,
 // and looks once more. The reader publishes what it frees in large parts while the peer is not hungry; while the peer is, it publishes
-// all at each Free and in each round of its keeper, and wakes the peer's process. There each round of the keeper wakes the senders
+// all at each Free and in each round of its poller, and wakes the peer's process. There each round of the poller wakes the senders
 // that have room now. A sender that was woken claims the room for its frame, in the ring and in the window of its channel, until the
 // frame is in the ring or the sender gives up; then the others are looked at again, because it may have taken less than it claimed. Both
 // processes store before they load: hungry and then whether the reader sleeps, that it sleeps and then hungry; so one of them sees the other.

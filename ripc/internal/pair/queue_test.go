@@ -26,7 +26,7 @@ type roomPlan struct {
 type roomFrame struct{ channel, bytes int }
 
 // roomWorld is two processes: in one of them several goroutines send on the channels of one ring, the other one gives frames back. In both, a
-// keeper looks at the other process, and sleeps when there is nothing to do. Every action is one that the other goroutines see as a whole; where a
+// poller looks at the other process, and sleeps when there is nothing to do. Every action is one that the other goroutines see as a whole; where a
 // process stores a word and then loads another one, these are two actions.
 type roomWorld struct {
 	plan    *roomPlan
@@ -37,7 +37,7 @@ type roomWorld struct {
 	wire    [2][]push
 	queue   Queue[*roomSender]
 	senders []*roomSender
-	keepers [2]roomKeeper
+	pollers [2]roomPoller
 	order   []byte // of the frames that were sent, by their senders
 	taken   []*Frame
 	freed   int  // of plan.frees
@@ -61,16 +61,16 @@ const (
 	sent
 )
 
-type roomKeeper struct {
-	state  keeperState
+type roomPoller struct {
+	state  pollerState
 	parked bool // the other process rings
 	bell   bool
 }
 
-type keeperState uint8
+type pollerState uint8
 
 const (
-	awake keeperState = iota
+	awake pollerState = iota
 	parking
 	asleep
 )
@@ -139,10 +139,10 @@ func (w *roomWorld) pushFrames() {
 	w.push(senderSide, SentLine, fabric.LineBytes)
 }
 
-// ring wakes the keeper of a side if it sleeps. What is on the wire wakes it by itself.
+// ring wakes the poller of a side if it sleeps. What is on the wire wakes it by itself.
 func (w *roomWorld) ring(side int) {
-	if w.plan.direct && w.keepers[side].parked {
-		w.keepers[side].bell = true
+	if w.plan.direct && w.pollers[side].parked {
+		w.pollers[side].bell = true
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *roomWorld) tell() {
 	w.ring(senderSide)
 }
 
-// look is the step of a keeper.
+// look is the step of a poller.
 func (w *roomWorld) look(side int) (worked bool) {
 	for _, p := range w.wire[1-side] {
 		copy(w.copies[1-side][p.off:], p.data)
@@ -198,7 +198,7 @@ func (w *roomWorld) wake() (woken int) {
 	return woken
 }
 
-// actions are the actions that are possible: of each sender, the two keepers, and the application that gives frames back.
+// actions are the actions that are possible: of each sender, the two pollers, and the application that gives frames back.
 func (w *roomWorld) actions() (possible []int) {
 	for i, s := range w.senders {
 		if s.state != sent && (s.state != waits || s.entry.Woken()) {
@@ -206,8 +206,8 @@ func (w *roomWorld) actions() (possible []int) {
 		}
 	}
 	n := len(w.senders)
-	for side := range w.keepers {
-		if k := &w.keepers[side]; k.state != asleep || k.bell || len(w.wire[1-side]) > 0 {
+	for side := range w.pollers {
+		if k := &w.pollers[side]; k.state != asleep || k.bell || len(w.wire[1-side]) > 0 {
 			possible = append(possible, n+side)
 		}
 	}
@@ -273,7 +273,7 @@ func (w *roomWorld) hungry() {
 }
 
 func (w *roomWorld) keep(side int) {
-	k := &w.keepers[side]
+	k := &w.pollers[side]
 	switch k.state {
 	case awake:
 		if !w.look(side) {
@@ -338,7 +338,7 @@ func (w *roomWorld) state(seed maphash.Seed) uint64 {
 	for _, s := range w.senders {
 		fmt.Fprint(&h, s.state, s.entry.woken)
 	}
-	fmt.Fprint(&h, w.keepers, len(w.taken), w.freed, w.tells, w.tx.freed, w.rx.freed)
+	fmt.Fprint(&h, w.pollers, len(w.taken), w.freed, w.tells, w.tx.freed, w.rx.freed)
 	for c := range 4 {
 		fmt.Fprint(&h, w.tx.channels[c].freed, w.rx.channels[c].freed)
 	}
@@ -384,7 +384,7 @@ func exploreRoom(plan *roomPlan) (int, error) {
 
 const largeFrame = 992 // bytes: two of these fill a window, and four of them the ring
 
-// Every order in which senders on two channels of one ring, the reader that gives room back, and the keepers of both act leaves no sender asleep
+// Every order in which senders on two channels of one ring, the reader that gives room back, and the pollers of both act leaves no sender asleep
 // that has room: neither behind a sender to the other channel, nor where the reader published nothing of what it freed before (RP16).
 func TestASenderThatHasRoomIsWoken(t *testing.T) {
 	full := []roomFrame{{1, largeFrame}, {1, largeFrame}, {2, largeFrame}, {2, largeFrame}}
