@@ -10,9 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -44,6 +42,7 @@ type Server struct {
 	ready   atomic.Int32 // goroutines that receive
 	busy    atomic.Int32 // and the goroutines that handle a call
 	workers sync.WaitGroup
+	worked  chan struct{} // closed when all that was received is handled, and nothing is received any more
 
 	mu       sync.Mutex
 	closing  bool
@@ -82,6 +81,7 @@ func (s *Server) Serve(service *ripc.Service) error {
 	s.ready.Store(1)
 	s.work()
 	s.workers.Wait()
+	close(s.worked)
 	streaming.Wait()
 	return http.ErrServerClosed
 }
@@ -104,7 +104,7 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	if s.handler = s.Handler; s.handler == nil {
 		s.handler = http.DefaultServeMux
 	}
-	s.service, s.over = service, make(chan struct{})
+	s.service, s.over, s.worked = service, make(chan struct{}), make(chan struct{})
 	s.calls, s.early, s.tickets, s.sessions = map[callID]*exchange{}, map[callID]struct{}{}, map[uint64]*exchange{}, map[uint64]int{}
 	s.clients = map[string]*client{}
 	s.streams = &http.Server{Handler: http.HandlerFunc(s.handleStream), MaxHeaderBytes: s.MaxHeaderBytes, ErrorLog: s.ErrorLog}
@@ -311,10 +311,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	err := service.Withdraw()
-	for s.busy.Load() > 0 {
-		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
+	select {
+	case <-s.worked:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	s.mu.Lock()
 	select {
