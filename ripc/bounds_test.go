@@ -70,14 +70,14 @@ func TestThePlacesThatAreRememberedAreBounded(t *testing.T) {
 	e := open(t, Config{})
 	e.lock()
 	for k := range maxSeen {
-		e.seen[ID(fmt.Sprint("service ", k))] = Place{}
+		e.dialer.seen[ID(fmt.Sprint("service ", k))] = Place{}
 	}
 	e.unlock()
 	must(t, register(t, e, "").To("server").Connect(ctx))
 	e.lock()
 	defer e.unlock()
-	if _, ok := e.seen["server"]; !ok || len(e.seen) != maxSeen {
-		t.Errorf("%d places are remembered, the last one: %v", len(e.seen), ok)
+	if _, ok := e.dialer.seen["server"]; !ok || len(e.dialer.seen) != maxSeen {
+		t.Errorf("%d places are remembered, the last one: %v", len(e.dialer.seen), ok)
 	}
 }
 

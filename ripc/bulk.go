@@ -207,7 +207,7 @@ func (b *bulk) fail(err error) {
 		return
 	default:
 		err = fmt.Errorf("%w: the connection for long messages: %w", fabric.ErrPeerGone, err)
-		_, _ = b.p.link.Poll() // the pair ends in any case
+		_, _ = b.p.line.link.Poll() // the pair ends in any case
 	}
 	b.p.fail(err)
 }

@@ -27,34 +27,28 @@ func (r *route) isOver() bool { return r != nil && r.over }
 
 // end takes the channel from a route. The caller holds the endpoint's mu, here and below.
 func (r *route) end() {
-	if r.peer.direct {
-		r.peer.mu.Lock()
-		defer r.peer.mu.Unlock()
-	}
+	r.peer.send.lock()
+	defer r.peer.send.unlock()
 	r.over = true
 }
 
 // takeChannel takes a channel that is not used, and waits for one if channels are about to be given back.
 func (p *peer) takeChannel(ctx context.Context) (int, error) {
 	for {
-		if channel, ok := p.openings.Open(); ok {
-			if p.direct {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-			}
-			p.tx.Reopen(channel)
+		if channel, ok := p.opened.states.Open(); ok {
+			p.send.reopen(channel)
 			return channel, nil
 		}
-		used, leaving := p.openings.Used()
+		used, leaving := p.opened.states.Used()
 		if leaving == 0 {
 			return 0, fmt.Errorf("%w: %d channels to one process", ErrLimit, used)
 		}
 		w := p.e.waiter()
 		w.goal, w.peer, w.answered = goalAnswer, p, false
-		p.wanting = append(p.wanting, w)
+		p.opened.wanting = append(p.opened.wanting, w)
 		err := p.e.wait(ctx, w)
-		if i := slices.Index(p.wanting, w); i >= 0 {
-			p.wanting = slices.Delete(p.wanting, i, i+1)
+		if i := slices.Index(p.opened.wanting, w); i >= 0 {
+			p.opened.wanting = slices.Delete(p.opened.wanting, i, i+1)
 		}
 		p.e.giveBack(w)
 		if err == nil && p.ended() {
@@ -67,18 +61,18 @@ func (p *peer) takeChannel(ctx context.Context) (int, error) {
 }
 
 func (p *peer) wakeWanting() {
-	for _, w := range p.wanting {
+	for _, w := range p.opened.wanting {
 		w.answered = true
 		p.e.rouse(w)
 	}
-	p.wanting = p.wanting[:0]
+	p.opened.wanting = p.opened.wanting[:0]
 }
 
 // answered takes in what the peer says about a channel that this side opened.
 func (p *peer) answered(f *pair.Frame) error {
-	channel, to := f.Channel, p.out[f.Channel]
+	channel, to := f.Channel, p.opened.out[f.Channel]
 	if f.Kind == pair.Opened {
-		if err := p.openings.Opened(channel); err != nil {
+		if err := p.opened.states.Opened(channel); err != nil {
 			return err
 		}
 		if w := to.opening; w != nil {
@@ -89,7 +83,7 @@ func (p *peer) answered(f *pair.Frame) error {
 		}
 		return nil
 	}
-	counted, tell, err := p.openings.Closed(channel)
+	counted, tell, err := p.opened.states.Closed(channel)
 	if err != nil {
 		return err
 	}
@@ -108,7 +102,7 @@ func (p *peer) answered(f *pair.Frame) error {
 	if tell {
 		p.say(pair.Left, channel, 0, nil)
 	}
-	p.out[channel] = nil
+	p.opened.out[channel] = nil
 	p.unpin(to)
 	p.wakeWanting()
 	return nil
@@ -116,18 +110,12 @@ func (p *peer) answered(f *pair.Frame) error {
 
 // leave gives a channel up on which this side sends no more. What was sent on it is still received.
 func (p *peer) leave(channel int) {
-	if p.ended() || !p.openings.Leave(channel) {
+	if p.ended() || !p.opened.states.Leave(channel) {
 		return
 	}
-	if p.direct {
-		p.mu.Lock()
-	}
-	p.tx.Leave(channel)
-	if p.direct {
-		p.mu.Unlock()
-	}
+	p.send.leave(channel)
 	p.dropAnswers(channel)
-	p.out[channel] = &p.e.nowhere // it has to be told of nothing
+	p.opened.out[channel] = &p.e.nowhere // it has to be told of nothing
 	p.say(pair.Left, channel, 0, nil)
 }
 
@@ -139,7 +127,7 @@ func (p *peer) dropAnswers(channel int) {
 // leaveAll gives up the channels on which a service sends that is closed.
 func (s *Service) leaveAll() {
 	for _, p := range slices.Clone(s.e.peers) {
-		for channel, to := range p.out {
+		for channel, to := range p.opened.out {
 			if to == nil || to.service != s {
 				continue
 			}
@@ -151,9 +139,9 @@ func (s *Service) leaveAll() {
 				p.leave(channel)
 			}
 		}
-		for k := range p.pins {
+		for k := range p.opened.pins {
 			if k.service == s {
-				delete(p.pins, k)
+				delete(p.opened.pins, k)
 			}
 		}
 	}
@@ -176,8 +164,8 @@ func (p *peer) unpin(to *Remote) {
 		return
 	}
 	key := pin{to.service, to.id}
-	if r := p.pins[key]; r != nil && !r.hasRoute() && (r.streams == nil || !r.streams.hasRoute()) && (r.board == nil || !r.board.hasRoute()) {
-		delete(p.pins, key)
+	if r := p.opened.pins[key]; r != nil && !r.hasRoute() && (r.streams == nil || !r.streams.hasRoute()) && (r.board == nil || !r.board.hasRoute()) {
+		delete(p.opened.pins, key)
 	}
 }
 
@@ -185,19 +173,19 @@ func (r *Remote) hasRoute() bool { return r.route.Load() != nil || r.opening != 
 
 // open answers a peer that wants a channel.
 func (p *peer) open(f *pair.Frame) error {
-	if err := p.servings.Open(f.Channel); err != nil {
+	if err := p.served.states.Open(f.Channel); err != nil {
 		return err
 	}
 	var o opening
 	if err := json.Unmarshal(bytes.Clone(f.Data), &o); err != nil || len(o.From) > maxID {
 		return fmt.Errorf("%w: the opening of channel %d: %w", fabric.ErrViolation, f.Channel, firstOf(err, ErrTooLarge))
 	}
-	s := p.e.services[o.To]
+	s := p.e.services.byID[o.To]
 	if o.Back != 0 {
-		s = p.e.byNumber(o.Back)
+		s = p.e.services.byNumber(o.Back)
 	}
 	if o.Streams && (s == nil || s.closed) {
-		s = p.e.leaving(o.To, o.Back)
+		s = p.e.services.leaving(o.To, o.Back)
 	}
 	in := &inbound{service: s, channel: f.Channel, from: o.From, number: o.Number, notices: o.Notices}
 	switch {
@@ -211,24 +199,24 @@ func (p *peer) open(f *pair.Frame) error {
 		in.callers = newCallers(p, in, f.Channel)
 	}
 	p.rx.Reopened(f.Channel)
-	p.in[f.Channel] = in
+	p.served.in[f.Channel] = in
 	p.say(pair.Opened, f.Channel, 0, nil)
 	return nil
 }
 
 func (p *peer) refuse(channel int, format string, args ...any) {
-	p.servings.Refuse(channel)
+	p.served.states.Refuse(channel)
 	p.say(pair.Closed, channel, 0, fmt.Appendf(nil, format, args...))
 }
 
 // wasLeft takes in that the peer gave up a channel on which it sends.
 func (p *peer) wasLeft(channel int) error {
-	owed, err := p.servings.Left(channel)
+	owed, err := p.served.states.Left(channel)
 	switch {
 	case err != nil:
 		return err
 	case owed:
-		p.owed++
+		p.served.owed++
 		p.lastCount(channel)
 	default:
 		p.noMore(channel)
@@ -238,31 +226,29 @@ func (p *peer) wasLeft(channel int) error {
 
 // noMore forgets a channel on which the peer sent. A service without another one sends no more.
 func (p *peer) noMore(channel int) {
-	in := p.in[channel]
-	p.in[channel] = nil
+	in := p.served.in[channel]
+	p.served.in[channel] = nil
 	if in == nil || in.back == nil {
 		return
 	}
-	in.back.mute = !slices.ContainsFunc(p.in[:], func(other *inbound) bool {
-		return other != nil && other.service == in.service && other.number == in.number
-	})
+	in.back.mute = !p.served.hasOther(in)
 }
 
 // lastCount tells the peer the last count of a channel that it gave up, if that is certain. It is called when a message was counted.
 func (p *peer) lastCount(channel int) {
-	if p.owed > 0 && !p.ended() && p.servings.IsLeft(channel) && (p.in[channel].callers != nil || p.rx.AllCounted(channel)) {
+	if p.served.owed > 0 && !p.ended() && p.served.states.IsLeft(channel) && (p.served.in[channel].callers != nil || p.rx.AllCounted(channel)) {
 		p.stopServing(channel)
 	}
 }
 
 // stopServing ends the use of a channel on which the peer sends: nothing more is received on it.
 func (p *peer) stopServing(channel int) {
-	wasLeft := p.servings.IsLeft(channel)
-	if !p.servings.Close(channel) {
+	wasLeft := p.served.states.IsLeft(channel)
+	if !p.served.states.Close(channel) {
 		return
 	}
 	if wasLeft {
-		p.owed--
+		p.served.owed--
 		p.noMore(channel)
 	}
 	p.say(pair.Closed, channel, p.rx.Counted(channel), nil)

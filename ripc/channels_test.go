@@ -83,11 +83,11 @@ func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
 					e.lock()
 					defer e.unlock()
 					for _, p := range e.peers {
-						if used, leaving := p.openings.Used(); used > 2 || leaving > 0 || p.owed > 0 || len(p.pins) > 2 {
+						if used, leaving := p.opened.states.Used(); used > 2 || leaving > 0 || p.served.owed > 0 || len(p.opened.pins) > 2 {
 							return false
 						}
 					}
-					return len(e.numbers) == 1
+					return len(e.services.all) == 1
 				})
 				if n := e.Peers(); n != 1 {
 					t.Errorf("%d connections", n)
@@ -141,7 +141,7 @@ func TestWhatAClosedServiceSentIsReceived(t *testing.T) {
 		inTime(t, "the last count", func() bool {
 			here.lock()
 			defer here.unlock()
-			used, leaving := here.peers[0].openings.Used()
+			used, leaving := here.peers[0].opened.states.Used()
 			return used == 1 && leaving == 0
 		})
 	})
@@ -168,7 +168,7 @@ func TestAChannelThatIsGivenUpIsTheNextServices(t *testing.T) {
 	inTime(t, "a service that waits for a channel", func() bool {
 		here.lock()
 		defer here.unlock()
-		return len(here.peers[0].wanting) == 1
+		return len(here.peers[0].opened.wanting) == 1
 	})
 	for n := 0; ; n++ {
 		m, err := server.Receive(ctx)

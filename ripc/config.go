@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -101,63 +102,41 @@ type Config struct {
 
 // withDefaults returns the configuration with defaults, or all its faults.
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
 	if c.Resolver == nil {
 		c.Resolver = OneHost("")
-	}
-	if c.RingBytes == 0 {
-		c.RingBytes = DefaultRingBytes
-	}
-	if c.StreamBytes == 0 {
-		c.StreamBytes = DefaultStreamBytes
-	}
-	if c.StreamBytes < MinStreamBytes || c.StreamBytes > MaxStreamBytes {
-		errs = append(errs, fmt.Errorf("StreamBytes %d: it must be between %d and %d", c.StreamBytes, MinStreamBytes, MaxStreamBytes))
-	}
-	if c.MaxSpin == 0 {
-		c.MaxSpin = DefaultMaxSpin
-	}
-	if c.MoveTime == 0 {
-		c.MoveTime = DefaultMoveTime
-	}
-	if c.MaxLongBytes == 0 {
-		c.MaxLongBytes = DefaultMaxLongBytes
-	}
-	if c.MaxLongBytes < 0 {
-		errs = append(errs, fmt.Errorf("MaxLongBytes %d: it must not be less than 0", c.MaxLongBytes))
-	}
-	if err := c.Long.check(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.MaxPeers == 0 {
-		c.MaxPeers = DefaultMaxPeers
-	}
-	if err := pair.CheckRing(c.RingBytes); err != nil || c.RingBytes > MaxRingBytes {
-		errs = append(errs, fmt.Errorf("RingBytes %d: it must be a power of two between %d and %d", c.RingBytes, pair.MinRingBytes, MaxRingBytes))
-	}
-	if c.MaxPeersPerClient == 0 {
-		c.MaxPeersPerClient = max(1, c.MaxPeers-c.MaxPeers/2)
-	}
-	if c.MaxPeersPerClient < 0 {
-		errs = append(errs, fmt.Errorf("MaxPeersPerClient %d: it must not be less than 0", c.MaxPeersPerClient))
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = DefaultMaxBytes
-	}
-	if c.MaxBytesPerClient == 0 {
-		c.MaxBytesPerClient = c.MaxBytes - c.MaxBytes/2
-	}
-	if c.MaxBytes < 0 || c.MaxBytesPerClient < 0 {
-		errs = append(errs, fmt.Errorf("MaxBytes %d, MaxBytesPerClient %d: they must not be less than 0", c.MaxBytes, c.MaxBytesPerClient))
-	}
-	if c.MaxPeers < 1 {
-		errs = append(errs, fmt.Errorf("MaxPeers %d: it must be at least 1", c.MaxPeers))
-	}
-	if c.Transport < Auto || c.Transport > TCP {
-		errs = append(errs, fmt.Errorf("Transport %d: there is no such transport", c.Transport))
 	}
 	if c.OnReject == nil {
 		c.OnReject = func(error) {}
 	}
-	return c, errors.Join(errs...)
+	c.RingBytes = cmp.Or(c.RingBytes, DefaultRingBytes)
+	c.StreamBytes = cmp.Or(c.StreamBytes, DefaultStreamBytes)
+	c.MaxSpin = cmp.Or(c.MaxSpin, DefaultMaxSpin)
+	c.MoveTime = cmp.Or(c.MoveTime, DefaultMoveTime)
+	c.MaxLongBytes = cmp.Or(c.MaxLongBytes, DefaultMaxLongBytes)
+	c.MaxPeers = cmp.Or(c.MaxPeers, DefaultMaxPeers)
+	c.MaxPeersPerClient = cmp.Or(c.MaxPeersPerClient, max(1, c.MaxPeers-c.MaxPeers/2))
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.MaxBytesPerClient = cmp.Or(c.MaxBytesPerClient, c.MaxBytes-c.MaxBytes/2)
+	return c, c.check()
+}
+
+// check returns all faults of a configuration with defaults.
+func (c *Config) check() error {
+	errs := []error{c.Long.check()}
+	fault := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	fault(pair.CheckRing(c.RingBytes) != nil || c.RingBytes > MaxRingBytes,
+		"RingBytes %d: it must be a power of two between %d and %d", c.RingBytes, pair.MinRingBytes, MaxRingBytes)
+	fault(c.StreamBytes < MinStreamBytes || c.StreamBytes > MaxStreamBytes,
+		"StreamBytes %d: it must be between %d and %d", c.StreamBytes, MinStreamBytes, MaxStreamBytes)
+	fault(c.MaxLongBytes < 0, "MaxLongBytes %d: it must not be less than 0", c.MaxLongBytes)
+	fault(c.MaxPeers < 1, "MaxPeers %d: it must be at least 1", c.MaxPeers)
+	fault(c.MaxPeersPerClient < 0, "MaxPeersPerClient %d: it must not be less than 0", c.MaxPeersPerClient)
+	fault(c.MaxBytes < 0 || c.MaxBytesPerClient < 0,
+		"MaxBytes %d, MaxBytesPerClient %d: they must not be less than 0", c.MaxBytes, c.MaxBytesPerClient)
+	fault(c.Transport < Auto || c.Transport > TCP, "Transport %d: there is no such transport", c.Transport)
+	return errors.Join(errs...)
 }

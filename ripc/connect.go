@@ -119,6 +119,48 @@ func (e *Endpoint) isClosing() bool {
 	return e.closing
 }
 
+// dialer has what an endpoint knows of places. The endpoint's mu guards it.
+type dialer struct {
+	dialing map[Place]*dial
+	seen    map[ID]Place // where services were found last
+}
+
+// maxSeen is of how many services an endpoint knows where they were.
+const maxSeen = 4096
+
+// find returns the connection to a place. If there is none, it has to be made.
+func (t *dialer) find(place Place) (d *dial, begin bool) {
+	d = t.dialing[place]
+	if d != nil && (!isClosed(d.done) || d.err == nil && !d.peer.ended()) {
+		return d, false
+	}
+	d = &dial{done: make(chan struct{})}
+	t.dialing[place] = d
+	return d, true
+}
+
+// forget forgets a peer that ended.
+func (t *dialer) forget(p *peer) {
+	for place, d := range t.dialing {
+		if d.peer == p {
+			delete(t.dialing, place)
+		}
+	}
+}
+
+// saw notes where a service was found, and reports whether it was at another place before.
+func (t *dialer) saw(id ID, at Place) (before Place, moved bool) {
+	before, known := t.seen[id]
+	if !known && len(t.seen) >= maxSeen {
+		for other := range t.seen { // any
+			delete(t.seen, other)
+			break
+		}
+	}
+	t.seen[id] = at
+	return before, known && before != at
+}
+
 // dial is a connection that is made, or was.
 type dial struct {
 	done chan struct{}
@@ -129,13 +171,8 @@ type dial struct {
 // peerAt returns the connection to a place, and makes it if there is none.
 func (e *Endpoint) peerAt(ctx context.Context, place Place) (*peer, error) {
 	e.lock()
-	d := e.dialing[place]
-	if d != nil && isDone(d) && (d.err != nil || d.peer.ended()) {
-		d = nil
-	}
-	if d == nil {
-		d = &dial{done: make(chan struct{})}
-		e.dialing[place] = d
+	d, begin := e.dialer.find(place)
+	if begin {
 		e.background.Go(func() { e.dial(place, d) })
 	}
 	e.unlock()
@@ -144,15 +181,6 @@ func (e *Endpoint) peerAt(ctx context.Context, place Place) (*peer, error) {
 		return d.peer, d.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	}
-}
-
-func isDone(d *dial) bool {
-	select {
-	case <-d.done:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -167,7 +195,7 @@ func (e *Endpoint) dial(place Place, d *dial) {
 	e.lock()
 	d.peer, d.err = p, err
 	if err != nil {
-		delete(e.dialing, place)
+		delete(e.dialer.dialing, place)
 	}
 	close(d.done)
 	e.unlock()
@@ -175,8 +203,8 @@ func (e *Endpoint) dial(place Place, d *dial) {
 
 // call connects by the fastest transport that is allowed.
 func (e *Endpoint) call(ctx context.Context, place Place) (*peer, error) {
-	if e.local != nil && place.Socket != "" && place.Host == e.local.host {
-		return e.local.dial(ctx, place)
+	if e.ports.isHere(place) {
+		return e.ports.local.dial(ctx, place)
 	}
 	if place.Addr == "" || e.cfg.Transport == SHM {
 		return nil, fmt.Errorf("no transport leads to %+v", place)
@@ -200,12 +228,12 @@ const maxGreetingTCP = 256
 func (e *Endpoint) acceptTCP(conn net.Conn) {
 	who := callerOf(conn)
 	account := who.account()
-	if err := e.greeting.enter(account); err != nil {
+	if err := e.ports.greeting.enter(account); err != nil {
 		conn.Close()
 		e.cfg.OnReject(fmt.Errorf("ripc: %v: %w", who, err))
 		return
 	}
-	defer e.greeting.leave(account)
+	defer e.ports.greeting.leave(account)
 	conn.SetDeadline(time.Now().Add(handshakeTime))
 	c := challenge{Nonce: trust.NewNonce()}
 	var h hello

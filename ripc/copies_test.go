@@ -20,11 +20,11 @@ func overwrite(t *testing.T, e *Endpoint, what, with []byte) {
 	e.lock()
 	defer e.unlock()
 	p, changed := e.peers[0], 0
-	for at := bytes.Index(p.own, what); at >= 0; at = bytes.Index(p.own, what) {
-		copy(p.own[at:], with)
+	for at := bytes.Index(p.line.own, what); at >= 0; at = bytes.Index(p.line.own, what) {
+		copy(p.line.own[at:], with)
 		changed++
 		if !p.direct {
-			p.push(fabric.Range{Off: at, N: len(with)})
+			p.line.link.Push(at, len(with))
 			p.flush()
 		}
 	}
@@ -197,7 +197,7 @@ func TestAnOpeningThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 		must(t, s.To("victim").Connect(ctx))
 		e.lock()
 		p := e.peers[0]
-		p.release = func() error { return nil } // the hostile goroutine may write once more
+		p.line.release = func() error { return nil } // the hostile goroutine may write once more
 		e.unlock()
 		for range 4 {
 			if !openHostile(t, p) {
@@ -212,19 +212,19 @@ func TestAnOpeningThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 func openHostile(t *testing.T, p *peer) bool {
 	const prefix, suffix = `{"x":"`, `","from":"a","number":1,"to":"nobody"}`
 	text := []byte(prefix + string(bytes.Repeat([]byte{'a'}, 7000)) + suffix)
-	ring := p.own[pair.ControlBytes:]
+	ring := p.line.own[pair.ControlBytes:]
 	e := p.e
 	e.lock()
-	channel, ok := p.openings.Open()
+	channel, ok := p.opened.states.Open()
 	if ok = ok && !p.ended(); ok {
-		p.out[channel] = newRemote(&Service{e: e}, "nobody")
+		p.opened.out[channel] = newRemote(&Service{e: e}, "nobody")
 	}
 	e.unlock()
 	if !ok {
 		return false
 	}
-	p.mu.Lock()
-	_, sent := p.tx.Total()
+	p.send.mu.Lock()
+	_, sent := p.send.tx.Total()
 	at := int(sent) & (len(ring) - 1)
 	if at+pair.HeaderBytes+len(text) > len(ring) {
 		at = 0
@@ -242,11 +242,11 @@ func openHostile(t *testing.T, p *peer) bool {
 			}
 		}
 	}()
-	status := p.tx.Put(pair.Open, channel, 0, [][]byte{text})
-	p.ring()
-	p.mu.Unlock()
+	status := p.send.tx.Put(pair.Open, channel, 0, [][]byte{text})
+	p.line.ring()
+	p.send.mu.Unlock()
 	if status == pair.Accepted {
-		eventually(t, e, "the opening is not answered", func() bool { return p.ended() || p.out[channel] == nil })
+		eventually(t, e, "the opening is not answered", func() bool { return p.ended() || p.opened.out[channel] == nil })
 	}
 	stop.Store(true)
 	<-done

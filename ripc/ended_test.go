@@ -41,7 +41,7 @@ func TestAPeerMayEndWithTheOfferOfALongMessage(t *testing.T) {
 		e := client.e
 		e.lock()
 		p := to.route.Load().peer
-		p.link = brokenLink{p.link}
+		p.line.link = brokenLink{p.line.link}
 		e.unlock()
 		if err := send(client, to); !errors.Is(err, ErrPeerGone) || ctx.Err() != nil {
 			t.Errorf("%s: %v", name, err)
@@ -87,8 +87,8 @@ func TestTheMemoryOfAPeerStaysUntilTheStepIsOver(t *testing.T) {
 		must(t, client.To("server").Connect(ctx))
 		here.lock()
 		p := here.peers[0]
-		released, release := make(chan struct{}), p.release
-		p.release = func() error {
+		released, release := make(chan struct{}), p.line.release
+		p.line.release = func() error {
 			close(released)
 			return release()
 		}
@@ -124,12 +124,12 @@ func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
 		}
 		p := client.To("server").route.Load().peer
 		evil.lock() // its own goroutines take nothing
-		p.mu.Lock()
+		p.send.mu.Lock()
 		for end := time.Now().Add(10 * time.Second); there.Peers() > 1 && time.Now().Before(end); {
-			p.tx.Put(pair.Ping, 0, 1, nil)
-			p.ring()
+			p.send.tx.Put(pair.Ping, 0, 1, nil)
+			p.line.ring()
 		}
-		p.mu.Unlock()
+		p.send.mu.Unlock()
 		evil.unlock()
 		m, err := good.Call(ctx, good.To("server"), []byte("well?"))
 		must(t, err)
@@ -153,8 +153,8 @@ func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 			var released atomic.Int32
 			here.lock()
 			p := here.peers[0]
-			release := p.release
-			p.release = func() error {
+			release := p.line.release
+			p.line.release = func() error {
 				released.Add(1)
 				return release()
 			}
@@ -211,7 +211,7 @@ func endsWhileItConnects(t *testing.T) (before bool) {
 	}
 	e.lock()
 	defer e.unlock()
-	return e.dialing[place] != nil
+	return e.dialer.dialing[place] != nil
 }
 
 // Closing a service ends its own calls, although its peer does nothing: those whose request was received, or was not, or has no space. Calls of
@@ -230,7 +230,7 @@ func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 			return func() bool {
 				e.lock()
 				defer e.unlock()
-				return p.calls.Open() == calls && p.room.Len() == senders
+				return p.calls.Open() == calls && p.send.room.Len() == senders
 			}
 		}
 		answered := make(chan error, 1)

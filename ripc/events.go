@@ -41,6 +41,12 @@ func (e ServiceMoved) String() string {
 }
 func (ServiceMoved) event() {}
 
+// eventQueue is the events that the application was not told yet. The endpoint's mu guards it.
+type eventQueue struct {
+	list    []Event
+	telling bool // a goroutine tells them
+}
+
 // maxEvents is how many events wait for the application; further ones are only counted.
 const maxEvents = 1024
 
@@ -57,13 +63,13 @@ func (e *Endpoint) emit(v Event) {
 	if e.cfg.Events == nil {
 		return
 	}
-	if len(e.events) >= maxEvents {
+	if len(e.events.list) >= maxEvents {
 		e.counts.EventsDropped++
 		return
 	}
-	e.events = append(e.events, v)
-	if len(e.events) == 1 && !e.telling {
-		e.telling = true
+	e.events.list = append(e.events.list, v)
+	if !e.events.telling {
+		e.events.telling = true
 		e.background.Go(e.tellEvents)
 	}
 }
@@ -72,10 +78,10 @@ func (e *Endpoint) emit(v Event) {
 func (e *Endpoint) tellEvents() {
 	for {
 		e.lock()
-		events := e.events
-		e.events = nil
+		events := e.events.list
+		e.events.list = nil
 		if len(events) == 0 {
-			e.telling = false
+			e.events.telling = false
 			e.unlock()
 			return
 		}

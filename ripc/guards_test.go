@@ -165,7 +165,7 @@ func TestASenderThatEndedIsNotConnectedThoughItsNeighbourIs(t *testing.T) {
 		must(t, ctx.Err())
 		runtime.Gosched()
 		server.e.lock()
-		open = slices.ContainsFunc(server.e.peers[0].in[:], func(in *inbound) bool { return in != nil && in.from == "ends" })
+		open = slices.ContainsFunc(server.e.peers[0].served.in[:], func(in *inbound) bool { return in != nil && in.from == "ends" })
 		server.e.unlock()
 	}
 	if senders["ends"].Connected() || !senders["stays"].Connected() {

@@ -193,7 +193,7 @@ func (p *peer) sendLong(ctx context.Context, to *Remote, r *route, offer pair.Of
 		body.buffer.Retain()
 		defer body.buffer.Release()
 	}
-	if n, most := size(head), p.tx.MaxMessage()-pair.MaxOfferBytes; n > most {
+	if n, most := size(head), p.send.tx.MaxMessage()-pair.MaxOfferBytes; n > most {
 		return false, tooLarge("a head", n, most)
 	}
 	offer.Size = uint64(body.size)

@@ -69,8 +69,8 @@ func (m *Message) answer(k pair.Kind, parts [][]byte) error {
 		return fmt.Errorf("ripc: %s: %w: not a request, or answered already", m.service.id, ErrRefused)
 	}
 	p := m.peer
-	if n := size(parts); n > p.tx.MaxMessage() {
-		return tooLarge(m.service.id, n, p.tx.MaxMessage())
+	if n := size(parts); n > p.send.tx.MaxMessage() {
+		return tooLarge(m.service.id, n, p.send.tx.MaxMessage())
 	}
 	m.kind = pair.Message
 	status, over := p.putReply(k, m.id, parts, m.batched)
@@ -113,7 +113,7 @@ func (m *Message) Free() {
 }
 
 // MaxReply is the length of the longest reply.
-func (m *Message) MaxReply() int { return m.peer.tx.MaxMessage() }
+func (m *Message) MaxReply() int { return m.peer.send.tx.MaxMessage() }
 
 // Call sends a request and waits for the reply, which the caller releases. If the service ended, the error is a GoneError, which
 // says whether the request was received; one that was certainly not received is sent again to where the service is then.

@@ -23,25 +23,18 @@ var errServiceClosed = fmt.Errorf("%w: the service", ErrClosed)
 // shut takes in that the peer closed a channel after it received so many messages. Requests on it that were not received never will be:
 // their callers send them again. The caller holds the endpoint's mu.
 func (p *peer) shut(channel int, received uint64, to *Remote) error {
-	if p.direct {
-		p.mu.Lock()
-	}
-	err := p.tx.Shut(channel, received)
-	if p.direct {
-		p.mu.Unlock()
-	}
-	if err != nil {
+	if err := p.send.shut(channel, received); err != nil {
 		return err
 	}
 	to.lost(p, channel, errServiceClosed)
 	p.calls.All(func(id uint64, w *waiter) {
-		if w.channel == channel && !w.answered && !p.tx.WasReceived(channel, w.ordinal) {
+		if w.channel == channel && !w.answered && !p.send.tx.WasReceived(channel, w.ordinal) {
 			p.calls.End(id)
 			w.answered, w.err = true, &GoneError{Unreceived: 1, Exact: true, Cause: errServiceClosed}
 			p.e.rouse(w)
 		}
 	})
-	p.room.All(func(of int, w *waiter) {
+	p.send.room.All(func(of int, w *waiter) {
 		if of == channel {
 			p.e.rouse(w)
 		}
@@ -80,11 +73,11 @@ func (r *Remote) connect(ctx context.Context) error {
 		if err == nil || !r.mayCome(err) {
 			return err
 		}
-		if r.missed.IsZero() {
-			r.missed = time.Now()
+		if r.search.missed.IsZero() {
+			r.search.missed = time.Now()
 		}
 		pause := pauses.Next()
-		if time.Since(r.missed)+pause > e.cfg.MoveTime {
+		if time.Since(r.search.missed)+pause > e.cfg.MoveTime {
 			return err
 		}
 		if cause := r.pause(ctx, pause); cause != nil {
@@ -129,14 +122,14 @@ func (r *Remote) find(ctx context.Context) error {
 			err = fmt.Errorf("ripc: %s: %w", r.id, err)
 		}
 		if err == nil {
-			r.missed = time.Time{}
+			r.search.missed = time.Time{}
 			return nil
 		}
 		if !isElsewhere(err) {
 			return err
 		}
 		if r.pinned == (Place{}) && e.forgetPlace(r.id, at) {
-			r.expected = true
+			r.search.expected = true
 		}
 	}
 	return err
@@ -152,7 +145,7 @@ func (r *Remote) mayCome(err error) bool {
 	e := r.service.e
 	e.lock()
 	defer e.unlock()
-	return r.peer == nil && r.pinned == (Place{}) && (r.reached || r.expected) && isElsewhere(err) && !e.closing && !r.service.closed
+	return r.peer == nil && r.pinned == (Place{}) && (r.search.reached || r.search.expected) && isElsewhere(err) && !e.closing && !r.service.closed
 }
 
 // sayClosed tells all that send to the service, or all that open streams to it, that it receives nothing more. What it received is counted:
@@ -160,7 +153,7 @@ func (r *Remote) mayCome(err error) bool {
 func (s *Service) sayClosed(streams bool) {
 	s.closeLong()
 	for _, p := range s.e.peers {
-		for channel, in := range p.in {
+		for channel, in := range p.served.in {
 			if in != nil && in.service == s && (in.callers != nil) == streams {
 				p.stopServing(channel)
 			}
@@ -174,12 +167,12 @@ func (s *Service) turnAwayAll() {
 		a := s.queue.pop()
 		a.turnAway()
 	}
-	for _, b := range s.boards {
+	for _, b := range s.notices.boards {
 		for f := b.in.board.Take(); f != nil; f = b.in.board.Take() {
 			arrival{peer: b.peer, frame: f}.turnAway()
 		}
 	}
-	s.boards = nil
+	s.notices.boards = nil
 }
 
 // turnAway frees what arrived and is not received.

@@ -6,6 +6,13 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
+// notices are those that a service receives. The endpoint's mu guards them.
+type notices struct {
+	notify   func(from ID, key uint64, data []byte)
+	boards   []board // with notices
+	notifier *waiter // of the goroutine that calls notify
+}
+
 // board is where the notices of one channel wait.
 type board struct {
 	peer *peer
@@ -32,12 +39,12 @@ func (s *Service) OnNotify(f func(from ID, key uint64, data []byte)) {
 	e := s.e
 	e.lock()
 	defer e.unlock()
-	if s.notify != nil || s.closed || e.closed {
+	if s.notices.notify != nil || s.closed || e.closed {
 		return
 	}
-	s.notify = f
-	s.notifier = newWaiter()
-	s.notifier.goal, s.notifier.service, s.notifier.seat.Yields = goalNotice, s, true
+	s.notices.notify = f
+	s.notices.notifier = newWaiter()
+	s.notices.notifier.goal, s.notices.notifier.service, s.notices.notifier.seat.Yields = goalNotice, s, true
 	e.background.Go(s.callBack)
 }
 
@@ -49,10 +56,10 @@ func (s *Service) noticed(p *peer, in *inbound, f *pair.Frame) {
 	}
 	if !in.listed {
 		in.listed = true
-		s.boards = append(s.boards, board{p, in})
+		s.notices.boards = append(s.notices.boards, board{p, in})
 	}
-	if s.notifier != nil {
-		s.e.rouse(s.notifier)
+	if s.notices.notifier != nil {
+		s.e.rouse(s.notices.notifier)
 	}
 }
 
@@ -62,14 +69,14 @@ func (s *Service) callBack() {
 	e.lock()
 	defer e.unlock()
 	for {
-		if err := e.wait(e.ctx, s.notifier); err != nil || s.closed {
+		if err := e.wait(e.ctx, s.notices.notifier); err != nil || s.closed {
 			return
 		}
-		b := s.boards[0]
+		b := s.notices.boards[0]
 		f := b.in.board.Take()
 		if f == nil {
 			b.in.listed = false
-			s.boards = append(s.boards[:0], s.boards[1:]...)
+			s.notices.boards = append(s.notices.boards[:0], s.notices.boards[1:]...)
 			continue
 		}
 		b.peer.rx.Received(f)
@@ -80,7 +87,7 @@ func (s *Service) callBack() {
 		b.peer.lastCount(f.Channel)
 		from, key, data := b.in.from, f.ID, f.Data
 		e.unlock()
-		s.notify(from, key, data)
+		s.notices.notify(from, key, data)
 		e.lock()
 		b.peer.free(f)
 	}

@@ -64,7 +64,7 @@ func (e *Endpoint) distance(p Place) int {
 	switch {
 	case p.Incarnation == e.incarnation:
 		return 0
-	case e.local != nil && p.Socket != "" && p.Host == e.local.host:
+	case e.ports.isHere(p):
 		return 1
 	}
 	return 2
@@ -95,8 +95,8 @@ const drainTime = time.Second
 func (e *Endpoint) moved(id ID, at []Place) {
 	e.lock()
 	defer e.unlock()
-	for _, s := range e.numbers {
-		for _, r := range s.remotes[id] {
+	for _, s := range e.services.all {
+		for _, r := range s.remotes.byID[id] {
 			r.turnAway(at)
 			if r.board != nil {
 				r.board.turnAway(at)
@@ -116,18 +116,12 @@ func (r *Remote) turnAway(at []Place) {
 		return
 	}
 	p := to.peer
-	if p.direct {
-		p.mu.Lock()
-	}
-	p.tx.Leave(to.channel)
-	if p.direct {
-		p.mu.Unlock()
-	}
+	p.send.leave(to.channel)
 	r.left = to
 	r.route.Store(nil)
-	p.drains++
+	p.opened.drains++
 	p.setHungry()
-	p.room.All(func(channel int, w *waiter) {
+	p.send.room.All(func(channel int, w *waiter) {
 		if channel == to.channel {
 			w.turned = true
 			p.e.rouse(w)
@@ -141,7 +135,7 @@ func (r *Remote) drain(ctx context.Context) error {
 	for end := time.Now().Add(drainTime); ; {
 		e.lock()
 		to := r.left
-		if to != nil && (to.peer.ended() || to.peer.isDrained(to.channel) || time.Now().After(end)) {
+		if to != nil && (to.peer.ended() || to.peer.send.isDrained(to.channel) || time.Now().After(end)) {
 			r.leave()
 		}
 		left := r.left
@@ -155,25 +149,16 @@ func (r *Remote) drain(ctx context.Context) error {
 	}
 }
 
-// isDrained reports whether all messages of a channel were received, or never will be. The caller holds the endpoint's mu.
-func (p *peer) isDrained(channel int) bool {
-	if p.direct {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-	}
-	return p.tx.IsShut(channel) || p.tx.Unreceived(channel) == 0
-}
-
 // leave gives up the place that the service has left, and notes what it did not receive. The caller holds the endpoint's mu.
 func (r *Remote) leave() {
 	to := r.left
 	r.left = nil
 	to.end()
-	to.peer.drains--
+	to.peer.opened.drains--
 	to.peer.setHungry()
 	defer to.peer.leave(to.channel)
 	if n := to.peer.unreceived(to.channel); n > 0 {
-		exact := to.peer.tx.IsShut(to.channel) || to.peer.ended() && to.peer.direct
+		exact := to.peer.send.tx.IsShut(to.channel) || to.peer.ended() && to.peer.direct
 		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: exact, Cause: errMoved}
 	}
 }

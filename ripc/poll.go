@@ -258,7 +258,7 @@ func (t *polling) sharesCore() (shares bool) {
 			continue
 		}
 		p.tellCore(core)
-		shares = shares || core != 0 && pair.Core(p.row) == core
+		shares = shares || core != 0 && pair.Core(p.line.row) == core
 	}
 	return shares
 }

@@ -26,7 +26,7 @@ const (
 // postpone reports whether a message that was just put into the ring may wait for the next ones. The first of several never does. If no other message
 // comes, the goroutine that runs writePostponed writes it, or an earlier step does. The caller holds the endpoint's mu.
 func (p *peer) postpone(parts [][]byte) bool {
-	l := &p.postponed
+	l := &p.line.postponed
 	now := time.Now()
 	follows := now.Sub(l.written) < closely
 	l.written = now
@@ -78,7 +78,7 @@ func (e *Endpoint) writePostponed() {
 			time.Sleep(postponeTime)
 			e.lock()
 			for i, p := range l.list {
-				if p.postponed.waits {
+				if p.line.postponed.waits {
 					p.flush()
 				}
 				l.list[i] = nil

@@ -63,7 +63,7 @@ func (p *peer) offered(f *pair.Frame) error {
 		return nil
 	}
 	if o.Way == pair.Placed && !p.direct || o.Way == pair.Asked && o.Size > 0 && p.direct {
-		return fmt.Errorf("%w: a long message in way %d over %s", fabric.ErrViolation, o.Way, p.link.Name())
+		return fmt.Errorf("%w: a long message in way %d over %s", fabric.ErrViolation, o.Way, p.line.link.Name())
 	}
 	m := &receiving{peer: p, offer: o}
 	if m.in, err = p.long.in.Offered(f.ID, f.Channel, &o, m); err != nil {
@@ -75,10 +75,10 @@ func (p *peer) offered(f *pair.Frame) error {
 	if o.Purpose == pair.LongReply {
 		m.replied()
 	} else {
-		if err := p.servings.Takes(pair.Offered, f.Channel); err != nil {
+		if err := p.served.states.Takes(pair.Offered, f.Channel); err != nil {
 			return err
 		}
-		in := p.in[f.Channel]
+		in := p.served.in[f.Channel]
 		if in.notices || in.callers != nil {
 			return fmt.Errorf("%w: a long message on channel %d, which is not open for it", fabric.ErrViolation, f.Channel)
 		}

@@ -22,10 +22,7 @@ type Remote struct {
 	turn    chan struct{} // has room for the goroutine that connects
 	route   atomic.Pointer[route]
 
-	// Of the goroutine that connects.
-	reached  bool      // the service was connected once
-	expected bool      // the resolver knew a place for it
-	missed   time.Time // when the service was first not found; zero: it is found
+	search search
 
 	// A service that is known by what it sent: where, and as what.
 	peer   *peer
@@ -40,6 +37,13 @@ type Remote struct {
 	left    *route     // to a place that the service has left, and that may still receive
 	board   *Remote    // the address for notices
 	streams *Remote    // the address for streams, of a service in one process
+}
+
+// search is what the goroutine that connects knows of earlier attempts.
+type search struct {
+	reached  bool      // the service was connected once
+	expected bool      // the resolver knew a place for it
+	missed   time.Time // when the service was first not found; zero: it is found
 }
 
 // route is a channel to a service. It does not change.
@@ -77,7 +81,7 @@ func (r *Remote) MaxMessage() int {
 // Transport is the name of the transport to where the service is, "shm" or "tcp", or "" before Connect.
 func (r *Remote) Transport() string {
 	if route := r.route.Load(); route != nil {
-		return route.peer.link.Name()
+		return route.peer.line.link.Name()
 	}
 	return ""
 }
@@ -100,7 +104,7 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 		if status, over = to.peer.put(to, k, id, parts); status == pair.Accepted {
 			return nil
 		}
-		if !over && to.peer.roomSoon(k, to.channel, n) {
+		if !over && to.peer.send.roomSoon(k, to.channel, n) {
 			continue
 		}
 		e := r.service.e
@@ -118,38 +122,6 @@ func (r *Remote) send(ctx context.Context, k pair.Kind, id uint64, parts [][]byt
 			return err
 		}
 	}
-}
-
-// A sender that finds no room goes round so often before it waits, as long as the receiver may take to give back a part of the
-// ring, and looks now and then: each look takes from the receiver the line that it writes.
-const (
-	roomLooks     = 20000
-	roomLookEvery = 200
-)
-
-// roomSoon looks for room for a moment, without telling the receiver: a receiver that does not know
-// of a waiting sender gives room back in larger parts.
-func (p *peer) roomSoon(k pair.Kind, channel, n int) bool {
-	if !p.direct {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for round := range roomLooks {
-		if round%roomLookEvery == 0 && (p.over || p.tx.Room(k, channel, n)) {
-			return true
-		}
-	}
-	return false
-}
-
-// wrong is what is wrong with the peer's words, if anything.
-func (p *peer) wrong() error {
-	if p.direct {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-	}
-	return p.tx.Err()
 }
 
 // takeGone returns what the sender has to be told, once.
@@ -186,12 +158,9 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 	}
 	n, long := p.unreceived(channel), p.unfreed(r)
 	if n+long > 0 {
-		r.gone = &GoneError{Service: r.id, Unreceived: n + long, Exact: (p.direct || p.tx.IsShut(channel)) && long == 0, Cause: why}
+		r.gone = &GoneError{Service: r.id, Unreceived: n + long, Exact: (p.direct || p.send.tx.IsShut(channel)) && long == 0, Cause: why}
 	}
 }
-
-// maxSeen is of how many services an endpoint knows where they were.
-const maxSeen = 4096
 
 // open asks a peer, which is at a place, for a channel to the service.
 func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
@@ -205,7 +174,7 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	if err != nil {
 		return fmt.Errorf("ripc: %s: %w", r.id, err)
 	}
-	p.out[channel] = r
+	p.opened.out[channel] = r
 	o := opening{From: r.service.id, Number: r.service.number, To: r.id, Back: r.number, Notices: r.notices, Streams: r.carries != nil}
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -221,8 +190,8 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	if err == nil || w.answered {
 		err = w.err
 	}
-	r.reached = r.reached || err == nil
-	if err == nil && (p.ended() || p.out[channel] != r) { // since it was opened
+	r.search.reached = r.search.reached || err == nil
+	if err == nil && (p.ended() || p.opened.out[channel] != r) { // since it was opened
 		err = &GoneError{Exact: true, Cause: firstOf(p.why, errServiceClosed)}
 	}
 	if err == nil && r.service.ended {
@@ -231,29 +200,22 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	}
 	if err != nil {
 		r.opening = nil
-		if p.out[channel] == r {
-			p.out[channel] = &e.nowhere // the answer is for no goroutine
+		if p.opened.out[channel] == r {
+			p.opened.out[channel] = &e.nowhere // the answer is for no goroutine
 		}
 		if gone, ok := err.(*GoneError); ok {
 			gone.Service, gone.Unreceived = r.id, 0
 		}
 		return err
 	}
-	r.route.Store(&route{peer: p, channel: channel, max: p.tx.MaxMessage(), at: at})
+	r.route.Store(&route{peer: p, channel: channel, max: p.send.tx.MaxMessage(), at: at})
 	if r.named && !r.listed {
-		r.service.list(r)
+		r.service.remotes.list(r)
 	}
 	if at != (Place{}) && r.pinned == (Place{}) {
-		if before, ok := e.seen[r.id]; ok && before != at {
+		if before, moved := e.dialer.saw(r.id, at); moved {
 			e.emit(ServiceMoved{r.id, before, at})
 		}
-		if len(e.seen) >= maxSeen {
-			for id := range e.seen { // any
-				delete(e.seen, id)
-				break
-			}
-		}
-		e.seen[r.id] = at
 	}
 	return nil
 }
@@ -261,13 +223,11 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 // unreceived returns how many messages of a channel were not received. Requests are not counted:
 // their callers learn of each. The caller holds the endpoint's mu.
 func (p *peer) unreceived(channel int) int {
-	if p.direct {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-	}
-	n := p.tx.Unreceived(channel)
+	p.send.lock()
+	defer p.send.unlock()
+	n := p.send.tx.Unreceived(channel)
 	p.calls.All(func(_ uint64, w *waiter) {
-		if w.goal == goalAnswer && w.channel == channel && !w.answered && !p.tx.WasReceived(channel, w.ordinal) {
+		if w.goal == goalAnswer && w.channel == channel && !w.answered && !p.send.tx.WasReceived(channel, w.ordinal) {
 			n--
 		}
 	})

@@ -22,13 +22,13 @@ func TestAServiceForgetsAddressesThatAreNotConnected(t *testing.T) {
 		known := func() (n int, other bool) {
 			client.e.lock()
 			defer client.e.unlock()
-			for _, all := range client.remotes {
+			for _, all := range client.remotes.byID {
 				n += len(all)
 			}
-			if n != client.listed {
-				t.Errorf("%d addresses are known, and %d are counted", n, client.listed)
+			if n != client.remotes.listed {
+				t.Errorf("%d addresses are known, and %d are counted", n, client.remotes.listed)
 			}
-			return n, slices.Contains(client.remotes["other"], held)
+			return n, slices.Contains(client.remotes.byID["other"], held)
 		}
 		for k := range 3 * maxRemotes {
 			client.To(ID(fmt.Sprint("nowhere ", k)))

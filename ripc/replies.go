@@ -33,11 +33,11 @@ func (r *replies) Flush() {
 // flushReplies has the peer look at what putReply put.
 func (p *peer) flushReplies() {
 	if p.direct {
-		p.mu.Lock()
-		if !p.over {
-			p.ring()
+		p.send.mu.Lock()
+		if !p.send.over {
+			p.line.ring()
 		}
-		p.mu.Unlock()
+		p.send.mu.Unlock()
 		if !p.stirs.Load() {
 			return
 		}

@@ -80,7 +80,7 @@ func TestRoomWakesTheSendersThatFindIt(t *testing.T) {
 			})
 		}
 		p := to.route.Load().peer
-		eventually(t, here, "a sender does not wait", func() bool { return p.room.Len() == senders })
+		eventually(t, here, "a sender does not wait", func() bool { return p.send.room.Len() == senders })
 		before := here.Stats().Wakes
 		for k := range freed {
 			m, err := server.Receive(ctx)
@@ -124,7 +124,7 @@ func TestRoomInTheWindowOfAnotherServiceWakesItsSender(t *testing.T) {
 					}
 					done[i].Add(1)
 				})
-				eventually(t, here, "a sender does not wait", func() bool { return p.room.Len() == 2*i+k+1 })
+				eventually(t, here, "a sender does not wait", func() bool { return p.send.room.Len() == 2*i+k+1 })
 			}
 		}
 		var kept []Message

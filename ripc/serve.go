@@ -112,7 +112,7 @@ func (s *Service) handled(batch []arrival, done int) {
 		if s.busy == 0 {
 			s.sayClosed(false)
 			if s.ended {
-				s.e.forgetService(s)
+				s.forget()
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package ripc
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
@@ -19,23 +18,19 @@ type Service struct {
 	shut   context.CancelCauseFunc
 
 	// Under the endpoint's mu.
-	queue     queue
-	waiting   []*waiter        // for a message
-	servers   int              // goroutines in Serve
-	busy      int              // the number of them that handle messages
-	remotes   map[ID][]*Remote // that are listed; To returns the first one
-	listed    int              // their number
-	connected int              // after so many listed ones it is looked again which of them are not connected
-	withdraw  func() error
-	notify    func(from ID, key uint64, data []byte)
-	boards    []board // with notices
-	notifier  *waiter // of the goroutine that calls notify
-	long      intake
-	streams   *streams
-	copies    bool        // what is received is copied before the application gets it
-	closed    bool        // nothing is received any more
-	ended     bool        // nor are there streams
-	ending    atomic.Bool // as closed, for the goroutines that handle messages
+	queue    queue
+	waiting  []*waiter // for a message
+	servers  int       // goroutines in Serve
+	busy     int       // the number of them that handle messages
+	remotes  remotes
+	withdraw func() error
+	notices  notices
+	long     intake
+	streams  *streams
+	copies   bool        // what is received is copied before the application gets it
+	closed   bool        // nothing is received any more
+	ended    bool        // nor are there streams
+	ending   atomic.Bool // as closed, for the goroutines that handle messages
 }
 
 // ID is the service's id.
@@ -206,9 +201,15 @@ func (s *Service) close() {
 	}
 	s.sayClosed(true)
 	if s.busy == 0 {
-		s.e.forgetService(s)
+		s.forget()
 	}
 	s.endCalls()
+}
+
+// forget removes the service from the endpoint: it is closed and handles nothing any more.
+func (s *Service) forget() {
+	s.leaveAll()
+	s.e.services.forget(s)
 }
 
 // endCalls ends the calls of a closed service: calls that wait for an answer, and calls that wait for space. The caller holds the mu.
@@ -222,7 +223,7 @@ func (s *Service) endCalls() {
 			w.answered, w.err = true, fmt.Errorf("ripc: a call of %q: %w", s.id, ErrClosed)
 			s.e.rouse(w)
 		})
-		p.room.All(func(_ int, w *waiter) {
+		p.send.room.All(func(_ int, w *waiter) {
 			if w.isHalted() {
 				s.e.rouse(w)
 			}
@@ -245,7 +246,7 @@ func (s *Service) leave() {
 	e := s.e
 	s.closed = true
 	s.ending.Store(true)
-	delete(e.services, s.id)
+	delete(e.services.byID, s.id)
 	s.turnAwayAll()
 	s.closeLong()
 	if s.busy == 0 { // else the last goroutine that handles a message says it
@@ -254,8 +255,8 @@ func (s *Service) leave() {
 	for _, w := range s.waiting {
 		e.rouse(w)
 	}
-	if s.notifier != nil {
-		e.rouse(s.notifier)
+	if s.notices.notifier != nil {
+		e.rouse(s.notices.notifier)
 	}
 }
 
@@ -263,46 +264,13 @@ func (s *Service) leave() {
 func (s *Service) To(id ID) *Remote {
 	s.e.lock()
 	defer s.e.unlock()
-	if all := s.remotes[id]; len(all) > 0 {
+	if all := s.remotes.byID[id]; len(all) > 0 {
 		return all[0]
 	}
 	r := newRemote(s, id)
 	r.named = true
-	s.list(r)
+	s.remotes.list(r)
 	return r
-}
-
-// maxRemotes is how many addresses a service knows that are not connected. Then it forgets them. One that the application still has is known again when it is connected.
-const maxRemotes = 4096
-
-// list has the service know an address, so that it learns when the service there moves. The caller holds the mu, here and below.
-func (s *Service) list(r *Remote) {
-	if most := max(maxRemotes, s.connected); s.listed >= most {
-		if s.unlist(func(r *Remote) bool { return r.idle() && r.gone == nil }); s.listed >= most {
-			s.unlist((*Remote).idle)
-		}
-		s.connected = 2 * s.listed
-	}
-	r.listed = true
-	s.remotes[r.id] = append(s.remotes[r.id], r)
-	s.listed++
-}
-
-// unlist forgets addresses.
-func (s *Service) unlist(which func(*Remote) bool) {
-	for id, all := range s.remotes {
-		left := slices.DeleteFunc(all, func(r *Remote) bool {
-			out := which(r)
-			if out {
-				r.listed = false
-				s.listed--
-			}
-			return out
-		})
-		if s.remotes[id] = left; len(left) == 0 {
-			delete(s.remotes, id)
-		}
-	}
 }
 
 // idle reports whether an address is not connected, and no goroutine connects it.

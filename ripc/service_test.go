@@ -346,11 +346,11 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 		client := register(t, evil, "")
 		must(t, client.To("server").Connect(ctx))
 		p := client.To("server").route.Load().peer
-		p.mu.Lock()
-		harm(p.own, p.tx)
-		p.link.PushLine(pair.SentLine)
-		p.link.Flush()
-		p.mu.Unlock()
+		p.send.mu.Lock()
+		harm(p.line.own, p.send.tx)
+		p.line.link.PushLine(pair.SentLine)
+		p.line.link.Flush()
+		p.send.mu.Unlock()
 		for ended := false; !ended; pause() {
 			if ctx.Err() != nil {
 				t.Fatalf("harm %d: the connection stands", k)
@@ -541,8 +541,8 @@ func TestTheMemoryOfAPeerThatEndedIsNotLookedAt(t *testing.T) {
 		p := here.peers[0]
 		here.heat(p)
 		hot := p.spot.IsHot()
-		released, release := make(chan struct{}), p.release
-		p.release = func() error {
+		released, release := make(chan struct{}), p.line.release
+		p.line.release = func() error {
 			defer close(released)
 			return release()
 		}

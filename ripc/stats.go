@@ -28,12 +28,12 @@ func (e *Endpoint) Stats() Stats {
 	e.lock()
 	defer e.unlock()
 	s := e.counts
-	s.Refused = e.refused.Load()
+	s.Refused = e.ports.refused.Load()
 	s.WatchesTaken, s.Sleeps, s.Wakes = e.role.Turns(), e.sleeps, e.wakes
-	s.Peers, s.Services = len(e.peers), len(e.services)
+	s.Peers, s.Services = len(e.peers), len(e.services.byID)
 	for _, p := range e.peers {
 		p.addTo(&s)
-		for _, to := range p.out {
+		for _, to := range p.opened.out {
 			if to != nil && to != &e.nowhere {
 				s.Channels++
 			}
@@ -44,11 +44,7 @@ func (e *Endpoint) Stats() Stats {
 
 // addTo adds what was sent to a peer and received from it. The caller holds the endpoint's mu.
 func (p *peer) addTo(s *Stats) {
-	if p.direct {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-	}
-	frames, bytes := p.tx.Total()
+	frames, bytes := p.send.total()
 	s.FramesSent += frames
 	s.BytesSent += bytes
 	frames, bytes = p.rx.Total()

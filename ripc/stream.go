@@ -43,19 +43,22 @@ type Stream struct {
 	table       *stream.Table
 	peer        *peer
 	out         *Remote // the service at the other side
-	atRemote    int     // place in out.carries, or -1
-	atService   int     // place in the list of the service, or -1
+	at          seats   // in the lists of its service and of out
 	reader      *waiter
 	writer      *waiter
-	canRead     func() bool
-	canWrite    func() bool
-	halts       func() bool
+	checks      checks
 	readBefore  deadline
 	writeBefore deadline
 	closed      bool
 	charged     bool  // its StreamBytes, to the account of the peer
 	cause       error // why the other side is gone
 }
+
+// seats are places in lists of streams; -1 is none.
+type seats struct{ remote, service int }
+
+// checks are methods of a stream as functions, made once.
+type checks struct{ canRead, canWrite, halts func() bool }
 
 // deadline is the time until which something may wait.
 type deadline struct {
@@ -65,8 +68,8 @@ type deadline struct {
 }
 
 func newStream(s *Service, core *stream.Stream, table *stream.Table) *Stream {
-	c := &Stream{e: s.e, service: s, core: core, table: table, atRemote: -1, atService: -1}
-	c.canRead, c.canWrite, c.halts = c.readable, c.writable, c.halted
+	c := &Stream{e: s.e, service: s, core: core, table: table, at: seats{remote: -1, service: -1}}
+	c.checks = checks{c.readable, c.writable, c.halted}
 	core.User = c
 	return c
 }
@@ -169,7 +172,7 @@ func (c *Stream) Read(b []byte) (int, error) {
 			return 0, c.failed("read", err)
 		}
 		c.core.Expect(b)
-		err := c.wait(&c.reader, c.canRead)
+		err := c.wait(&c.reader, c.checks.canRead)
 		if n := c.core.Collect(); n > 0 {
 			c.grant()
 			return n, nil
@@ -212,7 +215,7 @@ func (c *Stream) writeSome(b []byte) (int, error) {
 	r := c.out.route.Load()
 	n := c.core.Sendable(len(b))
 	if n == 0 || r == nil {
-		return 0, c.wait(&c.writer, c.canWrite)
+		return 0, c.wait(&c.writer, c.checks.canWrite)
 	}
 	n = min(n, r.max)
 	c.part[0] = b[:n]
@@ -237,14 +240,14 @@ func (c *Stream) put(r *route) (accepted, over bool, err error) {
 		return !over, over, nil
 	}
 	c.e.unlock()
-	soon := p.roomSoon(pair.Message, r.channel, len(c.part[0]))
+	soon := p.send.roomSoon(pair.Message, r.channel, len(c.part[0]))
 	c.e.lock()
 	if soon || p.ended() {
 		return false, false, nil
 	}
 	w := c.e.waiter()
 	defer c.e.giveBack(w)
-	w.goal, w.peer, w.route, w.turned, w.halts, c.writer = goalRoom, p, r, false, c.halts, w
+	w.goal, w.peer, w.route, w.turned, w.halts, c.writer = goalRoom, p, r, false, c.checks.halts, w
 	accepted, err = p.waitForRoom(context.Background(), w, r, pair.Message, id, c.part[:], nil)
 	c.writer = nil
 	return accepted, false, err

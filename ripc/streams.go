@@ -23,8 +23,8 @@ type carried struct {
 	at   func(*Stream) *int // where a stream keeps its place
 }
 
-func placeAtRemote(c *Stream) *int  { return &c.atRemote }
-func placeAtService(c *Stream) *int { return &c.atService }
+func placeAtRemote(c *Stream) *int  { return &c.at.remote }
+func placeAtService(c *Stream) *int { return &c.at.service }
 
 func (l *carried) add(c *Stream) {
 	*l.at(c) = len(l.list)
@@ -66,14 +66,14 @@ type pin struct {
 
 // pinned is the address of a service in the process of this peer, wherever the service goes. The caller holds the mu.
 func (p *peer) pinned(s *Service, id ID) *Remote {
-	r := p.pins[pin{s, id}]
+	r := p.opened.pins[pin{s, id}]
 	if r == nil {
 		r = newRemote(s, id)
 		r.peer = p
-		if p.pins == nil {
-			p.pins = map[pin]*Remote{}
+		if p.opened.pins == nil {
+			p.opened.pins = map[pin]*Remote{}
 		}
-		p.pins[pin{s, id}] = r
+		p.opened.pins[pin{s, id}] = r
 	}
 	return r
 }
@@ -101,16 +101,6 @@ func (t *streams) close() {
 	for len(t.open.list) > 0 {
 		t.open.list[0].end("its service was closed")
 	}
-}
-
-// leaving finds a service that has given its name back and still has streams. The caller holds the mu.
-func (e *Endpoint) leaving(id ID, number uint32) *Service {
-	for _, s := range slices.Backward(e.numbers) {
-		if (s.id == id && number == 0 || s.number == number) && !s.ended {
-			return s
-		}
-	}
-	return nil
 }
 
 // callers are the streams that one service of a peer opened to one service here.
@@ -254,7 +244,7 @@ func (o *callers) findBack() {
 				c.lose(err)
 				c.end("")
 			}
-			if !o.peer.ended() && o.peer.in[o.channel] == o.in {
+			if !o.peer.ended() && o.peer.served.in[o.channel] == o.in {
 				o.peer.stopServing(o.channel)
 			}
 			return

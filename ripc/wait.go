@@ -65,7 +65,7 @@ func (w *waiter) reached() bool {
 	case goalRoom:
 		return w.entry.Woken() || w.isHalted()
 	case goalNotice:
-		return len(w.service.boards) > 0 || w.service.closed
+		return len(w.service.notices.boards) > 0 || w.service.closed
 	case goalStream:
 		return w.check()
 	}

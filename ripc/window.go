@@ -225,7 +225,7 @@ func (m *receiving) refund() {
 	m.service.placeAll()
 	if e.memory.short {
 		e.memory.short = false
-		for _, s := range e.numbers {
+		for _, s := range e.services.all {
 			s.placeAll()
 		}
 	}

@@ -1,0 +1,64 @@
+package ripc
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/squall-go/squall/fabric/port"
+)
+
+// ports are the sockets at which other endpoints dial this one.
+type ports struct {
+	tcp      *port.Port    // nil without TCP
+	local    *localPort    // nil without shared memory
+	greeting *gate         // for processes that are greeted over TCP
+	refused  atomic.Uint64 // processes that were turned away
+}
+
+// place is where the sockets are.
+func (p *ports) place() (at Place) {
+	if p.local != nil {
+		at.Host, at.Socket = p.local.host, p.local.name
+	}
+	if p.tcp != nil {
+		at.Addr = p.tcp.Addr()
+	}
+	return at
+}
+
+// isHere reports whether a place can be reached over shared memory.
+func (p *ports) isHere(at Place) bool {
+	return p.local != nil && at.Socket != "" && at.Host == p.local.host
+}
+
+func (p *ports) close() (err error) {
+	if p.local != nil {
+		err = p.local.close()
+	}
+	if p.tcp != nil {
+		err = errors.Join(err, p.tcp.Close())
+	}
+	return err
+}
+
+// listen opens the sockets.
+func (e *Endpoint) listen() (err error) {
+	if e.cfg.Transport != TCP {
+		e.ports.local, err = listenLocal(e)
+		if err != nil && (e.cfg.Transport == SHM || !errors.Is(err, errors.ErrUnsupported)) {
+			return err
+		}
+	}
+	if e.cfg.Addr == "" || e.cfg.Transport == SHM {
+		return nil
+	}
+	e.ports.tcp, err = port.Listen(port.Config{
+		Addr: e.cfg.Addr, Advertise: e.cfg.Advertise, TLS: e.cfg.TLS,
+		OnReject: func(r port.Rejection) { e.cfg.OnReject(fmt.Errorf("ripc: %s: %w", r.Remote, r.Err)) },
+	})
+	if err == nil {
+		e.ports.tcp.Handle(port.KindServices, e.acceptTCP)
+	}
+	return err
+}
