@@ -2,10 +2,10 @@ package rdmc
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
 )
 
@@ -34,25 +34,13 @@ func (l *link) readControl() error {
 
 // hear takes one control frame.
 func (l *link) hear(c *relay.Control) error {
-	switch {
-	case (c.Kind == relay.Attach || c.Kind == relay.Leave) && c.Channel == 0:
-		return fmt.Errorf("%w: %v of channel 0", relay.ErrMalformed, c.Kind)
-	case c.Kind == relay.Ping:
-		l.enqueue(&relay.Control{Kind: relay.Pong})
-		return nil
-	case c.Kind == relay.Pong:
-		if l.isAnswered() {
-			l.node.confirmed(l)
-		}
-		return nil
-	case c.Kind == relay.Attach:
-		return l.node.attach(l, c)
-	case c.Kind == relay.Leave:
-		l.node.quit(l, c.Channel)
-		return nil
+	switch c.Kind {
+	case relay.Attach, relay.Leave, relay.Ping, relay.Pong:
+		return l.node.hearOf(l, c)
 	}
 	m, err := l.member(c.Channel)
-	if m != nil && !m.group.step(m, c) && l.node.confirm(m) {
+	if m != nil && !m.group.step(m, c) {
+		l.node.meet(func(a *attach.Node, out *attach.Effects) { a.Speaks(l.number, c.Channel, out) })
 		m.group.step(m, c)
 	}
 	return err
@@ -161,7 +149,7 @@ func (w *watch) tick(now time.Time) {
 	}
 	switch w.link.tick(now, busy) {
 	case relay.AskIt:
-		w.link.ask()
+		w.link.node.meet(func(a *attach.Node, out *attach.Effects) { a.Ask(w.link.number, out) })
 	case relay.GiveItUp:
 		w.link.silent.Store(true)
 		w.link.fail(errSilent)
@@ -170,10 +158,10 @@ func (w *watch) tick(now time.Time) {
 
 // load reports whether anything waits for the peer, and whether any group needs the link.
 func (l *link) load() (busy, needed bool) {
-	busy = l.moving.Load() > 0 || l.answered.Load() < l.asked.Load()
+	busy = l.moving.Load() > 0 || l.node.waits(l)
 	all := l.enlisted()
 	for _, m := range all {
-		busy = busy || m.group.awaits(m)
+		busy = busy || m.group.busy()
 	}
 	return busy, len(all) > 0
 }

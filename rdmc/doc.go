@@ -17,7 +17,7 @@
 // one writes them, one watches over the peer, and one reads blocks straight into the memory of
 // their message; per group one sends blocks and one calls the application. The protocol of a group
 // is internal/relay, guarded by the group's lock, which is held for no longer than it takes to step
-// it.
+// it. How groups meet over links is internal/attach, guarded by the node's lock.
 //
 // Memory of Node.Alloc is shared with the processes of the same host, by package
 // internal/shared. When a link is made both ends try whether they see each other's. What lies

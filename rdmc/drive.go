@@ -42,112 +42,6 @@ func (g *Group) apply() {
 	g.toFill.Broadcast()
 }
 
-// enlist notes the tie to a peer. The node's lock is held here and in the next seven.
-func (g *Group) enlist(m *membership) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.members[m.place] = m
-}
-
-// offer attaches the group to the peer of a link that this node dialed. A peer that may have had the
-// confirmation over an earlier link has counted this node as gone then, and does not answer: so this
-// node asks behind the offer.
-func (g *Group) offer(m *membership) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m.link.tellAttach(m)
-	if g.doubted[m.place] {
-		m.offered = m.link.ask()
-	}
-}
-
-// confirm answers the acceptor's answer, and asks whether that has arrived.
-func (g *Group) confirm(m *membership, c *relay.Control) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m.theirs, m.digest = c.Channel, c.Word
-	m.link.tellAttach(m)
-	m.question = m.link.ask()
-}
-
-// attached takes the news that a peer has opened the group, too.
-func (g *Group) attached(m *membership) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	m.attached = true
-	switch {
-	case g.self == 0 && m.link.sight.seen:
-		g.relay.Sees(m.place)
-	case m.place == 0 && m.link.sight.owner != "":
-		g.seesRoot(m.link.sight.owner)
-	}
-	g.relay.Attached(m.place, &g.effects)
-	if m.digest != g.digest {
-		f := &relay.Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
-		g.relay.Fail(f, &g.effects)
-	}
-	if g.missing--; g.missing == 0 {
-		close(g.complete)
-	}
-	g.apply()
-}
-
-// left takes the news that a peer left the group.
-func (g *Group) left(m *membership) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case m.attached:
-		m.attached, m.left = false, true
-		g.relay.Left(m.place, &g.effects)
-		g.apply()
-	case !m.left:
-		g.members[m.place] = nil // its attach was withdrawn; the next one may be another
-	}
-}
-
-// farewell tells a peer how the group ended. One that answered the attach of this node, or whose
-// attach this node answered, may count it as attached.
-func (g *Group) farewell(m *membership) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if c, ok := g.relay.LastWord(); ok && m.theirs != 0 && !m.attached && !m.left {
-		c.Channel = m.theirs
-		m.link.enqueue(&c)
-	}
-}
-
-// lost takes the news that the link to a peer is no more. A peer that had not attached may come by
-// another one. But a peer that may have attached would find this node gone if this node gives the
-// link up: so this node says that it is the peer that was silent.
-func (g *Group) lost(m *membership, silent bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case silent && (m.attached || m.confirming()):
-		g.relay.Silent(m.place, &g.effects)
-	case !m.attached && !m.left:
-		g.members[m.place] = nil
-		g.doubted[m.place] = g.doubted[m.place] || m.confirming()
-		return
-	case m.attached:
-		g.relay.Gone(m.place, &g.effects)
-	}
-	m.attached, m.left = false, true
-	g.apply()
-}
-
-// forsaken takes the news that a peer which this node doubts has not answered its offer.
-func (g *Group) forsaken(m *membership) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.members[m.place] == m && m.theirs == 0 && !m.left {
-		m.left = true
-		g.relay.Gone(m.place, &g.effects)
-		g.apply()
-	}
-}
-
 // step takes a control frame, if its peer is attached.
 func (g *Group) step(m *membership, c *relay.Control) (attached bool) {
 	g.mu.Lock()
@@ -177,12 +71,11 @@ func (g *Group) arrived(m *membership, h *relay.Header, a relay.Arrival) {
 	g.do(func(r *relay.Relay, out *relay.Effects) { r.Arrived(m.place, h, a, out) })
 }
 
-// awaits reports whether the group waits for anything from a peer, be it that the peer attaches: a
-// link that only this side believes in would hold the group up for ever.
-func (g *Group) awaits(m *membership) bool {
+// busy reports whether the group waits for others.
+func (g *Group) busy() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.relay.Busy() || !m.attached && !m.left
+	return g.relay.Busy()
 }
 
 // send is the goroutine that sends this node's blocks of the group, one at a time.

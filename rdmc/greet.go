@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
@@ -265,7 +266,7 @@ func (n *Node) admit(conn net.Conn, g *greeting) (*link, error) {
 		l := newLink(n, g.From, false, g.Session)
 		l.showed(conn, g.Key)
 		l.control = conn
-		n.links = append(n.links, l)
+		n.add(l)
 		return l, nil
 	case g.Blocks && i >= 0 && n.links[i].blocks == nil && n.links[i].showed(conn, g.Key):
 		n.links[i].blocks = conn
@@ -323,12 +324,17 @@ func (n *Node) adopt(l *link) {
 	if n.closed {
 		l.fail(ErrClosed)
 	}
-	if !slices.Contains(n.links, l) {
-		n.links = append(n.links, l)
+	if l.number == 0 {
+		n.add(l)
 	}
-	for _, g := range n.groups {
-		l.invite(g)
-	}
+	n.met(func(a *attach.Node, out *attach.Effects) { a.Up(l.number, l.proof(), l.dialed, out) })
+}
+
+// add gives a link its number. The node's lock is held.
+func (n *Node) add(l *link) {
+	n.count++
+	l.number = n.count
+	n.links = append(n.links, l)
 }
 
 // route is the way to a peer that this node dials.
@@ -398,11 +404,8 @@ func (n *Node) keep(r *route) {
 func (n *Node) needed(r *route) (Peer, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, g := range n.groups {
-		place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.ID == r.peer.ID })
-		if place >= 0 && g.members[place] == nil && !n.closed {
-			return r.peer, true
-		}
+	if !n.closed && n.attach.Misses(r.peer.ID) {
+		return r.peer, true
 	}
 	delete(n.routes, r.peer.ID)
 	return Peer{}, false

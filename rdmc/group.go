@@ -87,8 +87,7 @@ type Group struct {
 	toFetch  *sync.Cond
 	toFill   *sync.Cond
 	relay    *relay.Relay
-	members  []*membership // by place; nil: not met, or this node
-	doubted  []bool        // by place: a link to the peer ended before this node knew whether the peer had its confirmation
+	members  []*membership // by place; nil: there is no tie, or it is this node
 	missing  int           // members that have not attached
 	effects  relay.Effects
 	calls    []relay.Call            // that the application has to be told
@@ -101,7 +100,7 @@ type Group struct {
 func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	g := &Group{
 		node: n, cfg: c, complete: make(chan struct{}), done: make(chan struct{}), missing: len(c.Members) - 1,
-		members: make([]*membership, len(c.Members)), doubted: make([]bool, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*shared.View{}, sendings: map[uint64]*Sending{},
+		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*shared.View{}, sendings: map[uint64]*Sending{},
 	}
 	g.toSend, g.toCall, g.toFetch, g.toFill = sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)
 	if err := g.check(); err != nil {

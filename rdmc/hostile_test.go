@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
@@ -330,7 +331,7 @@ func TestADialerKnowsThePeerThatItDials(t *testing.T) {
 func TestK2WhatStrangersCostIsBounded(t *testing.T) {
 	w := newWorld(t, 1, 0)
 	s := visit(t, w.peers[0], 99)
-	for i := range maxWaiting + 1 {
+	for i := range attach.MaxWaiting + 1 {
 		c := relay.Control{Kind: relay.Attach, Channel: uint32(i + 1)}
 		binary.LittleEndian.PutUint32(c.Token[:], uint32(i))
 		if _, err := s.control.Write(c.Append(nil)); err != nil {

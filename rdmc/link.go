@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -16,15 +16,12 @@ import (
 
 var (
 	errStranger = errors.New("no member of the group")
-	errCrowded  = errors.New("too many links")
+	errCrowded  = attach.ErrCrowded
 	errMuch     = errors.New("the peer does not read what it receives")
 )
 
-// Bounds of what one peer can cost.
-const (
-	maxWaiting     = 1024    // attaches that found no group
-	maxOutboxBytes = 4 << 20 // control frames that the peer has not read
-)
+// maxOutboxBytes bounds the control frames that a peer has not read.
+const maxOutboxBytes = 4 << 20
 
 // link is what two nodes have in common: a connection for control frames, which are small and never
 // behind a block, and one for blocks. All groups share it.
@@ -33,6 +30,7 @@ const (
 // leave → broken, or not needed.
 type link struct {
 	node    *Node
+	number  attach.Link  // under the node's lock; 0: the node does not have the link yet
 	peer    order.NodeID // as it says; what makes it one is that it knows a group's token, and has the key of that node
 	dialed  bool
 	session string
@@ -51,11 +49,9 @@ type link struct {
 	over   chan struct{} // closed when control frames are not read any more
 	stop   sync.Once
 
-	heard    atomic.Int64 // when the peer was last heard of, in ns since began
-	moving   atomic.Int32 // blocks, and runs of control frames, that are being read or written
-	silent   atomic.Bool  // why it ended
-	asked    atomic.Int64 // Pings; the link waits for its peer as long as one is not answered
-	answered atomic.Int64 // Pongs. Invariant: answered <= asked
+	heard  atomic.Int64 // when the peer was last heard of, in ns since began
+	moving atomic.Int32 // blocks, and runs of control frames, that are being read or written
+	silent atomic.Bool  // why it ended
 
 	writing sync.Mutex // one block at a time
 	scratch []byte     // TLS: a header and its block, so that they travel in one record
@@ -66,10 +62,9 @@ type link struct {
 	known    bool // a group was attached: it is no stranger
 	outbox   []byte
 	goodbye  bool
-	err      error // why it ended
-	count    uint32
+	err      error                  // why it ended
+	given    uint32                 // channels [1, given] were given to groups
 	channels map[uint32]*membership // by our own numbers, which are never used twice
-	waiting  []relay.Control        // attaches that found no group
 }
 
 // carrier takes a block to a peer, whose group is told of it with expect and arrived. It returns
@@ -80,26 +75,16 @@ type carrier interface {
 	writeBlock(h *relay.Header, block []byte, wanted func() bool)
 }
 
-// membership is a group's tie to one peer. It is guarded by the locks of the node and of the group:
-// a goroutine that writes it holds both.
+// membership is a group's tie to one peer, as package attach decides. It is guarded by the locks of
+// the node and of the group: a goroutine that writes it holds both.
 type membership struct {
 	group    *Group
 	place    int
 	link     *link
 	way      carrier
-	mine     uint32 // the peer's frames carry it
-	theirs   uint32 // ours do
-	digest   uint32 // of the peer's configuration
-	offered  int64  // the dialer's Ping behind an offer to a peer that it doubts; 0: there is none
-	question int64  // the dialer's Ping behind its confirmation; 0: it has confirmed nothing
+	theirs   uint32 // our frames carry it, once the peer is attached
 	attached bool
-	held     bool // the end of the link is held back (Node.holds)
-	left     bool // the peer was attached, and is not any more
 }
-
-// confirming reports whether the peer may count this node as attached, and this node does not know
-// yet whether it does.
-func (m *membership) confirming() bool { return m.question > 0 && !m.attached && !m.left }
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
@@ -237,124 +222,13 @@ func (l *link) sayGoodbye() {
 	})
 }
 
-// enlist gives a group a channel on this link. The node's lock is held.
-func (l *link) enlist(g *Group, place int) *membership {
-	l.mu.Lock()
-	l.count++
-	m := &membership{group: g, place: place, link: l, way: l, mine: l.count}
-	l.channels[m.mine] = m
-	l.mu.Unlock()
-	g.enlist(m)
-	return m
-}
-
-// invite attaches a newly opened group to the peer of this link, if the peer is one of its members.
-// The dialer attaches first, because until then the acceptor does not know its peer. The node's
-// lock is held.
-func (l *link) invite(g *Group) {
-	if !l.isWhole() {
-		return
-	}
-	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.is(l) })
-	if place < 0 || place == g.self || g.members[place] != nil {
-		return
-	}
-	if l.dialed {
-		g.offer(l.enlist(g, place))
-		return
-	}
-	if c, ok := l.waited(g.token); ok {
-		l.meet(g, place, &c)
-	}
-}
-
-// meet answers an attach.
-func (l *link) meet(g *Group, place int, c *relay.Control) {
-	m := l.enlist(g, place)
-	m.theirs, m.digest = c.Channel, c.Word
-	l.tellAttach(m)
-	l.proven()
-}
-
-// ask asks the peer whether it is still there. When the peer has answered as many questions as ask
-// returns, everything that was sent before has arrived.
-func (l *link) ask() int64 {
-	l.asked.Add(1)
-	l.enqueue(&relay.Control{Kind: relay.Ping})
-	return l.asked.Load() // a Ping of another goroutine may have left before this one
-}
-
-// isAnswered takes an answer, and reports whether a question was asked: a Pong without a Ping
-// answers no later one. Only the reader of control frames calls it.
-func (l *link) isAnswered() bool {
-	asked := l.answered.Load() < l.asked.Load()
-	if asked {
-		l.answered.Add(1)
-	}
-	return asked
-}
-
-func (l *link) tellAttach(m *membership) {
-	l.enqueue(&relay.Control{Kind: relay.Attach, Channel: m.mine, Index: uint64(m.theirs), Token: m.group.token, Word: m.group.digest})
-}
-
-// dismiss takes a group's channel back.
-func (l *link) dismiss(m *membership) {
-	l.mu.Lock()
-	delete(l.channels, m.mine)
-	l.mu.Unlock()
-	l.enqueue(&relay.Control{Kind: relay.Leave, Channel: m.mine})
-}
-
-// wait keeps an attach for a group that is not open here.
-func (l *link) wait(c *relay.Control) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = slices.DeleteFunc(l.waiting, func(o relay.Control) bool { return o.Token == c.Token })
-	if len(l.waiting) == maxWaiting {
-		return fmt.Errorf("%w: %d groups that are not open here", errCrowded, maxWaiting)
-	}
-	l.waiting = append(l.waiting, *c)
-	return nil
-}
-
-// waited takes an attach that waits for a group.
-func (l *link) waited(t token) (c relay.Control, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.IndexFunc(l.waiting, func(o relay.Control) bool { return o.Token == t })
-	if i < 0 {
-		return c, false
-	}
-	c = l.waiting[i]
-	l.waiting = slices.Delete(l.waiting, i, i+1)
-	return c, true
-}
-
-// forget drops what the peer calls a channel: an attach that waits, or the membership that it
-// returns.
-func (l *link) forget(theirs uint32) *membership {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = slices.DeleteFunc(l.waiting, func(o relay.Control) bool { return o.Channel == theirs })
-	for _, m := range l.channels {
-		if m.theirs == theirs {
-			if !m.attached {
-				delete(l.channels, m.mine)
-			}
-			return m
-		}
-	}
-	return nil
-}
-
 // member is the group's tie that a channel stands for; nil if it was given back. A number that was
 // never given is a violation.
 func (l *link) member(channel uint32) (*membership, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if channel == 0 || channel > l.count {
-		return nil, fmt.Errorf("%w: channel %d of %d", relay.ErrMalformed, channel, l.count)
+	if channel == 0 || channel > l.given {
+		return nil, fmt.Errorf("%w: channel %d of %d", relay.ErrMalformed, channel, l.given)
 	}
 	return l.channels[channel], nil
 }
@@ -369,20 +243,13 @@ func (l *link) enlisted() (all []*membership) {
 	return all
 }
 
-func (l *link) proven() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.known = true
-}
-
 func (l *link) isKnown() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.known
 }
 
-func (l *link) isWhole() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.whole && l.err == nil
+// proof is what the peer has proved to be.
+func (l *link) proof() attach.Proof {
+	return attach.Proof{ID: l.peer, Key: l.key, Certificate: l.certificate, Secure: l.secure}
 }

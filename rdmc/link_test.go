@@ -6,11 +6,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -195,23 +197,40 @@ func loseConfirmation(t *testing.T, failAfter time.Duration) (d *detour, dialer,
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := first[0].members[1].link
-	until(t, "the dialer's offer did not come", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.waiting) > 0
-	})
+	until(t, "the dialer's offer did not come", func() bool { return w.nodes[0].knows(": 1 waiting") })
 	d.broken.Store(true)
 	if acceptor, err = w.nodes[0].Open(c); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the acceptor's answer did not come", func() bool {
-		w.nodes[1].mu.Lock()
-		defer w.nodes[1].mu.Unlock()
-		m := dialer.members[0]
-		return m != nil && m.confirming()
-	})
+	until(t, "the acceptor's answer did not come", func() bool { return w.nodes[1].knows("confirmed over") })
 	return d, dialer, acceptor, failed
+}
+
+// knows reports whether a text is part of what a node knows of its links and groups.
+func (n *Node) knows(text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Contains(n.attach.String(), text)
+}
+
+// attachOver attaches the other member of a group over a link that it has dialed.
+func (n *Node) attachOver(t *testing.T, g *Group, l *link) {
+	t.Helper()
+	n.mu.Lock()
+	n.add(l)
+	n.groups[g.token] = g
+	n.met(func(a *attach.Node, out *attach.Effects) {
+		a.Up(l.number, l.proof(), false, out)
+		a.Open(g.described(), out)
+	})
+	n.mu.Unlock()
+	c := relay.Control{Kind: relay.Attach, Channel: 2, Token: g.token, Word: g.digest}
+	for range 2 { // the offer and the confirmation
+		if err := n.hearOf(l, &c); err != nil {
+			t.Fatal(err)
+		}
+		c.Index = 1
+	}
 }
 
 func until(t *testing.T, what string, is func() bool) {
@@ -221,6 +240,18 @@ func until(t *testing.T, what string, is func() bool) {
 			t.Fatal(what)
 		}
 	}
+}
+
+// channel is the one that the peer's frames carry.
+func (m *membership) channel() uint32 {
+	m.link.mu.Lock()
+	defer m.link.mu.Unlock()
+	for channel, o := range m.link.channels {
+		if o == m {
+			return channel
+		}
+	}
+	return 0
 }
 
 // K4: a dialer whose confirmation is lost with the other side of its link gives the link up. It
@@ -265,24 +296,6 @@ func TestK4AnOfferOverAnotherLinkIsTheEndOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// K4: a peer that answers what it was not asked is watched all the same.
-func TestK4APongWithoutAPingAnswersNothing(t *testing.T) {
-	l := newLink(&Node{}, 2, true, "session")
-	if err := l.hear(&relay.Control{Kind: relay.Pong}); err != nil {
-		t.Fatal(err)
-	}
-	l.ask()
-	if busy, _ := l.load(); !busy {
-		t.Error("the link waits for nothing after a Ping")
-	}
-	if err := l.hear(&relay.Control{Kind: relay.Pong}); err != nil {
-		t.Fatal(err)
-	}
-	if busy, _ := l.load(); busy {
-		t.Error("the link waits for its peer after the answer")
-	}
-}
-
 // K4: what a node reads late on a link that its dialer has replaced does not undo what it read on the
 // later one.
 func TestK4AnOfferOverAnEarlierLinkIsVoid(t *testing.T) {
@@ -303,18 +316,16 @@ func TestK4AnOfferOverAnEarlierLinkIsVoid(t *testing.T) {
 // K4: what a node finds that stood still says nothing of its peers, until these had time to say that
 // they gave it up.
 func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
-	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: time.Hour}}
+	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: time.Hour}, groups: map[token]*Group{}}
 	n.ctx, n.end = context.WithCancel(t.Context())
 	lose := func(ago time.Duration) *Group {
-		g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
+		g, err := newGroup(n, GroupConfig{Name: ago.String(), Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newLink(n, 99, true, "session")
+		l := newLink(n, 99, false, "session")
 		l.tick(time.Now().Add(-ago), false)
-		m := l.enlist(g, 1)
-		m.digest = g.digest
-		g.attached(m)
+		n.attachOver(t, g, l)
 		n.lost(l)
 		return g
 	}
@@ -340,7 +351,6 @@ func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 	first := w.open("first", GroupConfig{})
 	meet(t, first)
 	n := w.nodes[1]
-	l := first[1].members[0].link
 	c := GroupConfig{Name: "g", Key: "secret", Members: w.peers}
 	if _, err := w.nodes[0].Open(c); err != nil {
 		t.Fatal(err)
@@ -350,15 +360,17 @@ func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.mu.Lock() // the group is left before the answer comes
-	l.tellAttach(l.enlist(g, 0))
-	l.dismiss(g.members[0])
-	asked := l.ask()
+	n.groups[g.token] = g
+	n.met(func(a *attach.Node, out *attach.Effects) {
+		a.Open(g.described(), out)
+		a.Close(g.token, nil, out)
+		a.Ask(first[1].members[0].link.number, out)
+	})
+	delete(n.groups, g.token)
 	n.mu.Unlock()
-	until(t, "what was asked after the offer was not answered", func() bool { return l.answered.Load() >= asked })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) > 0 {
-		t.Errorf("%d answers wait", len(l.waiting))
+	until(t, "what was asked after the offer was not answered", func() bool { return !n.waits(first[1].members[0].link) })
+	if !n.knows(": 0 waiting") {
+		t.Error("an answer waits")
 	}
 }
 
@@ -386,17 +398,14 @@ func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.groups[g.token] = g
 		first, second := newLink(n, 99, false, "first"), newLink(n, 99, false, "second")
-		n.links = []*link{first, second}
 		first.tick(time.Now().Add(-time.Hour), false)
-		m := first.enlist(g, 1)
-		m.digest = g.digest
-		g.attached(m)
+		n.attachOver(t, g, first)
+		n.adopt(second)
 		if found {
 			n.lost(first)
 		}
-		if err := n.attach(second, &relay.Control{Kind: relay.Attach, Channel: 2, Token: g.token, Word: g.digest}); err != nil {
+		if err := n.hearOf(second, &relay.Control{Kind: relay.Attach, Channel: 2, Token: g.token, Word: g.digest}); err != nil {
 			t.Fatal(err)
 		}
 		if err := g.Err(); err != nil {
@@ -414,22 +423,20 @@ func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
 // K4: a peer that stands still, and so reads nothing either, has been silent: a write that it holds up
 // does not make this node seem to have stood still itself.
 func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
-	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: 200 * time.Millisecond}}
+	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: 200 * time.Millisecond}, groups: map[token]*Group{}}
 	n.ctx, n.end = context.WithCancel(t.Context())
 	defer n.end()
 	g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLink(n, 99, true, "session")
+	l := newLink(n, 99, false, "session")
 	control, there := net.Pipe() // which has no room: each write waits for its reader
 	blocks, other := net.Pipe()
 	defer there.Close()
 	defer other.Close()
 	l.control, l.blocks = control, blocks
-	m := l.enlist(g, 1)
-	m.digest = g.digest
-	g.attached(m)
+	n.attachOver(t, g, l)
 	l.enqueue(&relay.Control{Kind: relay.Ping})
 	l.run()
 	n.running.Wait()
@@ -445,11 +452,12 @@ func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
 func TestK4ADialerThatNobodyAnswersAnyMoreEnds(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		d, dialer, acceptor, failed := loseConfirmation(t, 4*time.Second)
-		acceptor.node.mu.Lock()
 		m := acceptor.members[1]
 		m.link.fail(io.EOF) // it had the confirmation, and answers nothing any more
-		m.group.attached(m)
-		acceptor.node.mu.Unlock()
+		confirmation := relay.Control{Kind: relay.Attach, Channel: dialer.members[0].channel(), Index: uint64(m.channel()), Token: acceptor.token, Word: acceptor.digest}
+		if err := acceptor.node.hearOf(m.link, &confirmation); err != nil {
+			t.Fatal(err)
+		}
 		receive(t, acceptor.Done(), "end of the acceptor's group")
 		if leaves {
 			acceptor.Discard()

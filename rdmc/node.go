@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/shared"
 	"github.com/squall-go/squall/order"
@@ -38,11 +39,14 @@ type Node struct {
 	running sync.WaitGroup // every goroutine of the node, its links and its groups
 
 	// mu is taken before the lock of a group, and a group's lock before the lock of a link.
-	mu     sync.Mutex
-	closed bool
-	groups map[token]*Group
-	routes map[order.NodeID]*route
-	links  []*link // all established links, and links of which one connection has arrived; the oldest first
+	mu      sync.Mutex
+	closed  bool
+	groups  map[token]*Group
+	routes  map[order.NodeID]*route
+	links   []*link     // all established links, and links of which one connection has arrived; the oldest first
+	count   attach.Link // links that there were
+	attach  attach.Node
+	effects attach.Effects // of attach
 }
 
 // NewNode makes a node. Connections come when groups need them.
@@ -136,9 +140,7 @@ func (n *Node) Open(c GroupConfig) (*Group, error) {
 	n.running.Add(2)
 	go g.call()
 	go g.send()
-	for _, l := range n.links {
-		l.invite(g)
-	}
+	n.met(func(a *attach.Node, out *attach.Effects) { a.Open(g.described(), out) })
 	for _, p := range g.peers {
 		if p.ID < n.cfg.Self.ID {
 			n.reach(p)
@@ -181,175 +183,6 @@ func (n *Node) missing(g *Group) string {
 		}
 	}
 	return text
-}
-
-// leave takes a group out of the node: from now on another one may have its name. What still comes
-// for it is dropped.
-func (n *Node) leave(g *Group) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.groups[g.token] != g {
-		return
-	}
-	delete(n.groups, g.token)
-	for _, m := range g.members {
-		if m != nil {
-			g.farewell(m)
-			m.link.dismiss(m)
-		}
-	}
-	for _, r := range n.routes {
-		r.ring()
-	}
-}
-
-// attach takes the news that the peer of a link has a group open. An offer that finds no group here
-// waits for it to be opened. There are three attach frames: the dialer's, the acceptor's answer, and the
-// dialer's confirmation. Only that tells the acceptor that its peer did not leave meanwhile: an
-// attach that is withdrawn while it is answered must not look like a member that left. The dialer
-// asks behind it, and counts the acceptor as attached when that is answered. If the link ends before,
-// the acceptor may have given it up without the confirmation, and waits for another link, which only
-// the dialer makes. A dialer that stood still finds the acceptor's answer and such an end together.
-func (n *Node) attach(l *link, c *relay.Control) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	g := n.groups[c.Token]
-	switch {
-	case g == nil && (l.dialed || c.Index != 0):
-		return nil // this node has left the group before the answer came, or the confirmation
-	case g == nil:
-		return l.wait(c)
-	}
-	place := slices.IndexFunc(g.peers, func(p Peer) bool { return p.is(l) })
-	if place < 0 || place == g.self {
-		return n.attachOther(l, c, g)
-	}
-	m := g.members[place]
-	if m != nil && m.link != l && !l.dialed && c.Index == 0 {
-		if slices.Index(n.links, l) < slices.Index(n.links, m.link) {
-			return nil // the dialer has made another link since
-		}
-		if n.holds(m, m.link.slept) { // it has ended at the dialer's side
-			return l.wait(c)
-		}
-		m.link.dismiss(m)
-		g.lost(m, false)
-		m = g.members[place]
-	}
-	switch {
-	case m == nil && !l.dialed && c.Index == 0:
-		l.meet(g, place, c)
-		return nil
-	case m == nil || m.link != l || m.attached || m.left || c.Index != uint64(m.mine):
-		if l.dialed || c.Index != 0 {
-			return nil // the answer to an attach that was withdrawn
-		}
-		return l.wait(c) // the peer left the group, and has opened it again
-	case l.dialed:
-		if m.question == 0 {
-			g.confirm(m, c)
-		}
-		return nil
-	case m.theirs != c.Channel:
-		return nil
-	}
-	l.proven()
-	g.attached(m)
-	return nil
-}
-
-// confirmed attaches the peers of a link that have answered what was asked behind the confirmation.
-func (n *Node) confirmed(l *link) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, m := range l.enlisted() {
-		switch {
-		case m.confirming() && m.question <= l.answered.Load():
-			m.group.attached(m)
-		case m.offered > 0 && m.theirs == 0 && m.offered <= l.answered.Load():
-			m.offered = 0
-			n.running.Go(func() { n.afterAWhile(m, m.group.forsaken) })
-		}
-	}
-}
-
-// confirm attaches a peer that has said something else before that answer, as only a peer does that
-// has the confirmation, or that has left the group with a word.
-func (n *Node) confirm(m *membership) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !m.confirming() {
-		return false
-	}
-	m.group.attached(m)
-	return true
-}
-
-// attachOther handles an attach frame for a group that has the name and key of a group here of
-// which the peer is no member. The peer may mean a later group of the same name. The other groups
-// of the link go on.
-func (n *Node) attachOther(l *link, c *relay.Control, g *Group) error {
-	if l.dialed || c.Index != 0 {
-		return nil // the answer to an attach that was withdrawn
-	}
-	n.reject(l.control, fmt.Errorf("%w: node %d has opened group %q with other members than this node", errStranger, l.peer, g.cfg.Name))
-	return l.wait(c)
-}
-
-// quit takes the news that the peer of a link uses one of its channels no more.
-func (n *Node) quit(l *link, channel uint32) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if m := l.forget(channel); m != nil {
-		m.group.left(m)
-	}
-}
-
-// lost takes a link that broke, or ended, out of the node, and tells its groups.
-func (n *Node) lost(l *link) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
-	slept := !l.wasSilent() && l.slept()
-	for _, m := range l.enlisted() {
-		if !n.holds(m, func() bool { return slept }) {
-			m.group.lost(m, l.wasSilent())
-		}
-	}
-	for _, o := range n.links { // the peer may have made another one before
-		for _, g := range n.groups {
-			o.invite(g)
-		}
-	}
-}
-
-// holds reports whether the end of the link to an attached peer is held back for a while, because
-// this node stood still: the peer may have given it up, and the others hear that before this node
-// says that the peer is gone. An offer of the peer over another link does not shorten that.
-func (n *Node) holds(m *membership, slept func() bool) bool {
-	if m.attached && !m.held && slept() {
-		m.held = true
-		n.running.Go(func() {
-			n.afterAWhile(m, func(m *membership) {
-				m.held = false
-				m.group.lost(m, false)
-			})
-		})
-	}
-	return m.held
-}
-
-// afterAWhile tells a group of what was held back for a quarter of FailAfter.
-func (n *Node) afterAWhile(m *membership, tell func(*membership)) {
-	t := time.NewTimer(m.link.watch.Every())
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-n.ctx.Done():
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	tell(m)
 }
 
 // reject reports a connection of a stranger, or of a peer that broke the rules.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 )
@@ -23,9 +24,15 @@ type Peer struct {
 	Certificate trust.Digest
 }
 
+// member is the peer as package attach knows it.
+func (p *Peer) member() attach.Member {
+	return attach.Member{ID: p.ID, Key: p.PublicKey, Certificate: p.Certificate}
+}
+
 // is reports whether the other end of a link is a peer, as far as its description tells.
 func (p *Peer) is(l *link) bool {
-	return p.ID == l.peer && (p.PublicKey.IsZero() || p.PublicKey == l.key) && (p.Certificate.IsZero() || !l.secure || p.Certificate == l.certificate)
+	m, proof := p.member(), l.proof()
+	return m.Is(&proof)
 }
 
 // NodeConfig describes a node. Self and Port are needed. Host and Shm of Self are found out if they

@@ -16,7 +16,7 @@ var layers = [][]string{
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/relay", "predicates"},
-	{"fabric/shm", "fabric/tcp", "internal/fabrictest", "internal/simnet", "persist/internal/engine"},
+	{"fabric/shm", "fabric/tcp", "internal/attach", "internal/fabrictest", "internal/simnet", "persist/internal/engine"},
 	{"fabric/auto", "persist/internal/values"},
 	{"persist", "persist/internal/boltlog", "persist/internal/wallog", "rdmc", "sst"},
 	{"persist/bolt", "persist/wal"},

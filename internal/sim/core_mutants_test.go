@@ -98,6 +98,14 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.OnlyOnce:     "",
 	mutant.HalfFreed:    "",
 	mutant.RoomKept:     "",
+
+	mutant.OfferAttaches:  "",
+	mutant.AnswerAttaches: "",
+	mutant.EndAccuses:     "",
+	mutant.SilenceUnsaid:  "",
+	mutant.EarlierStays:   "",
+	mutant.EarlierOffer:   "",
+	mutant.OfferForgotten: "",
 }
 
 // corePlans are for mutants that show in one kind of run only. Plans that are drawn for no mutant show most of them as well, within 2,000 seeds:
@@ -115,13 +123,22 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.AnyVote:        duelPlan,
 	mutant.FewEnter:       duelPlan,
 	mutant.WholeForgotten: overtakenPlan,
+	mutant.OfferAttaches:  likePlan("stale_offer_of_a_group_of_transfers"),
+	mutant.AnswerAttaches: likePlan("link_is_given_up_as_its_dialer_stands_still"),
+	mutant.EndAccuses:     likePlan("member_wakes_as_its_links_are_given_up"),
+	mutant.SilenceUnsaid:  likePlan("member_wakes_as_its_links_are_given_up"),
+	mutant.EarlierStays:   meetingPlan,
+	mutant.EarlierOffer:   meetingPlan,
 }
 
 func allMutants() []mutant.Name {
 	restarts := slices.DeleteFunc(slices.Clone(mutant.RestartNames), func(n mutant.Name) bool {
 		return n == mutant.ShortestLog // the tests of package restart find it
 	})
-	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.KeepNames, mutant.ViewNames, mutant.LargeNames, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
+	attaching := slices.DeleteFunc(slices.Clone(mutant.AttachNames), func(n mutant.Name) bool { // the tests of package attach find all of them
+		return n == mutant.DoubtForgotten || n == mutant.NothingHeldBack || n == mutant.FarewellUnsaid
+	})
+	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.KeepNames, mutant.ViewNames, mutant.LargeNames, attaching, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
 }
 
 func TestEveryFlawOfTheFabricIsFound(t *testing.T) {

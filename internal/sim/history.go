@@ -29,6 +29,7 @@ func newHistory() history {
 
 // viewRecord is one view.
 type viewRecord struct {
+	number uint64 // from 1
 	view   *views.View
 	begun  *views.View // as it was first installed
 	procs  []*process  // by rank
@@ -50,7 +51,7 @@ func (w *world) record(v *views.View) *viewRecord {
 	if r := w.history.byKey[v.Key()]; r != nil {
 		return r
 	}
-	r := &viewRecord{view: v, wild: make([]bool, len(v.Members)), decided: map[views.Ballot]string{}, proposed: map[views.Ballot]*process{}}
+	r := &viewRecord{number: uint64(len(w.history.byKey)) + 1, view: v, wild: make([]bool, len(v.Members)), decided: map[views.Ballot]string{}, proposed: map[views.Ballot]*process{}}
 	w.history.byKey[v.Key()] = r
 	if w.history.byID[v.ID] == nil {
 		w.history.byID[v.ID] = r

@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/simnet"
 )
@@ -15,16 +17,15 @@ import (
 // Life: both ends stand → one breaks, or its process ends → the other hears of that behind what
 // still arrives, or finds that nothing is heard any more.
 type linkEnd struct {
-	number  int // a link that was made later has a larger one
-	proc    *process
-	other   *linkEnd
-	dialed  bool // by this side
-	turn    *turn
-	over    bool
-	frames  []frame // on their way here, by arrival
-	blocks  []block
-	ends    time.Duration // when the end of the other side is here; never: it does not end
-	waiting []name        // groups that the other side has open, and this one has not
+	number attach.Link
+	proc   *process
+	other  *linkEnd
+	turn   *turn
+	over   bool
+	frames []frame // on their way here, by arrival
+	blocks []block
+	ends   time.Duration // when the end of the other side is here; never: it does not end
+	groups []*tied       // by channel, from 1; nil: the channel was taken back
 
 	reading *block // nil: none
 	wholeAt time.Duration
@@ -33,33 +34,28 @@ type linkEnd struct {
 	lastFrame time.Duration // when the last one arrives
 	lastBlock time.Duration
 	heard     time.Duration // on the process's own clock
-	asked     int           // Pings
-	answered  int           // Pongs. Invariant: answered <= asked
 	watch     relay.Watch
 }
 
-// name is that of a group of transfers.
-type name struct {
-	record *viewRecord
-	index  int // the subgroup's place in the view
-	sender int // rank
+// tied is a group that has a channel on a link, and the place of the other side in it.
+type tied struct {
+	*transfers
+	place int
 }
 
 // frame is a control frame on its way.
 type frame struct {
 	at time.Duration
-	to name
 	c  relay.Control
 }
 
 // block is a block on its way.
 type block struct {
 	at   time.Duration
-	to   name
 	h    relay.Header
 	data []byte
 	// Once it is being read:
-	from   *transfers
+	from   *tied
 	into   []byte
 	memory *memory
 }
@@ -81,7 +77,7 @@ func (w *world) connect(p, q *process) {
 	}
 	w.links++
 	a, b := &linkEnd{number: w.links, proc: p, ends: never}, &linkEnd{number: w.links, proc: q, ends: never}
-	a.other, b.other, a.dialed = b, a, true
+	a.other, b.other = b, a
 	for _, e := range []*linkEnd{a, b} {
 		takes := 3 * w.frameTime(e.other.proc, e.proc) // a dial, its answer, and a greeting
 		e.lastFrame, e.lastBlock, e.sentAt = w.now+takes, w.now+takes, never
@@ -89,18 +85,50 @@ func (w *world) connect(p, q *process) {
 		e.proc.links = append(e.proc.links, e)
 	}
 	for _, e := range []*linkEnd{a, b} {
-		e.proc.eachTransfers(func(t *transfers) { t.invite(e) })
+		peer := attach.Proof{ID: e.other.proc.self.ID, Key: e.other.proc.key}
+		e.proc.meet(func(n *attach.Node, out *attach.Effects) { n.Up(e.number, peer, e == a, out) })
 	}
 }
 
-// eachTransfers calls do for all groups that the process has open.
-func (p *process) eachTransfers(do func(*transfers)) {
-	for _, b := range p.bodies {
-		for _, t := range b.groups {
-			if !t.left {
-				do(t)
-			}
+// meet gives package attach an input, and applies its effects, as package rdmc does.
+func (p *process) meet(input func(a *attach.Node, out *attach.Effects)) {
+	var out attach.Effects
+	input(&p.meets, &out)
+	for i := range out {
+		p.tie(&out[i])
+	}
+}
+
+func (p *process) tie(e *attach.Effect) {
+	t := p.groups[e.Group]
+	var l *linkEnd // nil: it has ended
+	if i := slices.IndexFunc(p.links, func(l *linkEnd) bool { return l.number == e.Link }); i >= 0 {
+		l = p.links[i]
+	}
+	switch e.Do {
+	case attach.Say:
+		if l != nil {
+			l.say(e.Frame)
 		}
+	case attach.Tie:
+		l.groups = append(l.groups, &tied{t, e.Place})
+		t.ties[e.Place].end = l
+		p.watchPeers()
+	case attach.Untie:
+		if l != nil {
+			l.groups[e.Channel-1] = nil
+		}
+		t.ties[e.Place] = tie{}
+	case attach.Await:
+		p.world.later(p.world.plan.FailAfter()/4, func() {
+			if !p.over {
+				p.meet(func(a *attach.Node, out *attach.Effects) { a.Elapsed(e.Timer, out) })
+			}
+		})
+	case attach.Stranger:
+		p.world.fail(fmt.Errorf("sim: node %d offers a group of other members", l.other.proc.self.ID))
+	default:
+		t.news(e)
 	}
 }
 
@@ -111,7 +139,7 @@ func (w *world) frameTime(from, to *process) time.Duration {
 }
 
 // say sends a control frame to the other side. What is said at one moment arrives at one moment.
-func (e *linkEnd) say(to name, c relay.Control) {
+func (e *linkEnd) say(c relay.Control) {
 	o, w := e.other, e.proc.world
 	if e.over {
 		return
@@ -123,16 +151,8 @@ func (e *linkEnd) say(to name, c relay.Control) {
 	if o.over || o.ends != never {
 		return
 	}
-	o.frames = append(o.frames, frame{o.lastFrame, to, c})
+	o.frames = append(o.frames, frame{o.lastFrame, c})
 	o.wakeAt(o.lastFrame)
-}
-
-// ask asks the other side whether it is still there. When that has answered as many questions as ask
-// returns, everything that was said before has arrived.
-func (e *linkEnd) ask() int {
-	e.asked++
-	e.say(name{}, relay.Control{Kind: relay.Ping})
-	return e.asked
 }
 
 // carry sends a block to the other side, which takes a while, and returns when the connection has
@@ -224,36 +244,36 @@ func (e *linkEnd) isCut() bool {
 
 // hear takes a control frame.
 func (e *linkEnd) hear(f *frame) {
+	p := e.proc
 	switch f.c.Kind {
-	case relay.Ping:
-		e.say(name{}, relay.Control{Kind: relay.Pong})
-		return
-	case relay.Pong:
-		e.answered++
-		e.proc.eachTransfers(func(t *transfers) { t.confirmed(e) })
+	case relay.Attach, relay.Leave, relay.Ping, relay.Pong:
+		p.meet(func(a *attach.Node, out *attach.Effects) {
+			if err := a.Hear(e.number, &f.c, p.slept(), out); err != nil {
+				p.world.fail(err)
+			}
+		})
 		return
 	}
-	t := e.proc.transfersOf(f.to)
-	switch {
-	case f.c.Kind == relay.Attach && t == nil && f.c.Index == attachOffer:
-		e.waiting = append(e.waiting, f.to)
-	case f.c.Kind == relay.Attach && t != nil:
-		t.meet(e, f.c.Index)
-	case f.c.Kind == relay.Leave && t == nil:
-		e.waiting = slices.DeleteFunc(e.waiting, func(n name) bool { return n == f.to })
-	case t != nil:
-		t.step(e, &f.c)
+	t := e.group(f.c.Channel)
+	if t != nil && !t.ties[t.place].attached {
+		p.meet(func(a *attach.Node, out *attach.Effects) { a.Speaks(e.number, f.c.Channel, out) })
+	}
+	if t != nil && t.ties[t.place].attached {
+		t.step(t.place, &f.c)
 	}
 }
+
+// group is what a channel stands for; nil if it was taken back.
+func (e *linkEnd) group(channel uint32) *tied { return e.groups[channel-1] }
 
 // begin takes the header of a block. The block itself is read at once, or takes a while.
 func (e *linkEnd) begin(b *block) {
 	w := e.proc.world
-	t := e.proc.transfersOf(b.to)
+	t := e.group(b.h.Channel)
 	if t == nil {
 		return
 	}
-	if b.into, b.memory = t.expect(e, &b.h); b.into == nil {
+	if b.into, b.memory = t.expect(t.place, &b.h); b.into == nil {
 		return
 	}
 	b.from, e.reading, e.wholeAt = t, b, w.now
@@ -284,7 +304,7 @@ func (e *linkEnd) read(a relay.Arrival) {
 		copy(b.into, b.data[:w.bulk.IntN(len(b.data))])
 		w.probes[BlockCut]++
 	}
-	b.from.arrived(e, &b.h, a)
+	b.from.arrived(b.from.place, &b.h, a)
 }
 
 // breaks is the end of the link at this side: its groups are told. If it is half open from then on,
@@ -302,10 +322,8 @@ func (e *linkEnd) breaks(silent, halfOpen bool) {
 	} else {
 		e.other.hearEnd()
 	}
-	p.eachTransfers(func(t *transfers) { t.lost(e, silent) })
-	if o := p.link(q); o != nil { // the other side has made another one before
-		p.eachTransfers(func(t *transfers) { t.invite(o) })
-	} else if p.self.ID > q.self.ID {
+	p.meet(func(a *attach.Node, out *attach.Effects) { a.Down(e.number, silent, p.slept(), out) })
+	if p.link(q) == nil && p.self.ID > q.self.ID {
 		w.schedule.add(w.now+w.plan.Hop(), &redial{p, q})
 	}
 }
@@ -336,9 +354,7 @@ type redial struct{ from, to *process }
 
 // act implements actor.
 func (r *redial) act(time.Duration) time.Duration {
-	waits := false
-	r.from.eachTransfers(func(t *transfers) { waits = waits || t.misses(r.to) })
-	if waits && r.from.link(r.to) == nil {
+	if r.from.meets.Misses(r.to.self.ID) && r.from.link(r.to) == nil {
 		r.from.world.connect(r.from, r.to)
 	}
 	return never
@@ -387,7 +403,7 @@ func (u *pulse) act(now time.Duration) time.Duration {
 		any = any || busy
 		switch e.watch.Tick(time.Unix(0, int64(p.local())), time.Unix(0, int64(e.heard)), busy) {
 		case relay.AskIt:
-			e.ask()
+			p.meet(func(a *attach.Node, out *attach.Effects) { a.Ask(e.number, out) })
 		case relay.GiveItUp:
 			p.world.probes[PeerSilent]++
 			e.breaks(true, false)
@@ -402,9 +418,7 @@ func (u *pulse) act(now time.Duration) time.Duration {
 
 // isBusy reports whether anything waits for the other side.
 func (e *linkEnd) isBusy() bool {
-	busy := e.reading != nil || e.answered < e.asked
-	e.proc.eachTransfers(func(t *transfers) { busy = busy || t.awaits(e) })
-	return busy
+	return e.reading != nil || e.proc.meets.Waits(e.number) || slices.ContainsFunc(e.groups, func(t *tied) bool { return t != nil && t.relay.Busy() })
 }
 
 // watchPeers begins to watch, unless the process watches already.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
@@ -15,6 +17,7 @@ import (
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 
@@ -60,8 +63,11 @@ type process struct {
 	flows       map[*ledger]*flow
 	bodies      []*bodies // one for each view and subgroup with large messages
 	links       []*linkEnd
-	memories    []*memory // of large messages that it sends
-	pulsing     bool      // the silence of its links is watched
+	key         trust.PublicKey             // by which others recognise the process
+	meets       attach.Node                 // in groups of transfers
+	groups      map[attach.Token]*transfers // those that it has open
+	memories    []*memory                   // of large messages that it sends
+	pulsing     bool                        // the silence of its links is watched
 	keepers     []*keeper
 	memory      *restart.Memory // nil: nothing is kept
 	life        *life.Core
@@ -126,7 +132,7 @@ func (w *world) process(n *node) *process {
 		incarnation = n.proc.self.Incarnation + 1
 	}
 	p := &process{
-		world: w, node: n, pace: n.Pace, flows: map[*ledger]*flow{},
+		world: w, node: n, pace: n.Pace, flows: map[*ledger]*flow{}, groups: map[attach.Token]*transfers{},
 		self:   views.Member{ID: n.ID, Incarnation: incarnation, Addr: n.address()},
 		random: rand.New(rand.NewPCG(w.plan.Seed, 100+uint64(n.place)+incarnation<<32)),
 	}
@@ -137,6 +143,7 @@ func (w *world) process(n *node) *process {
 	}
 	n.proc = p
 	w.procs = append(w.procs, p)
+	binary.LittleEndian.PutUint64(p.key[:], uint64(len(w.procs)))
 	p.attach(w.application)
 	p.turn = w.schedule.add(w.now+time.Duration(p.random.Int64N(int64(p.pace.Step))), p)
 	return p

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/courier"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/simnet"
@@ -42,20 +44,12 @@ type transfers struct {
 	views    map[uint64]*memory
 }
 
-// tie is to a member.
+// tie is to a member, as package attach decides.
 type tie struct {
-	end      *linkEnd // nil: there is no link
-	question int      // of the process that dialed, behind its confirmation; 0: it has confirmed nothing
-	attached bool     // it has opened the group, too
-	doubted  bool     // a link ended before this process knew whether the other one had its confirmation
-	offered  int      // what the process that dialed asked behind an offer to one that it doubts; 0: nothing
-	held     bool     // the end of the link is held back
-	left     bool     // it was, and is not any more
+	end      *linkEnd // nil: there is none
+	channel  uint32   // what the member calls the group, once it is attached
+	attached bool
 }
-
-// confirming reports whether the other process may count this one as attached, and this one does not
-// know yet whether it does.
-func (m *tie) confirming() bool { return m.question > 0 && !m.attached && !m.left }
 
 // sending is a message that is being sent. It implements courier.Sending.
 type sending struct {
@@ -93,124 +87,49 @@ func newTransfers(b *bodies, sender int, c courier.GroupConfig) *transfers {
 
 func (t *transfers) proc() *process { return t.bodies.proc }
 
-func (t *transfers) name() name { return name{t.bodies.record, t.bodies.index, t.sender} }
-
-// transfersOf is the process's part in a group, or nil if it has not opened that, or left it.
-func (p *process) transfersOf(n name) *transfers {
-	b := p.bodiesIn(n.record, n.index)
-	if b == nil || n.sender >= len(b.groups) || b.groups[n.sender].left {
-		return nil
-	}
-	return b.groups[n.sender]
+// token is the group's name on the wire.
+func (t *transfers) token() (name attach.Token) {
+	binary.LittleEndian.PutUint64(name[:], t.bodies.record.number)
+	binary.LittleEndian.PutUint32(name[8:], uint32(t.bodies.index))
+	binary.LittleEndian.PutUint32(name[12:], uint32(t.sender))
+	return name
 }
 
 // begin offers the group to the others. Of two processes, one dials.
 func (t *transfers) begin() {
 	p := t.proc()
+	p.groups[t.token()] = t
+	d := attach.Group{Token: t.token(), Self: t.self}
+	for _, q := range t.procs {
+		d.Members = append(d.Members, attach.Member{ID: q.self.ID, Key: q.key})
+	}
+	p.meet(func(a *attach.Node, out *attach.Effects) { a.Open(d, out) })
 	for place, q := range t.procs {
-		if place == t.self {
-			continue
-		}
-		if e := p.link(q); e != nil {
-			t.invite(e)
-		} else if p.self.ID > q.self.ID {
+		if place != t.self && p.link(q) == nil && p.self.ID > q.self.ID {
 			p.world.connect(p, q)
 		}
 	}
 }
 
-// The three frames by which two processes meet in a group, as in package rdmc. Only the last one tells the process that was dialed that the
-// other one has heard of it: without it, a link that breaks at one side alone would leave one of them behind. The process that dialed asks
-// behind it, and only the answer tells that it has arrived.
-const (
-	attachOffer   uint64 = iota // by the process that dialed
-	attachAnswer                // by the other one
-	attachConfirm               // by the process that dialed
-)
-
-// invite offers the group to the process at the other side of a link that this one dialed, if that is a member, or answers its offer.
-func (t *transfers) invite(e *linkEnd) {
-	place := slices.Index(t.procs, e.other.proc)
-	if place < 0 || t.ties[place].end != nil || t.ties[place].left {
-		return
-	}
-	if e.dialed {
-		t.attach(place, e, attachOffer)
-		if m := &t.ties[place]; m.doubted {
-			m.offered = e.ask()
+// news takes the news of another process.
+func (t *transfers) news(e *attach.Effect) {
+	m := &t.ties[e.Place]
+	m.attached = e.Do == attach.Attached
+	switch e.Do {
+	case attach.Attached:
+		m.channel = e.Channel
+		if (t.self == 0 || e.Place == 0) && t.sees(e.Place) {
+			t.relay.Sees(e.Place)
 		}
-	} else if i := slices.Index(e.waiting, t.name()); i >= 0 {
-		e.waiting = slices.Delete(e.waiting, i, i+1)
-		t.attach(place, e, attachAnswer)
+		t.relay.Attached(e.Place, &t.effects)
+	case attach.Left:
+		t.relay.Left(e.Place, &t.effects)
+	case attach.Gone:
+		t.relay.Gone(e.Place, &t.effects)
+	case attach.Silent:
+		t.relay.Silent(e.Place, &t.effects)
 	}
-}
-
-func (t *transfers) attach(place int, e *linkEnd, step uint64) {
-	t.ties[place].end = e
-	t.proc().watchPeers()
-	e.say(t.name(), relay.Control{Kind: relay.Attach, Index: step})
-}
-
-// meet takes one of the three frames. An offer over a later link says that the one before broke at the other side.
-func (t *transfers) meet(e *linkEnd, step uint64) {
-	place := slices.Index(t.procs, e.other.proc)
-	m := &t.ties[place]
-	if m.attached && m.end.number < e.number && step == attachOffer {
-		t.lost(m.end, false)
-	}
-	switch {
-	case m.attached || m.left || m.end != nil && m.end.number > e.number:
-		return
-	case step == attachOffer:
-		t.attach(place, e, attachAnswer)
-		return
-	case m.end != e:
-		return
-	case step == attachAnswer:
-		t.attach(place, e, attachConfirm)
-		m.question, m.offered = e.ask(), 0
-		return
-	}
-	t.met(place)
 	t.heard()
-}
-
-// confirmed takes an answer of the other side of a link: it may be the one to what was asked behind the confirmation.
-func (t *transfers) confirmed(e *linkEnd) {
-	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
-	if place < 0 {
-		return
-	}
-	m := &t.ties[place]
-	switch {
-	case m.confirming() && m.question <= e.answered:
-		t.met(place)
-		t.heard()
-	case m.offered > 0 && m.offered <= e.answered:
-		m.offered = 0
-		w := t.proc().world
-		w.later(w.plan.FailAfter()/4, func() { t.forsaken(place, e) })
-	}
-}
-
-// forsaken takes the news that a process which this one doubts has not answered its offer.
-func (t *transfers) forsaken(place int, e *linkEnd) {
-	m := &t.ties[place]
-	if m.end != e || m.question > 0 || m.attached || m.left || t.left || t.proc().over {
-		return
-	}
-	m.end, m.left = nil, true
-	t.relay.Gone(place, &t.effects)
-	t.apply()
-}
-
-// met notes that another process has opened the group, and knows that this one has.
-func (t *transfers) met(place int) {
-	t.ties[place].attached = true
-	if (t.self == 0 || place == 0) && t.sees(place) {
-		t.relay.Sees(place)
-	}
-	t.relay.Attached(place, &t.effects)
 }
 
 // sees reports whether this process and the one at a place see each other's memory.
@@ -219,36 +138,14 @@ func (t *transfers) sees(place int) bool {
 	return plan.Bodies.Shared && plan.Net.Kinds[t.proc().node.place][t.procs[place].node.place] != simnet.Framed
 }
 
-// step takes a control frame.
-func (t *transfers) step(e *linkEnd, c *relay.Control) {
-	place := slices.Index(t.procs, e.other.proc)
-	m := &t.ties[place]
-	switch {
-	case m.end != e:
-		return
-	case !m.attached && c.Kind == relay.Leave:
-		m.end, m.question = nil, 0 // its offer was withdrawn
-		return
-	case m.confirming(): // it says this behind the confirmation, or as it leaves
-		t.met(place)
-	case !m.attached:
-		return
-	}
-	if c.Kind == relay.Leave {
-		m.attached, m.left = false, true
-		t.relay.Left(place, &t.effects)
-	} else {
-		t.relay.Step(place, c, &t.effects)
-	}
+// step takes a control frame of a process that is attached.
+func (t *transfers) step(place int, c *relay.Control) {
+	t.relay.Step(place, c, &t.effects)
 	t.heard()
 }
 
 // expect is where a block belongs; nil: nowhere.
-func (t *transfers) expect(e *linkEnd, h *relay.Header) (into []byte, of *memory) {
-	place := slices.Index(t.procs, e.other.proc)
-	if t.ties[place].end != e {
-		return nil, nil
-	}
+func (t *transfers) expect(place int, h *relay.Header) (into []byte, of *memory) {
 	offset, v := t.relay.Expect(place, h, &t.effects)
 	t.apply()
 	if v != relay.Take {
@@ -259,51 +156,9 @@ func (t *transfers) expect(e *linkEnd, h *relay.Header) (into []byte, of *memory
 }
 
 // arrived takes the end of a block that was expected.
-func (t *transfers) arrived(e *linkEnd, h *relay.Header, a relay.Arrival) {
-	t.relay.Arrived(slices.Index(t.procs, e.other.proc), h, a, &t.effects)
+func (t *transfers) arrived(place int, h *relay.Header, a relay.Arrival) {
+	t.relay.Arrived(place, h, a, &t.effects)
 	t.heard()
-}
-
-// lost takes the end of a link. A process that had not attached may come by another one. One that may have is silent if this one gives it up.
-// A process that stood still keeps the end of one that has attached back for a while: the others hear first that this process was given up.
-func (t *transfers) lost(e *linkEnd, silent bool) {
-	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
-	if p := t.proc(); place >= 0 && t.ties[place].attached && !silent && !t.ties[place].held && p.slept() {
-		t.ties[place].held = true
-		p.world.later(p.world.plan.FailAfter()/4, func() { t.ended(e, false) })
-	}
-	if place < 0 || !t.ties[place].held {
-		t.ended(e, silent)
-	}
-}
-
-func (t *transfers) ended(e *linkEnd, silent bool) {
-	place := slices.IndexFunc(t.ties, func(m tie) bool { return m.end == e })
-	if place < 0 || t.left || t.proc().over {
-		return
-	}
-	m := &t.ties[place]
-	known := m.attached || silent && m.confirming()
-	m.doubted, m.offered = m.doubted || m.confirming(), 0
-	switch m.end = nil; {
-	case silent && known:
-		t.relay.Silent(place, &t.effects)
-	case known:
-		t.relay.Gone(place, &t.effects)
-	}
-	m.question, m.attached, m.held, m.left = 0, false, false, known || m.left
-	t.apply()
-}
-
-// misses reports whether a member has not opened the group, as far as is known.
-func (t *transfers) misses(q *process) bool {
-	place := slices.Index(t.procs, q)
-	return place >= 0 && !t.ties[place].attached && !t.ties[place].left
-}
-
-// awaits reports whether the group waits for anything from the other side of a link.
-func (t *transfers) awaits(e *linkEnd) bool {
-	return slices.ContainsFunc(t.ties, func(m tie) bool { return m.end == e && (!m.attached || t.relay.Busy()) })
 }
 
 // heard is apply, after something came from another process: what follows from it may be done at
@@ -321,7 +176,8 @@ func (t *transfers) apply() {
 	for i := range t.effects.Frames {
 		f := &t.effects.Frames[i]
 		if m := &t.ties[f.To]; m.attached {
-			m.end.say(t.name(), f.Control)
+			f.Channel = m.channel
+			m.end.say(f.Control)
 		}
 	}
 	for i := range t.effects.Calls {
@@ -440,7 +296,8 @@ func (t *transfers) carry(e *linkEnd) {
 	if e != nil {
 		q := e.other.proc
 		takes := w.frameTime(t.proc(), q) + w.bulkTime(t.proc(), q)*time.Duration(len(data))/time.Duration(size)
-		t.takenAt = max(t.takenAt, e.carry(block{to: t.name(), h: s.Header, data: data}, takes))
+		s.Header.Channel = t.ties[s.To].channel
+		t.takenAt = max(t.takenAt, e.carry(block{h: s.Header, data: data}, takes))
 	}
 }
 
@@ -642,15 +499,13 @@ func (t *transfers) Discard() {
 		return
 	}
 	t.left = true
-	for place := range t.ties {
-		m := &t.ties[place]
-		if e := m.end; e != nil {
-			if last, ok := t.relay.LastWord(); ok && !m.attached && !m.left && (!e.dialed || m.confirming()) { // it may count this process as attached
-				e.say(t.name(), last)
-			}
-			e.say(t.name(), relay.Control{Kind: relay.Leave})
-		}
+	var last *relay.Control
+	if c, ok := t.relay.LastWord(); ok {
+		last = &c
 	}
+	p := t.proc()
+	p.meet(func(a *attach.Node, out *attach.Effects) { a.Close(t.token(), last, out) })
+	delete(p.groups, t.token())
 }
 
 // Done implements courier.Group.

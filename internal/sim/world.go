@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
@@ -64,7 +65,7 @@ type world struct {
 	keys       int  // that views were given
 	bulk       dice // of what moves large bodies
 	procedures []*procedure
-	links      int               // that were made
+	links      attach.Link       // that were made
 	memories   int               // of large messages, that processes hold
 	numbers    uint64            // of memories that were made
 	beside     dice              // of what applications do within a step
