@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // Buffer is memory to send from: processes of this host read it in place. It has a count of
@@ -30,11 +31,12 @@ type memory struct {
 
 	// Under the endpoint's mu.
 	byToken map[string]*peer // over TCP, the peers that dialed: their connections for long messages come later
-	bytes   int64            // of MaxLongBytes
-	short   bool             // a message waits for some of them
+	budget  table.Budget     // of MaxLongBytes
 }
 
-func (m *memory) open() { m.views, m.byToken = shared.NewViews(), map[string]*peer{} }
+func (m *memory) open(maxBytes int64) {
+	m.views, m.byToken, m.budget.Max = shared.NewViews(), map[string]*peer{}, maxBytes
+}
 
 // openMemory makes the own memory.
 func (e *Endpoint) openMemory() {

@@ -56,7 +56,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		dialer:   dialer{dialing: map[Place]*dial{}, seen: map[ID]Place{}},
 	}
 	e.ports.greeting = newGate(maxGreetingTCP)
-	e.memory.open()
+	e.memory.open(cfg.MaxLongBytes)
 	reject := e.cfg.OnReject
 	e.cfg.OnReject = func(err error) {
 		e.ports.refused.Add(1)

@@ -232,8 +232,8 @@ func TestTheLongMessagesOfOneSenderAreBounded(t *testing.T) {
 			got.Release()
 			there.lock()
 			defer there.unlock()
-			if i := &server.long; i.bytes != 0 || len(i.ofOne) != 0 || len(i.windowsPerClient) != 0 {
-				t.Errorf("%d bytes, %v, %v windows are still counted", i.bytes, i.ofOne, i.windowsPerClient)
+			if i := &server.long.places; !i.IsIdle() {
+				t.Errorf("bytes or windows are still counted: %+v", i)
 			}
 		})
 	}

@@ -223,7 +223,7 @@ func openLong(e *Endpoint) (messages int, taken int64) {
 	for _, p := range e.peers {
 		messages += p.long.in.Open() + p.long.out.Open()
 	}
-	return messages, e.memory.bytes
+	return messages, e.memory.budget.Used()
 }
 
 // A caller that gives up has its return buffer to itself, whatever comes of the reply, and the pair goes on.

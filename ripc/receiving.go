@@ -100,7 +100,7 @@ func (m *receiving) welcome() {
 	case m.offer.Size == 0:
 		m.arrived()
 	default:
-		m.settle()
+		m.service.place(m)
 	}
 }
 
@@ -121,19 +121,7 @@ func (m *receiving) replied() {
 	case m.offer.Way == pair.Direct:
 		m.peer.fail(fmt.Errorf("%w: RP10: a reply of %d bytes, its return buffer has %d", fabric.ErrViolation, size, len(w.into)))
 	default:
-		m.settle()
-	}
-}
-
-// settle finds a place for the body.
-func (m *receiving) settle() {
-	switch what, why, text := m.service.place(m); what {
-	case placed:
-		m.start()
-	case waits:
-		m.service.long.waiting = append(m.service.long.waiting, m)
-	case refused:
-		m.deny(why, text)
+		m.service.place(m)
 	}
 }
 
@@ -277,7 +265,7 @@ func (m *receiving) end(cut bool) {
 // repost gives a window back to the service that posted it.
 func (m *receiving) repost() {
 	if s := m.service; m.window != nil && m.origin == ofPost && !s.closed {
-		s.long.posted = slices.Insert(s.long.posted, 0, m.window)
+		s.long.places.Repost(m.window, m.window.size)
 		m.window = nil
 		s.placeAll()
 	}
@@ -558,7 +546,7 @@ func (p *peer) turnLongAway(m *receiving) {
 
 // closeLong denies the messages that are on their way to a service that is closed.
 func (s *Service) closeLong() {
-	s.long.posted = nil
+	s.long.places.Drop()
 	for _, p := range s.e.peers {
 		for _, m := range slices.Clone(p.long.receivings) {
 			if m.service == s && m.call == nil && m.in.IsOpen() {

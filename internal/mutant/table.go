@@ -8,8 +8,9 @@ const (
 	TableForgetsStirred Name = "a peer that is not polled stays so although something was sent to it"
 	TableNoNext         Name = "a poller that leaves wakes no other goroutine"
 	TableEndlessAnswers Name = "answers wait without bound"
+	TableForgetsShort   Name = "a body waits for the memory of the endpoint and is not placed again"
 	TableEarlyFree      Name = "the memory of a pair is freed while a frame is in use"
 )
 
 // TableNames are all of them.
-var TableNames = []Name{TableOwnOnly, TableNoLastLook, TableForgetsStirred, TableNoNext, TableEndlessAnswers, TableEarlyFree}
+var TableNames = []Name{TableOwnOnly, TableNoLastLook, TableForgetsStirred, TableNoNext, TableEndlessAnswers, TableForgetsShort, TableEarlyFree}

@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// MaxAnswers is how many bytes of answers wait for buffer space: a peer for which more wait does not
-// take what it asked for.
+// MaxAnswers is how many bytes of answers wait for buffer space: a peer for which more wait does
+// not take what it asked for.
 const MaxAnswers = 1 << 20
 
 // answerCost is the memory of an answer's place in the list.

@@ -7,6 +7,7 @@
 //	Role      which goroutine polls, and which one is woken
 //	Answers   answers to one peer that wait for buffer space
 //	Life      when the memory of a pair may be freed
+//	Intake    where the bodies of the long messages of a service go, and which of them wait
 //
 // Life of a peer: it is admitted and enters its account, and is polled. In which turn it is polled
 // and for how long is decided by Peers:
@@ -33,4 +34,8 @@
 //	EP6  when the poller leaves and no goroutine waits, the caretaker learns of it if it asked
 //	EP7  answers go out in their order, and so many bytes of them wait at most as are allowed
 //	EP8  the memory of a pair is freed once, when it has ended and no frame of it is in use
+//	EP9  the bodies of long messages that are charged are those that have memory, and none is charged
+//	     beyond the limits of its service, of its party and of the endpoint
+//	EP10  a window that was posted is had by one body at a time, for which it is large enough
+//	EP11  no body waits for a place that there is
 package table

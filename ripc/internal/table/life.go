@@ -37,8 +37,8 @@ func (l *Life) End() bool {
 	return !before
 }
 
-// Free reports whether the memory of the pair has to be freed now: once, when the pair has ended and
-// no frame is in use (EP8).
+// Free reports whether the memory of the pair has to be freed now: once, when the pair has ended
+// and no frame is in use (EP8).
 func (l *Life) Free() bool {
 	if !l.ended || l.freed || l.kept > 0 && !(mutant.Enabled && mutant.On(mutant.TableEarlyFree)) {
 		return false

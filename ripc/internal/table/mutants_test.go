@@ -11,7 +11,7 @@ import (
 // Every deliberate fault is found by one of the worlds.
 func TestEveryFaultOfATableIsFound(t *testing.T) {
 	defer mutant.Set("")
-	worlds := []func(uint64) error{runAccounts, runWorld, checkAnswers, checkLife}
+	worlds := []func(uint64) error{runAccounts, runIntakes, runWorld, checkAnswers, checkLife}
 	for _, name := range mutant.TableNames {
 		mutant.Set(name)
 		found := false

@@ -162,9 +162,9 @@ func (r *Role[W]) Doze() {
 	r.dozing++
 }
 
-// Wake notes that a goroutine has left the parker. With retract, it was the last one there: what was
-// announced to ringers is taken back; until then the next look must not take out the bell that wakes
-// the others. Without mine, another goroutine took the role meanwhile.
+// Wake notes that a goroutine has left the parker. With retract, it was the last one there: what
+// was announced to ringers is taken back; until then the next look must not take out the bell that
+// wakes the others. Without mine, another goroutine took the role meanwhile.
 func (r *Role[W]) Wake(s *Seat[W]) (mine, retract bool) {
 	r.dozing--
 	mine = r.poller == s
