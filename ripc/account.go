@@ -70,8 +70,8 @@ func (p *peer) refund(n int64) {
 	}
 }
 
-// Take implements pair.Memory. A peer for which there is no memory is polled again when there may be
-// some.
+// Take implements pair.Memory. A peer for which there is no memory is polled again when there may
+// be some.
 func (p *peer) Take(n int) bool { return p.e.accounts.Take(&p.member, int64(n)) }
 
 // Give implements pair.Memory.

@@ -22,7 +22,8 @@ func bytesOf(e *Endpoint, name string) (of, all int64) {
 	return of, e.accounts.Bytes()
 }
 
-// flood is a caller that sends messages over several connections to services that do not receive, from several services.
+// flood is a caller that sends messages over several connections to services that do not receive,
+// from several services.
 type flood struct {
 	from []*Service
 	sent map[ID]int
@@ -48,8 +49,9 @@ func (f *flood) send(t *testing.T, to ID, size int, done func() bool) {
 	}
 }
 
-// A caller that floods a service over several connections, from many services, has the memory of one caller. Other callers notice nothing, and
-// when the service receives, all messages are there, in the order of each sender (RP17).
+// A caller that floods a service over several connections, from many services, has the memory of
+// one caller. Other callers notice nothing, and when the service receives, all messages are there,
+// in the order of each sender (RP17).
 func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
 	for _, size := range []int{8, 3000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -130,8 +132,8 @@ func TestTheMessagesOfOneCallerAreBounded(t *testing.T) {
 	}
 }
 
-// Heads of long messages that wait for a window are in the memory of their caller, and stay in its rings when there is none. No message is lost, and
-// another caller's are received before.
+// Heads of long messages that wait for a window are in the memory of their caller, and stay in its
+// rings when there is none. No message is lost, and another caller's are received before.
 func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -193,7 +195,8 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 	sending.Wait()
 }
 
-// A goroutine that sleeps for another service takes what waits in the ring as soon as the application gives memory back.
+// A goroutine that sleeps for another service takes what waits in the ring as soon as the
+// application gives memory back.
 func TestMemoryThatIsGivenBackWakesWhoSleeps(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -249,7 +252,8 @@ func TestMemoryThatIsGivenBackWakesWhoSleeps(t *testing.T) {
 	})
 }
 
-// The rings of all connections of one caller count: it chooses their size, and over a socket this process has a copy of each.
+// The rings of all connections of one caller count: it chooses their size, and over a socket this
+// process has a copy of each.
 func TestTheRingsOfOneCallerAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -287,7 +291,8 @@ func TestTheRingsOfOneCallerAreBounded(t *testing.T) {
 	}
 }
 
-// A caller has as many streams over all of its connections and services as its memory allows, and no more.
+// A caller has as many streams over all of its connections and services as its memory allows, and
+// no more.
 func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -330,7 +335,8 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 	}
 }
 
-// StreamBytes is how much of a stream may wait to be read, and counts for each stream at both ends, also at the end that opened it: Dial fails when there is no memory for one more.
+// StreamBytes is how much of a stream may wait to be read, and counts for each stream at both ends,
+// also at the end that opened it: Dial fails when there is no memory for one more.
 func TestTheBytesOfAStreamCountForItsPeer(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -403,8 +409,8 @@ func TestAnAddressThatACallerChoosesIsNoOtherAccount(t *testing.T) {
 	}
 }
 
-// A receiver that found no memory for a frame goes on when the application gives one of its frames back, also if no byte becomes free and nothing more
-// comes from the peer.
+// A receiver that found no memory for a frame goes on when the application gives one of its frames
+// back, also if no byte becomes free and nothing more comes from the peer.
 func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -437,7 +443,8 @@ func TestAReceiverWithoutMemoryGoesOnWithItsOwnFrames(t *testing.T) {
 	})
 }
 
-// The head of a long reply that found no memory lies in the ring. It stays there while the caller has it, also when there is memory again.
+// The head of a long reply that found no memory lies in the ring. It stays there while the caller
+// has it, also when there is memory again.
 func TestTheHeadOfAReplyStaysWhereItsCallerHasIt(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -91,7 +91,8 @@ func BenchmarkOneWay(b *testing.B) {
 	}
 }
 
-// BenchmarkCallsOfMany has 500 goroutines call over one connection, whose ring has room for some of the requests.
+// BenchmarkCallsOfMany has 500 goroutines call over one connection, whose ring has room for some of
+// the requests.
 func BenchmarkCallsOfMany(b *testing.B) {
 	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
 		b.Run("fabric="+name+"/size=1KiB", func(b *testing.B) {

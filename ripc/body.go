@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// Body is what a long message carries: bytes, memory of this endpoint, what a reader gives, or a part of a file. The zero value is empty.
+// Body is what a long message carries: bytes, memory of this endpoint, what a reader gives, or a
+// part of a file. The zero value is empty.
 type Body struct {
 	size   int64
 	bytes  []byte
@@ -21,11 +22,14 @@ type Body struct {
 // returns. Within a host the bytes are copied into shared memory; the bytes of a Buffer are not.
 func Bytes(b []byte) Body { return Body{size: int64(len(b)), bytes: b} }
 
-// Reader is a body of the next size bytes of r. A reader that ends before is an error, and the message is not sent.
+// Reader is a body of the next size bytes of r. A reader that ends before is an error, and the
+// message is not sent.
 func Reader(r io.Reader, size int64) Body { return Body{size: size, reader: r} }
 
-// File is a body of bytes of a file. Over plain TCP the system sends them without a copy to this process. Within a host they are read into shared
-// memory: the file itself, which its owner may cut at any time, is not shown to the peer. A file that is sent often is better read into a Buffer once.
+// File is a body of bytes of a file. Over plain TCP the system sends them without a copy to this
+// process. Within a host they are read into shared memory: the file itself, which its owner may cut
+// at any time, is not shown to the peer. A file that is sent often is better read into a Buffer
+// once.
 func File(f *os.File, offset, size int64) Body { return Body{size: size, file: f, offset: offset} }
 
 // Size is the number of bytes.
@@ -42,7 +46,8 @@ func (b *Body) check() error {
 	return nil
 }
 
-// next returns the n bytes at an offset, each once and in order. What is not in memory is read into scratch, which is as large.
+// next returns the n bytes at an offset, each once and in order. What is not in memory is read into
+// scratch, which is as large.
 func (b *Body) next(offset int64, n int, scratch []byte) ([]byte, error) {
 	switch {
 	case b.reader != nil:

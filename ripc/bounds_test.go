@@ -81,7 +81,8 @@ func TestThePlacesThatAreRememberedAreBounded(t *testing.T) {
 	}
 }
 
-// A peer that opens more streams than its limit, and does not read, has a bounded number of refusals waiting for it.
+// A peer that opens more streams than its limit, and does not read, has a bounded number of
+// refusals waiting for it.
 func TestTheStreamsThatWaitToBeRefusedAreBounded(t *testing.T) {
 	const most = 1024
 	s := register(t, open(t, Config{Resolver: Static{}}), "")
@@ -100,7 +101,8 @@ func TestTheStreamsThatWaitToBeRefusedAreBounded(t *testing.T) {
 	}
 }
 
-// So many bytes of answers wait for a peer that does not take them; with one more its connection ends.
+// So many bytes of answers wait for a peer that does not take them; with one more its connection
+// ends.
 func TestTheAnswersThatWaitForAPeerAreBounded(t *testing.T) {
 	const most = 1 << 20
 	server, client := register(t, open(t, Config{}), "server"), register(t, open(t, Config{}), "")

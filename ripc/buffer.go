@@ -56,7 +56,8 @@ func (e *Endpoint) closeMemory() {
 	e.memory.views.Close()
 }
 
-// Alloc returns memory for bodies, with one reference. It is zero at first. Making memory takes longer than copying it: what is released is used again.
+// Alloc returns memory for bodies, with one reference. It is zero at first. Making memory takes
+// longer than copying it: what is released is used again.
 func (e *Endpoint) Alloc(size int) (*Buffer, error) {
 	m, err := e.allocate(size, 0)
 	if err != nil {
@@ -90,13 +91,15 @@ func (e *Endpoint) Buffers() int { return int(e.memory.buffers.Load()) }
 // Bytes is the memory, until the last reference is released.
 func (b *Buffer) Bytes() []byte { return b.m.Bytes() }
 
-// Body is the buffer as the body of a message. The call that sends it keeps the memory as long as a peer looks at it: the buffer may be released at once.
+// Body is the buffer as the body of a message. The call that sends it keeps the memory as long as a
+// peer looks at it: the buffer may be released at once.
 func (b *Buffer) Body() Body {
 	return Body{size: int64(len(b.m.Bytes())), bytes: b.m.Bytes(), buffer: b}
 }
 
-// Part is a part of the buffer as the body of a message. A process of this host that gets a part maps all of the buffer, and can read all of it: do not put
-// what one client may see and what another one may see into the same buffer.
+// Part is a part of the buffer as the body of a message. A process of this host that gets a part
+// maps all of the buffer, and can read all of it: do not put what one client may see and what
+// another one may see into the same buffer.
 func (b *Buffer) Part(offset, size int) (Body, error) {
 	if offset < 0 || size < 0 || offset > len(b.m.Bytes()) || size > len(b.m.Bytes())-offset {
 		return Body{}, fmt.Errorf("ripc: %w: bytes [%d, %d) of a buffer of %d", os.ErrInvalid, offset, offset+size, len(b.m.Bytes()))

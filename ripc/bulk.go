@@ -16,8 +16,9 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// bulk is the second connection of a pair over TCP, on which the bodies of long messages come and go in blocks, so that short ones need not wait
-// behind them. It is made when the first long message needs it, by the side that made the pair, and ends with the pair.
+// bulk is the second connection of a pair over TCP, on which the bodies of long messages come and
+// go in blocks, so that short ones need not wait behind them. It is made when the first long
+// message needs it, by the side that made the pair, and ends with the pair.
 type bulk struct {
 	p       *peer
 	conn    net.Conn
@@ -64,7 +65,8 @@ type locker struct{ e *Endpoint }
 func (l locker) Lock()   { l.e.lock() }
 func (l locker) Unlock() { l.e.unlock() }
 
-// isSame returns an error for a connection to a process with another identity: long messages come from the same process as short ones.
+// isSame returns an error for a connection to a process with another identity: long messages come
+// from the same process as short ones.
 func (p *peer) isSame(who Peer) error {
 	if who.Identity != p.who.Identity {
 		return fmt.Errorf("%w: a connection of %q for long messages of %q", ErrRefused, who.Identity, p.who.Identity)
@@ -199,7 +201,8 @@ func (b *bulk) readAll() {
 	b.fail(err)
 }
 
-// fail ends the pair. The peer may have said why on the pair's own connection, before it closed both. The caller holds the mu.
+// fail ends the pair. The peer may have said why on the pair's own connection, before it closed
+// both. The caller holds the mu.
 func (b *bulk) fail(err error) {
 	switch {
 	case errors.Is(err, fabric.ErrViolation):
@@ -232,7 +235,8 @@ func (b *bulk) readBlocks() error {
 	}
 }
 
-// expect finds the message of a block, whose offer may still be on its way, and says how much of it to read at a time.
+// expect finds the message of a block, whose offer may still be on its way, and says how much of it
+// to read at a time.
 func (b *bulk) expect(id uint64, n int) (m *receiving, offset uint64, piece int, err error) {
 	p := b.p
 	p.e.lock()
@@ -319,7 +323,8 @@ func (b *bulk) end(m *receiving, whole bool, failed error) {
 	}
 }
 
-// interrupt has the goroutine that reads leave the window of a message that is over. The caller holds the endpoint's mu.
+// interrupt has the goroutine that reads leave the window of a message that is over. The caller
+// holds the endpoint's mu.
 func (b *bulk) interrupt(m *receiving) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -421,7 +426,8 @@ func (b *bulk) take(ctx context.Context) error {
 	}
 }
 
-// claim takes the next n bytes of a message to send, and says how many to write at a time; n is 0 if the message ended.
+// claim takes the next n bytes of a message to send, and says how many to write at a time; n is 0
+// if the message ended.
 func (b *bulk) claim(m *sending, most int) (n, piece int) {
 	b.p.e.lock()
 	defer b.p.e.unlock()
@@ -496,7 +502,8 @@ func (b *bulk) writeBlock(id uint64, data []byte, piece int) error {
 // errShortFile says that a file ended before its body.
 var errShortFile = fmt.Errorf("the file was cut: %w", os.ErrInvalid)
 
-// writeFile writes a header and a block from a file, which the system copies. A file that ends before gets zeros behind it, and is an error.
+// writeFile writes a header and a block from a file, which the system copies. A file that ends
+// before gets zeros behind it, and is an error.
 func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int64, n, piece int) error {
 	var header [pair.BlockBytes]byte
 	pair.PutBlock(&header, id, n)
@@ -514,8 +521,8 @@ func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int
 	return err
 }
 
-// greetTCP connects to a place and proves both sides to each other. token names a pair that the connection is for, and is empty for a new one. It
-// returns the token of a new pair as well.
+// greetTCP connects to a place and proves both sides to each other. token names a pair that the
+// connection is for, and is empty for a new one. It returns the token of a new pair as well.
 func (e *Endpoint) greetTCP(ctx context.Context, place Place, token string) (conn net.Conn, g greeted, err error) {
 	dialed, err := port.Dial(ctx, place.Addr, port.KindServices, e.cfg.TLS)
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 	"sync/atomic"
 )
 
-// Cache keeps buffers that are sent again and again and never written again: processes of this host look at them where they are, and nothing is copied. It is
-// bounded in bytes. Its methods may be called from any goroutine.
+// Cache keeps buffers that are sent again and again and never written again: processes of this host
+// look at them where they are, and nothing is copied. It is bounded in bytes. Its methods may be
+// called from any goroutine.
 //
-// A key stands for the same bytes for ever. For a file it has the name and what changes with the bytes, such as the time of the last change.
+// A key stands for the same bytes for ever. For a file it has the name and what changes with the
+// bytes, such as the time of the last change.
 type Cache[K comparable] struct {
 	e     *Endpoint
 	most  int64
@@ -34,15 +36,18 @@ type cacheEntry[K comparable] struct {
 	err    error         // why not
 }
 
-// NewCache returns a cache of buffers of an endpoint, which have so many bytes together at most. Close it before the endpoint.
+// NewCache returns a cache of buffers of an endpoint, which have so many bytes together at most.
+// Close it before the endpoint.
 func NewCache[K comparable](e *Endpoint, maxBytes int64) *Cache[K] {
 	return &Cache[K]{e: e, most: maxBytes, entries: map[K]*cacheEntry[K]{}}
 }
 
-// Get returns the buffer of a key, with a reference that the caller releases. If there is none, fill writes all bytes of a new one; of several goroutines that
-// ask meanwhile one calls its fill, and the others wait for it until ctx ends. To make room, the buffers that were used longest ago are freed, but not those to which
-// there are other references: if these take all of the room, the error is ErrFull. A buffer that is larger than the cache is ErrTooLarge. The error of fill
-// is returned to all that wait for it, and is not kept.
+// Get returns the buffer of a key, with a reference that the caller releases. If there is none,
+// fill writes all bytes of a new one; of several goroutines that ask meanwhile one calls its fill,
+// and the others wait for it until ctx ends. To make room, the buffers that were used longest ago
+// are freed, but not those to which there are other references: if these take all of the room, the
+// error is ErrFull. A buffer that is larger than the cache is ErrTooLarge. The error of fill is
+// returned to all that wait for it, and is not kept.
 func (c *Cache[K]) Get(ctx context.Context, key K, size int, fill func([]byte) error) (*Buffer, error) {
 	for {
 		c.mu.Lock()
@@ -100,7 +105,8 @@ func (c *Cache[K]) begin(key K, size int) (*cacheEntry[K], error) {
 	return e, nil
 }
 
-// errFill is the error of goroutines that wait for a buffer whose function ended its goroutine, or panicked.
+// errFill is the error of goroutines that wait for a buffer whose function ended its goroutine, or
+// panicked.
 var errFill = errors.New("ripc: the function that fills the buffer did not return")
 
 // fill makes the buffer of an entry, and returns it with a reference for the caller.
@@ -145,7 +151,8 @@ func (c *Cache[K]) forget(n *cacheEntry[K]) {
 	}
 }
 
-// Remove has the next Get fill a new buffer for a key. The old one is freed when it has no other references.
+// Remove has the next Get fill a new buffer for a key. The old one is freed when it has no other
+// references.
 func (c *Cache[K]) Remove(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

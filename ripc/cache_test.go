@@ -72,7 +72,8 @@ func TestABufferOfACacheIsFilledOnceAndShown(t *testing.T) {
 	}
 }
 
-// A cache has no more bytes than it may: the buffer that was used longest ago goes first, and none that is in use.
+// A cache has no more bytes than it may: the buffer that was used longest ago goes first, and none
+// that is in use.
 func TestACacheIsBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	here := open(t, Config{Transport: SHM})
@@ -116,7 +117,8 @@ func TestACacheIsBounded(t *testing.T) {
 	}
 }
 
-// A function that fails, or panics, leaves nothing, and the goroutines that wait for it get the error.
+// A function that fails, or panics, leaves nothing, and the goroutines that wait for it get the
+// error.
 func TestABufferThatCannotBeFilledIsNotKept(t *testing.T) {
 	ctx := testutil.Within(t)
 	here := open(t, Config{Transport: SHM})

@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// This file is how channels between two processes are opened, closed and given up, so that the next services can use them.
+// This file is how channels between two processes are opened, closed and given up, so that the next
+// services can use them.
 
 // on is the channel of a route, 0 without one.
 func (r *route) on() int {
@@ -21,8 +22,8 @@ func (r *route) on() int {
 	return r.channel
 }
 
-// isOver reports whether the channel is not the route's any more: goroutines may still have the route. The caller holds the endpoint's mu or, if the link is
-// direct, the peer's.
+// isOver reports whether the channel is not the route's any more: goroutines may still have the
+// route. The caller holds the endpoint's mu or, if the link is direct, the peer's.
 func (r *route) isOver() bool { return r != nil && r.over }
 
 // end takes the channel from a route. The caller holds the endpoint's mu, here and below.
@@ -32,7 +33,8 @@ func (r *route) end() {
 	r.over = true
 }
 
-// takeChannel takes a channel that is not used, and waits for one if channels are about to be given back.
+// takeChannel takes a channel that is not used, and waits for one if channels are about to be given
+// back.
 func (p *peer) takeChannel(ctx context.Context) (int, error) {
 	for {
 		if channel, ok := p.opened.states.Open(); ok {
@@ -234,7 +236,8 @@ func (p *peer) noMore(channel int) {
 	in.back.mute = !p.served.hasOther(in)
 }
 
-// lastCount tells the peer the last count of a channel that it gave up, if that is certain. It is called when a message was counted.
+// lastCount tells the peer the last count of a channel that it gave up, if that is certain. It is
+// called when a message was counted.
 func (p *peer) lastCount(channel int) {
 	if p.served.owed > 0 && !p.ended() && p.served.states.IsLeft(channel) && (p.served.in[channel].callers != nil || p.rx.AllCounted(channel)) {
 		p.stopServing(channel)

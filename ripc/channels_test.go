@@ -14,7 +14,8 @@ import (
 
 var comeAndGo = flag.Int("services", testutil.Seeds(2000, 10000), "services that come and go over one connection, in a test")
 
-// Services come and go at both sides of one connection, many more than it has channels: each sends, calls and is called, and none of it stays behind.
+// Services come and go at both sides of one connection, many more than it has channels: each sends,
+// calls and is called, and none of it stays behind.
 func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
 	t.Parallel()
 	services := *comeAndGo
@@ -44,7 +45,8 @@ func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
 				}
 				return nil
 			}
-			// One goroutine has guests that call the server and end, another one has guests that the client calls.
+			// One goroutine has guests that call the server and end, another one has guests that the client
+			// calls.
 			var working sync.WaitGroup
 			working.Go(func() {
 				for k := range services / 2 {
@@ -99,7 +101,8 @@ func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
 	}
 }
 
-// A message that was sent before its sender was closed is received, however late, and its channel is used again only then.
+// A message that was sent before its sender was closed is received, however late, and its channel
+// is used again only then.
 func TestWhatAClosedServiceSentIsReceived(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -16,8 +16,8 @@ var (
 	clientTime  = flag.Duration("busy", 300*time.Millisecond, "how long they call")
 )
 
-// A server with many clients answers each of them while all call at once, and while most of them say nothing. When they have gone, it knows
-// none any more.
+// A server with many clients answers each of them while all call at once, and while most of them
+// say nothing. When they have gone, it knows none any more.
 func TestAServerAnswersManyClients(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {

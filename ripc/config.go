@@ -15,8 +15,8 @@ import (
 // ID names a service, wherever it is.
 type ID string
 
-// String returns the id as people read it: with a slash for each zero byte, by which packages separate
-// the parts of an id. It is not the id.
+// String returns the id as people read it: with a slash for each zero byte, by which packages
+// separate the parts of an id. It is not the id.
 func (id ID) String() string { return strings.ReplaceAll(string(id), "\x00", "/") }
 
 // Number is the id of a service that is known by a number.
@@ -50,53 +50,61 @@ const (
 	DefaultMoveTime     = 5 * time.Second
 )
 
-// Config describes an endpoint. The zero value is one for this host, with services that are found by name.
+// Config describes an endpoint. The zero value is one for this host, with services that are found
+// by name.
 type Config struct {
-	// Addr is the host:port to listen on for TCP; empty is none: the endpoint dials others, and others do not dial it. The port may be 0.
+	// Addr is the host:port to listen on for TCP; empty is none: the endpoint dials others, and others
+	// do not dial it. The port may be 0.
 	Addr string
 	// Advertise is the host:port that others dial, if it is not that of Addr.
 	Advertise string
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP.
 	TLS *tls.Config
-	// Secret is shared by all processes that may connect; without it every process may that reaches the port, or runs as this
-	// user on this host.
+	// Secret is shared by all processes that may connect; without it every process may that reaches
+	// the port, or runs as this user on this host.
 	Secret []byte
 	// Resolver finds services of other endpoints, and publishes the services of this endpoint. Nil
 	// is OneHost("").
 	Resolver Resolver
 	// Transport restricts how this endpoint connects to others and lets them connect.
 	Transport Transport
-	// RingBytes is the memory for messages to each peer that it has not taken: a power of two. A message takes a quarter of
-	// it at most.
+	// RingBytes is the memory for messages to each peer that it has not taken: a power of two. A
+	// message takes a quarter of it at most.
 	RingBytes int
-	// StreamBytes bounds the bytes of one stream that came and were not read: the other side writes no more until some are read. 0 is DefaultStreamBytes. A stream
-	// counts with all of them for MaxBytes.
+	// StreamBytes bounds the bytes of one stream that came and were not read: the other side writes no
+	// more until some are read. 0 is DefaultStreamBytes. A stream counts with all of them for
+	// MaxBytes.
 	StreamBytes int
-	// MaxSpin bounds the time that a goroutine that waits looks for messages without sleeping, if that seems to pay; 0 is
-	// DefaultMaxSpin, less than 0 forbids it.
+	// MaxSpin bounds the time that a goroutine that waits looks for messages without sleeping, if that
+	// seems to pay; 0 is DefaultMaxSpin, less than 0 forbids it.
 	MaxSpin time.Duration
-	// MoveTime is how long Send and Call look for a service that they reached before and that is nowhere now, if their context does not
-	// end before: it may be moving to another process. 0 is DefaultMoveTime, less than 0 is no time.
+	// MoveTime is how long Send and Call look for a service that they reached before and that is
+	// nowhere now, if their context does not end before: it may be moving to another process. 0 is
+	// DefaultMoveTime, less than 0 is no time.
 	MoveTime time.Duration
-	// MaxLongBytes bounds the bodies of long messages that are in memory of the library, or looked at in place, and not released: of all services
-	// together. 0 is DefaultMaxLongBytes.
+	// MaxLongBytes bounds the bodies of long messages that are in memory of the library, or looked at
+	// in place, and not released: of all services together. 0 is DefaultMaxLongBytes.
 	MaxLongBytes int64
-	// Long says which long messages the services take before TakeLong: it is known as soon as they are found.
+	// Long says which long messages the services take before TakeLong: it is known as soon as they are
+	// found.
 	Long Long
 	// MaxPeers bounds the connections.
 	MaxPeers int
-	// MaxPeersPerClient limits how many of MaxPeers a single client may use: under TLS the processes with one identity, within a host one process, and else
-	// all that call from one address, which is any loopback address, or a network of 2^64 addresses of IPv6. 0 is half of MaxPeers.
+	// MaxPeersPerClient limits how many of MaxPeers a single client may use: under TLS the processes
+	// with one identity, within a host one process, and else all that call from one address, which is
+	// any loopback address, or a network of 2^64 addresses of IPv6. 0 is half of MaxPeers.
 	MaxPeersPerClient int
-	// MaxBytes bounds the memory that this process has for its peers: the rings of their connections, messages that were moved out of the rings because
-	// they are not received, answers that find no space, and StreamBytes for each stream. 0 is DefaultMaxBytes.
+	// MaxBytes bounds the memory that this process has for its peers: the rings of their connections,
+	// messages that were moved out of the rings because they are not received, answers that find no
+	// space, and StreamBytes for each stream. 0 is DefaultMaxBytes.
 	MaxBytes int64
-	// MaxBytesPerClient limits how many of MaxBytes a single client may use, counted as for MaxPeersPerClient. A caller that has all of it waits, or is refused. 0
-	// is half of MaxBytes.
+	// MaxBytesPerClient limits how many of MaxBytes a single client may use, counted as for
+	// MaxPeersPerClient. A caller that has all of it waits, or is refused. 0 is half of MaxBytes.
 	MaxBytesPerClient int64
 	// Events is called with each event, one at a time, on a goroutine of the endpoint.
 	Events func(Event)
-	// OnReject is told why a process that called was turned away. It is called from several goroutines and must not block.
+	// OnReject is told why a process that called was turned away. It is called from several goroutines
+	// and must not block.
 	OnReject func(error)
 }
 

@@ -220,8 +220,9 @@ func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
 	return e.linkTCP(conn, g, &place)
 }
 
-// maxGreetingTCP is how many processes are greeted at a time, and half of that number may be of one account: each has a goroutine and a connection for a
-// while, before it proved that it knows the secret.
+// maxGreetingTCP is how many processes are greeted at a time, and half of that number may be of one
+// account: each has a goroutine and a connection for a while, before it proved that it knows the
+// secret.
 const maxGreetingTCP = 256
 
 // acceptTCP answers a process that called the port.
@@ -262,7 +263,8 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 	}
 }
 
-// linkTCP makes a peer of a connection on which the handshake is done. The side that called says where.
+// linkTCP makes a peer of a connection on which the handshake is done. The side that called says
+// where.
 func (e *Endpoint) linkTCP(conn net.Conn, g greeted, called *Place) (*peer, error) {
 	conn.SetDeadline(time.Time{})
 	who := callerOf(conn)

@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// overwrite has the only peer of an endpoint do what a hostile process can do: it changes each place of its own row that holds some bytes, and pushes the change.
+// overwrite has the only peer of an endpoint do what a hostile process can do: it changes each
+// place of its own row that holds some bytes, and pushes the change.
 func overwrite(t *testing.T, e *Endpoint, what, with []byte) {
 	t.Helper()
 	e.lock()
@@ -33,7 +34,8 @@ func overwrite(t *testing.T, e *Endpoint, what, with []byte) {
 	}
 }
 
-// A message that was received over a socket does not change until it is released: a peer that writes to it loses its connection (RP18).
+// A message that was received over a socket does not change until it is released: a peer that
+// writes to it loses its connection (RP18).
 func TestAPeerThatChangesWhatItSentOverASocketIsLost(t *testing.T) {
 	for _, name := range []string{"tcp", "tls"} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +73,8 @@ func TestAPeerThatChangesWhatItSentOverASocketIsLost(t *testing.T) {
 	}
 }
 
-// What a service gets that copies messages does not change, whatever the peer does with its memory: messages, requests in a batch, replies and notices.
+// What a service gets that copies messages does not change, whatever the peer does with its memory:
+// messages, requests in a batch, replies and notices.
 func TestWhatIsCopiedDoesNotChange(t *testing.T) {
 	ctx := testutil.Within(t)
 	before, after := bytes.Repeat([]byte("before"), 50), bytes.Repeat([]byte("after!"), 50)
@@ -180,7 +183,8 @@ func TestCopiedMessagesThatAreKeptLeaveTheRing(t *testing.T) {
 	}
 }
 
-// A process of this host that changes the text of an opening while it is read does no harm: encoding/json panics where text changes under it.
+// A process of this host that changes the text of an opening while it is read does no harm:
+// encoding/json panics where text changes under it.
 func TestAnOpeningThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 	ctx := testutil.Within(t)
 	victim := register(t, open(t, Config{Transport: SHM}), "victim")
@@ -208,7 +212,8 @@ func TestAnOpeningThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 	}
 }
 
-// openHostile opens a channel to a service that does not exist, and changes the text until it is answered or the peer is lost.
+// openHostile opens a channel to a service that does not exist, and changes the text until it is
+// answered or the peer is lost.
 func openHostile(t *testing.T, p *peer) bool {
 	const prefix, suffix = `{"x":"`, `","from":"a","number":1,"to":"nobody"}`
 	text := []byte(prefix + string(bytes.Repeat([]byte{'a'}, 7000)) + suffix)

@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// This file is the end of a pair: everything that waits for the peer fails, and the memory is freed when nobody uses it any more.
+// This file is the end of a pair: everything that waits for the peer fails, and the memory is freed
+// when nobody uses it any more.
 
 // fail ends the pair. The frames that the peer sent are taken first; then everything that waits for
 // the peer fails. The caller holds the endpoint's mu.
@@ -88,7 +89,8 @@ func (p *peer) settle() {
 	p.tell()
 }
 
-// dispose frees the memory of a pair that ended, when no frame of it is in use any more. The caller holds the endpoint's mu.
+// dispose frees the memory of a pair that ended, when no frame of it is in use any more. The caller
+// holds the endpoint's mu.
 func (p *peer) dispose() {
 	if !p.life.Free() {
 		return

@@ -21,7 +21,8 @@ func (brokenLink) Flush() (bool, error) {
 	return false, fmt.Errorf("%w: in this test", fabric.ErrPeerGone)
 }
 
-// The write of an offer may be what finds that the peer has ended: the sender is told, and does not wait.
+// The write of an offer may be what finds that the peer has ended: the sender is told, and does not
+// wait.
 func TestAPeerMayEndWithTheOfferOfALongMessage(t *testing.T) {
 	ctx := testutil.Within(t)
 	open := func() *Endpoint { return open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1}) }
@@ -52,7 +53,8 @@ func TestAPeerMayEndWithTheOfferOfALongMessage(t *testing.T) {
 	}
 }
 
-// The sender of a long message without a body learns that the process that had it ended, as of any other message.
+// The sender of a long message without a body learns that the process that had it ended, as of any
+// other message.
 func TestAnEmptyLongMessageIsCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -77,7 +79,8 @@ func TestAnEmptyLongMessageIsCounted(t *testing.T) {
 	})
 }
 
-// A step may find that a peer is to be cut off, and goes on with its frames: its memory stays until the step is over.
+// A step may find that a peer is to be cut off, and goes on with its frames: its memory stays until
+// the step is over.
 func TestTheMemoryOfAPeerStaysUntilTheStepIsOver(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -108,7 +111,8 @@ func TestTheMemoryOfAPeerStaysUntilTheStepIsOver(t *testing.T) {
 	})
 }
 
-// A process that asks and takes no answers is cut off, in the middle of what it sent, and others are served.
+// A process that asks and takes no answers is cut off, in the middle of what it sent, and others
+// are served.
 func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})
@@ -139,7 +143,8 @@ func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
 	must(t, server.Close())
 }
 
-// A message may be given back while the endpoint is closed: its pair is over, and the memory is given back once.
+// A message may be given back while the endpoint is closed: its pair is over, and the memory is
+// given back once.
 func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -177,8 +182,9 @@ func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 	})
 }
 
-// A process that takes connections and says nothing does not block the end of a service that calls it: the call ends, and the handshake goes on. On a busy machine the handshake may
-// be over first; then it is tried again.
+// A process that takes connections and says nothing does not block the end of a service that calls
+// it: the call ends, and the handshake goes on. On a busy machine the handshake may be over first;
+// then it is tried again.
 func TestACallEndsWithItsServiceWhileItConnects(t *testing.T) {
 	for range 5 {
 		if endsWhileItConnects(t) {
@@ -188,7 +194,8 @@ func TestACallEndsWithItsServiceWhileItConnects(t *testing.T) {
 	t.Error("no call ended before the handshake")
 }
 
-// endsWhileItConnects reports whether the call of a service that is closed ends before the handshake.
+// endsWhileItConnects reports whether the call of a service that is closed ends before the
+// handshake.
 func endsWhileItConnects(t *testing.T) (before bool) {
 	ctx := testutil.Within(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
@@ -214,8 +221,8 @@ func endsWhileItConnects(t *testing.T) (before bool) {
 	return e.dialer.dialing[place] != nil
 }
 
-// Closing a service ends its own calls, although its peer does nothing: those whose request was received, or was not, or has no space. Calls of
-// other services go on.
+// Closing a service ends its own calls, although its peer does nothing: those whose request was
+// received, or was not, or has no space. Calls of other services go on.
 func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

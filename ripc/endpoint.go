@@ -190,8 +190,8 @@ func (e *Endpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// lastWords lets handlers end, and gives the sockets what was sent, as far as that takes a short time. The caller holds the mu, which others have
-// meanwhile.
+// lastWords lets handlers end, and gives the sockets what was sent, as far as that takes a short
+// time. The caller holds the mu, which others have meanwhile.
 func (e *Endpoint) lastWords() {
 	for end := time.Now().Add(lastWordsTime); time.Now().Before(end); {
 		waits := slices.ContainsFunc(e.services.all, func(s *Service) bool { return s.busy > 0 })

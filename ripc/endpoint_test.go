@@ -115,8 +115,8 @@ func TestMessagesAreReceivedInTheOrderOfTheirSender(t *testing.T) {
 	})
 }
 
-// Messages that follow each other closely may wait for the next ones, but not for long: what was sent last is received although nothing
-// else happens.
+// Messages that follow each other closely may wait for the next ones, but not for long: what was
+// sent last is received although nothing else happens.
 func TestWhatWasSentLastIsReceived(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -21,9 +21,11 @@ var (
 	ErrFull = errors.New("no space now")
 	// ErrNotConnected says that TrySend has no connection yet: Connect makes one.
 	ErrNotConnected = errors.New("not connected")
-	// ErrPeerGone says that the process with the service ended, or the service in it. The error is a *GoneError.
+	// ErrPeerGone says that the process with the service ended, or the service in it. The error is a
+	// *GoneError.
 	ErrPeerGone = errors.New("the peer is gone")
-	// ErrRefused says that a service did not answer a call, or that a process does not let this one connect. The error says why.
+	// ErrRefused says that a service did not answer a call, or that a process does not let this one
+	// connect. The error says why.
 	ErrRefused = errors.New("refused")
 	// ErrNoWindow says that a service has no window for a long message, and does not let it wait.
 	ErrNoWindow = errors.New("no receive window")
@@ -34,10 +36,11 @@ var (
 // GoneError says what became of messages to a service that is gone. It is an ErrPeerGone.
 type GoneError struct {
 	Service ID
-	// Unreceived is how many messages the service has not received: the last ones that were sent to it. Of a call it is 1 if
-	// the request was not received.
+	// Unreceived is how many messages the service has not received: the last ones that were sent to
+	// it. Of a call it is 1 if the request was not received.
 	Unreceived int
-	// Exact says that no more were received. Over TCP the peer may have received messages of which it could not tell any more.
+	// Exact says that no more were received. Over TCP the peer may have received messages of which it
+	// could not tell any more.
 	Exact bool
 	// Cause is why the connection ended.
 	Cause error

@@ -2,8 +2,8 @@ package ripc
 
 import "fmt"
 
-// Event is something that happened to an endpoint: a value of one of the types of this package that are documented as events, to be told
-// apart by a type switch. String describes it in one line.
+// Event is something that happened to an endpoint: a value of one of the types of this package that
+// are documented as events, to be told apart by a type switch. String describes it in one line.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -30,7 +30,8 @@ func (e PeerLost) String() string {
 }
 func (PeerLost) event() {}
 
-// ServiceMoved is an event: a service to which this endpoint sends was found at another place than before.
+// ServiceMoved is an event: a service to which this endpoint sends was found at another place than
+// before.
 type ServiceMoved struct {
 	Service  ID
 	From, To Place
@@ -50,7 +51,8 @@ type eventQueue struct {
 // maxEvents is how many events wait for the application; further ones are only counted.
 const maxEvents = 1024
 
-// emit hands an event to the application, on a goroutine of its own, in order. The caller holds the mu.
+// emit hands an event to the application, on a goroutine of its own, in order. The caller holds the
+// mu.
 func (e *Endpoint) emit(v Event) {
 	switch v.(type) {
 	case PeerConnected:

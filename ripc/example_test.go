@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A service that answers, and a client that calls it. On one host neither Addr nor a list of services is needed: a service is found
-// by its name, and the processes share memory.
+// A service that answers, and a client that calls it. On one host neither Addr nor a list of
+// services is needed: a service is found by its name, and the processes share memory.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

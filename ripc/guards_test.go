@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// The process at a place is taken only if it is the one that the place names: another one that listens there is not the service.
+// The process at a place is taken only if it is the one that the place names: another one that
+// listens there is not the service.
 func TestAnotherProcessAtThePlaceIsNotTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -35,7 +36,8 @@ func TestAnotherProcessAtThePlaceIsNotTaken(t *testing.T) {
 	})
 }
 
-// A message that was released twice, through a copy of it, does not free the message that has its frame now.
+// A message that was released twice, through a copy of it, does not free the message that has its
+// frame now.
 func TestAMessageFreesNoLaterOne(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -68,7 +70,8 @@ func TestAMessageFreesNoLaterOne(t *testing.T) {
 	})
 }
 
-// Memory that a peer looked at when it was lost is not used again: the peer may look at it still (RP13).
+// Memory that a peer looked at when it was lost is not used again: the peer may look at it still
+// (RP13).
 func TestMemoryThatALostPeerMaySeeIsNotUsedAgain(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size = 256 << 10
@@ -95,7 +98,8 @@ func TestMemoryThatALostPeerMaySeeIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// The longest id is served, and a process that opens a channel with a longer one loses its connection.
+// The longest id is served, and a process that opens a channel with a longer one loses its
+// connection.
 func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 	ctx := testutil.Within(t)
 	lost := make(chan error, 2)

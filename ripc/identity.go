@@ -8,16 +8,20 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// Peer is what this process knows of the process at the other end of a connection. All of it comes from the certificate, the network or the kernel,
-// and nothing from what that process says or writes.
+// Peer is what this process knows of the process at the other end of a connection. All of it comes
+// from the certificate, the network or the kernel, and nothing from what that process says or
+// writes.
 type Peer struct {
-	// Identity is the name in the certificate that the process showed (trust.CertifiedName). It is empty without TLS, and in shared memory.
+	// Identity is the name in the certificate that the process showed (trust.CertifiedName). It is
+	// empty without TLS, and in shared memory.
 	Identity string
-	// Addr is the host:port from which the connection came, or to which it was made. It is empty in shared memory.
+	// Addr is the host:port from which the connection came, or to which it was made. It is empty in
+	// shared memory.
 	Addr string
-	// Process is the number of the process, and User that of its user, as the kernel tells them. They are known in shared memory, where User is
-	// the user of this process: no other one is let in. Process is 0 if it is not known, or in a space of numbers that is not seen from here;
-	// User is -1 if it is not known.
+	// Process is the number of the process, and User that of its user, as the kernel tells them. They
+	// are known in shared memory, where User is the user of this process: no other one is let in.
+	// Process is 0 if it is not known, or in a space of numbers that is not seen from here; User is -1
+	// if it is not known.
 	Process, User int
 }
 
@@ -42,7 +46,8 @@ func callerOf(conn net.Conn) Peer {
 // Peer is what is known of the process that sent the message.
 func (m *Message) Peer() Peer { return m.peer.who }
 
-// Identity is Peer().Identity: the name that the certificate of the sending process proves, or empty.
+// Identity is Peer().Identity: the name that the certificate of the sending process proves, or
+// empty.
 func (m *Message) Identity() string { return m.peer.who.Identity }
 
 // Account names the party to which the sending process belongs, and for which limits are counted
@@ -57,7 +62,8 @@ func (c *Stream) Peer() Peer {
 	return c.peer.who
 }
 
-// gate lets a bounded number of processes in at a time, and a part of that number for the processes of one account.
+// gate lets a bounded number of processes in at a time, and a part of that number for the processes
+// of one account.
 type gate struct {
 	most, mostPerClient int
 

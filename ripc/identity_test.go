@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// A receiver knows of the sending process what its certificate proves, or what the network or the kernel tells: with messages, requests, replies,
-// long messages and streams.
+// A receiver knows of the sending process what its certificate proves, or what the network or the
+// kernel tells: with messages, requests, replies, long messages and streams.
 func TestAReceiverKnowsWhichProcessSent(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -86,8 +86,8 @@ func overTLS(t *testing.T, authority *testutil.Authority, name string, cfg Confi
 	return open(t, cfg)
 }
 
-// Whatever a process says and writes into its row, its messages come from the identity in its certificate, and it cannot bring long messages for
-// another one.
+// Whatever a process says and writes into its row, its messages come from the identity in its
+// certificate, and it cannot bring long messages for another one.
 func TestAnIdentityCannotBeForged(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -143,7 +143,8 @@ func TestAnIdentityCannotBeForged(t *testing.T) {
 	m.Release()
 }
 
-// One identity, process or address has a part of the connections, and leaves the others to the rest.
+// One identity, process or address has a part of the connections, and leaves the others to the
+// rest.
 func TestOneCallerHasAPartOfTheConnections(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
@@ -182,7 +183,8 @@ func TestOneCallerHasAPartOfTheConnections(t *testing.T) {
 	}
 }
 
-// The bytes and windows that one sender may take are counted for its identity, not for each of its connections.
+// The bytes and windows that one sender may take are counted for its identity, not for each of its
+// connections.
 func TestTheLongMessagesOfOneSenderAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)

@@ -27,7 +27,8 @@ func answerLong(t *testing.T, cfg Config, body func(m *Message) Body) *Service {
 	return server
 }
 
-// Replies that a caller of this host keeps count for it, and are refused beyond its limit, until it gives some back.
+// Replies that a caller of this host keeps count for it, and are refused beyond its limit, until it
+// gives some back.
 func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size, most = 256 << 10, 4 << 20
@@ -92,7 +93,8 @@ func TestTheNumberOfRepliesThatAreKeptIsBounded(t *testing.T) {
 	}
 }
 
-// Memory in which the reply to one client was is cleared before another client sees it: a client sees all of a segment.
+// Memory in which the reply to one client was is cleared before another client sees it: a client
+// sees all of a segment.
 func TestAReplyDoesNotShowWhatAnotherClientGot(t *testing.T) {
 	ctx := testutil.Within(t)
 	secret := []byte("secret of the first client; ")

@@ -20,7 +20,8 @@ const (
 type ListenConfig struct {
 	// Backlog is how many streams may wait to be accepted; further ones are refused.
 	Backlog int
-	// MaxStreams is how many streams one service of a peer may have open. Each may have up to Config.StreamBytes that are not read.
+	// MaxStreams is how many streams one service of a peer may have open. Each may have up to
+	// Config.StreamBytes that are not read.
 	MaxStreams int
 }
 
@@ -35,8 +36,9 @@ type Listener struct {
 	closed  bool
 }
 
-// Listen accepts streams to a service, which is addressed by its id. Messages and calls to the service are received beside them.
-// A service has one listener: a second one takes its place, and the first one is closed.
+// Listen accepts streams to a service, which is addressed by its id. Messages and calls to the
+// service are received beside them. A service has one listener: a second one takes its place, and
+// the first one is closed.
 //
 //	http.Serve(ripc.Listen(service), handler)
 func Listen(s *Service) *Listener { return ListenConfig{}.Listen(s) }
@@ -135,8 +137,8 @@ func (l *Listener) close() {
 // Addr is the id of the service.
 func (l *Listener) Addr() net.Addr { return Addr(l.service.id) }
 
-// DialContext opens a stream to the service that addr names, without its port if it has one. Network is not used. It is what
-// http.Transport and others take to make connections.
+// DialContext opens a stream to the service that addr names, without its port if it has one.
+// Network is not used. It is what http.Transport and others take to make connections.
 func (s *Service) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		addr = host
@@ -156,7 +158,8 @@ func (s *Service) Dial(ctx context.Context, to ID) (c *Stream, err error) {
 	return s.DialRemote(ctx, s.To(to))
 }
 
-// DialRemote opens a stream to a service. That of Message.Sender is in the process that sent the message.
+// DialRemote opens a stream to a service. That of Message.Sender is in the process that sent the
+// message.
 func (s *Service) DialRemote(ctx context.Context, to *Remote) (c *Stream, err error) {
 	for range maxDials {
 		c, err = s.dial(ctx, to)

@@ -13,8 +13,8 @@ import (
 	"github.com/squall-go/squall/internal/samehost"
 )
 
-// LocalServices returns the services that processes of this user have registered with OneHost, in all domains. A process that does not
-// answer is left out.
+// LocalServices returns the services that processes of this user have registered with OneHost, in
+// all domains. A process that does not answer is left out.
 func LocalServices(ctx context.Context) ([]LocalService, error) {
 	file, err := os.Open("/proc/net/unix")
 	if err != nil {

@@ -43,9 +43,11 @@ type sending struct {
 	err  error   // that ended it
 }
 
-// SendLong sends a message of any size: a body, and a head that comes with it as Data, of parts that become one and are a short message at most. It
-// returns when the receiving process has all of it, and the body may be used again. The service takes it later: a message that the service has
-// not released when its process ends is counted in the next GoneError. A service that takes no long messages refuses with ErrNoWindow.
+// SendLong sends a message of any size: a body, and a head that comes with it as Data, of parts
+// that become one and are a short message at most. It returns when the receiving process has all of
+// it, and the body may be used again. The service takes it later: a message that the service has
+// not released when its process ends is counted in the next GoneError. A service that takes no long
+// messages refuses with ErrNoWindow.
 func (s *Service) SendLong(ctx context.Context, to *Remote, body Body, head ...[]byte) error {
 	ctx, stop := s.whileOpen(ctx)
 	defer stop()
@@ -65,10 +67,11 @@ func (s *Service) SendLong(ctx context.Context, to *Remote, body Body, head ...[
 	}
 }
 
-// CallLong sends a request with a body, which may be empty, and waits for the reply, which the caller releases. into is the return buffer: a reply
-// whose body fits is put there, and waits for no window. A larger one, or any if into is nil, goes where the long messages of the service go.
-// into is not touched any more when CallLong returns, but for the reply that it returned. A request is sent once: it is not sent again if the process
-// of the service ends.
+// CallLong sends a request with a body, which may be empty, and waits for the reply, which the
+// caller releases. into is the return buffer: a reply whose body fits is put there, and waits for
+// no window. A larger one, or any if into is nil, goes where the long messages of the service go.
+// into is not touched any more when CallLong returns, but for the reply that it returned. A request
+// is sent once: it is not sent again if the process of the service ends.
 func (s *Service) CallLong(ctx context.Context, to *Remote, into []byte, body Body, head ...[]byte) (Message, error) {
 	ctx, stop := s.whileOpen(ctx)
 	defer stop()
@@ -145,7 +148,8 @@ func (s *Service) replyMessage(to *Remote, p *peer, f *pair.Frame) Message {
 	return m
 }
 
-// detach has a reply that is on its way go nowhere, and waits until the return buffer is not written any more. The caller holds the mu.
+// detach has a reply that is on its way go nowhere, and waits until the return buffer is not
+// written any more. The caller holds the mu.
 func (w *waiter) detach() {
 	m := w.reply
 	if m == nil {
@@ -158,8 +162,9 @@ func (w *waiter) detach() {
 	m.quiet()
 }
 
-// ReplyLong answers a request with a body and a head. Within a host it returns at once: the peer looks at the body in shared memory. Over TCP it returns when
-// the body was sent. What becomes of the reply is the caller's to know: a reply that has no place is an error of the call.
+// ReplyLong answers a request with a body and a head. Within a host it returns at once: the peer
+// looks at the body in shared memory. Over TCP it returns when the body was sent. What becomes of
+// the reply is the caller's to know: a reply that has no place is an error of the call.
 func (m *Message) ReplyLong(ctx context.Context, body Body, head ...[]byte) error {
 	if m.kind != pair.Request {
 		return fmt.Errorf("ripc: %s: %w: not a request, or answered already", m.service.id, ErrRefused)
@@ -183,7 +188,8 @@ func (m *Message) refuse(reason string) error {
 	return m.Refuse(reason)
 }
 
-// sendLong offers a message, and sends its bytes. again says that the peer had ended before it heard of it. The caller does not hold the mu.
+// sendLong offers a message, and sends its bytes. again says that the peer had ended before it
+// heard of it. The caller does not hold the mu.
 func (p *peer) sendLong(ctx context.Context, to *Remote, r *route, offer pair.Offer, body *Body, head [][]byte) (again bool, err error) {
 	e := p.e
 	if err := body.check(); err != nil {
@@ -267,8 +273,8 @@ func (m *sending) show(body *Body, offer *pair.Offer) (err error) {
 // maxKeptReplies is how many replies a peer of this host may have that it has not given back.
 const maxKeptReplies = 4096
 
-// keep counts a reply for the peer, which looks at it for as long as it likes: the bytes of the copy, or, of a buffer, which others may look at too, only that
-// there is one more reply.
+// keep counts a reply for the peer, which looks at it for as long as it likes: the bytes of the
+// copy, or, of a buffer, which others may look at too, only that there is one more reply.
 func (m *sending) keep(body *Body) error {
 	p := m.peer
 	p.e.lock()
@@ -296,7 +302,8 @@ func (m *sending) refund() {
 	}
 }
 
-// begin offers the message when its channel and the ring have room. Without an error, out is nil if the peer had ended. The caller holds the mu.
+// begin offers the message when its channel and the ring have room. Without an error, out is nil if
+// the peer had ended. The caller holds the mu.
 func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [][]byte) error {
 	p, channel := m.peer, r.on()
 	for !p.long.out.HasRoom(channel) && !p.ended() && !r.isOver() {
@@ -327,7 +334,8 @@ func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [
 	return err
 }
 
-// gone is what the sender has to be told of a peer that ended; nil if the message can be sent elsewhere.
+// gone is what the sender has to be told of a peer that ended; nil if the message can be sent
+// elsewhere.
 func (m *sending) gone() error {
 	if m.to == nil {
 		return fmt.Errorf("ripc: %w", ErrPeerGone)
@@ -391,7 +399,8 @@ func (m *sending) wake() {
 	}
 }
 
-// drop gives up the memory that the peer looked at. seen says that it may do so forever. The caller holds the mu.
+// drop gives up the memory that the peer looked at. seen says that it may do so forever. The caller
+// holds the mu.
 func (m *sending) drop(seen bool) {
 	m.refund()
 	if m.held {
@@ -437,7 +446,8 @@ func (p *peer) unlistSending(m *sending) {
 	}
 }
 
-// turnedAway notes that the service was closed before it received the message: a request is sent again, and of a message the sender learns later.
+// turnedAway notes that the service was closed before it received the message: a request is sent
+// again, and of a message the sender learns later.
 func (m *sending) turnedAway() {
 	p := m.peer
 	gone := &GoneError{Unreceived: 1, Exact: true, Cause: errServiceClosed}
@@ -477,7 +487,8 @@ func (p *peer) wakeTurns() {
 	p.long.turns = p.long.turns[:0]
 }
 
-// unfreed is how many long messages to a service were sent and the peer has not given back. One without a body was sent with its offer.
+// unfreed is how many long messages to a service were sent and the peer has not given back. One
+// without a body was sent with its offer.
 func (p *peer) unfreed(to *Remote) (n int) {
 	for _, m := range p.long.sendings {
 		if m.call == 0 && m.to == to && (m.out.IsHere() || m.out.Size == 0) {

@@ -76,7 +76,8 @@ func TestALongMessageOfAnySizeAndKindIsReceived(t *testing.T) {
 	})
 }
 
-// A call has a body, and its reply one that goes into the return buffer, into a window, or is looked at where it is.
+// A call has a body, and its reply one that goes into the return buffer, into a window, or is
+// looked at where it is.
 func TestACallWithLongBodiesIsAnswered(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -216,7 +217,8 @@ func inTime(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// openLong is how many long messages of an endpoint are open, in both directions, and how many bytes are taken of MaxLongBytes.
+// openLong is how many long messages of an endpoint are open, in both directions, and how many
+// bytes are taken of MaxLongBytes.
 func openLong(e *Endpoint) (messages int, taken int64) {
 	e.lock()
 	defer e.unlock()
@@ -226,7 +228,8 @@ func openLong(e *Endpoint) (messages int, taken int64) {
 	return messages, e.memory.budget.Used()
 }
 
-// A caller that gives up has its return buffer to itself, whatever comes of the reply, and the pair goes on.
+// A caller that gives up has its return buffer to itself, whatever comes of the reply, and the pair
+// goes on.
 func TestAReturnBufferIsLeftAloneWhenTheCallerGaveUp(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
@@ -274,7 +277,8 @@ func TestAReturnBufferIsLeftAloneWhenTheCallerGaveUp(t *testing.T) {
 	})
 }
 
-// A sender may give up at any step: while its message waits for a window, while it comes, or because its reader failed.
+// A sender may give up at any step: while its message waits for a window, while it comes, or
+// because its reader failed.
 func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -370,7 +374,8 @@ func TestMemoryThatIsLookedAtIsNotUsedAgain(t *testing.T) {
 	})
 }
 
-// A service that is closed denies what is on its way to it, and its windows are not written any more. What it did not receive is told to the sender.
+// A service that is closed denies what is on its way to it, and its windows are not written any
+// more. What it did not receive is told to the sender.
 func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -396,8 +401,8 @@ func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
 	})
 }
 
-// An endpoint that is closed says so on the connection of the pair, and then closes both connections. The sender of a long message, whose write to the
-// other one fails, hears that.
+// An endpoint that is closed says so on the connection of the pair, and then closes both
+// connections. The sender of a long message, whose write to the other one fails, hears that.
 func TestTheSenderOfALongMessageHearsThatTheEndpointIsClosed(t *testing.T) {
 	for range 10 {
 		ctx := testutil.Within(t)
@@ -480,7 +485,8 @@ func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
 	}
 }
 
-// A hostile peer that breaks the rules of long messages loses its connection, and nothing else happens.
+// A hostile peer that breaks the rules of long messages loses its connection, and nothing else
+// happens.
 func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 	for name, frame := range map[string]func() (pair.Kind, []byte){
 		"an offer that is none": func() (pair.Kind, []byte) { return pair.Offered, []byte("none") },

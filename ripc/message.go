@@ -7,8 +7,9 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// Message is a message, a request or a reply that was received. Data is valid until Release. A hostile peer of this host can change Data until then, unless the
-// service copies messages (Service.CopyMessages). Over a socket Data does not change.
+// Message is a message, a request or a reply that was received. Data is valid until Release. A
+// hostile peer of this host can change Data until then, unless the service copies messages
+// (Service.CopyMessages). Over a socket Data does not change.
 type Message struct {
 	Data []byte
 
@@ -87,7 +88,8 @@ func (m *Message) answer(k pair.Kind, parts [][]byte) error {
 	return nil
 }
 
-// Release gives the message back. A request that was not answered is refused. A second call does nothing.
+// Release gives the message back. A request that was not answered is refused. A second call does
+// nothing.
 func (m *Message) Release() {
 	if m.frame == nil {
 		return
@@ -98,7 +100,8 @@ func (m *Message) Release() {
 	m.Free()
 }
 
-// Free gives the bytes of a message back, like Release, and leaves a request open: it is answered later, once.
+// Free gives the bytes of a message back, like Release, and leaves a request open: it is answered
+// later, once.
 func (m *Message) Free() {
 	if m.frame == nil {
 		return
@@ -115,8 +118,9 @@ func (m *Message) Free() {
 // MaxReply is the length of the longest reply.
 func (m *Message) MaxReply() int { return m.peer.send.tx.MaxMessage() }
 
-// Call sends a request and waits for the reply, which the caller releases. If the service ended, the error is a GoneError, which
-// says whether the request was received; one that was certainly not received is sent again to where the service is then.
+// Call sends a request and waits for the reply, which the caller releases. If the service ended,
+// the error is a GoneError, which says whether the request was received; one that was certainly not
+// received is sent again to where the service is then.
 func (s *Service) Call(ctx context.Context, to *Remote, parts ...[]byte) (Message, error) {
 	for {
 		r := to.route.Load()

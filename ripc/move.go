@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/internal/backoff"
 )
 
-// A service moves when it is closed at one place and registered at another one. This file is what its senders do meanwhile.
+// A service moves when it is closed at one place and registered at another one. This file is what
+// its senders do meanwhile.
 
 // Pauses between two attempts to find a service.
 const (
@@ -20,8 +21,9 @@ const (
 // errServiceClosed is why a channel ended whose service was closed.
 var errServiceClosed = fmt.Errorf("%w: the service", ErrClosed)
 
-// shut takes in that the peer closed a channel after it received so many messages. Requests on it that were not received never will be:
-// their callers send them again. The caller holds the endpoint's mu.
+// shut takes in that the peer closed a channel after it received so many messages. Requests on it
+// that were not received never will be: their callers send them again. The caller holds the
+// endpoint's mu.
 func (p *peer) shut(channel int, received uint64, to *Remote) error {
 	if err := p.send.shut(channel, received); err != nil {
 		return err
@@ -42,9 +44,10 @@ func (p *peer) shut(channel int, received uint64, to *Remote) error {
 	return nil
 }
 
-// connect finds the service and opens a channel to it. Of several goroutines one does so. A service that was reached before, or that the
-// resolver still expects at a place, may be moving: it is looked for until Config.MoveTime has passed since it was missed, by all that
-// send to it together. It ends as this service is closed, too.
+// connect finds the service and opens a channel to it. Of several goroutines one does so. A service
+// that was reached before, or that the resolver still expects at a place, may be moving: it is
+// looked for until Config.MoveTime has passed since it was missed, by all that send to it together.
+// It ends as this service is closed, too.
 func (r *Remote) connect(ctx context.Context) error {
 	ctx, stop := r.service.whileOpen(ctx)
 	defer stop()
@@ -135,7 +138,8 @@ func (r *Remote) find(ctx context.Context) error {
 	return err
 }
 
-// isElsewhere reports whether an error says that a service is not at the place where it was looked for.
+// isElsewhere reports whether an error says that a service is not at the place where it was looked
+// for.
 func isElsewhere(err error) bool {
 	return errors.Is(err, ErrNoService) || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrPeerGone)
 }
@@ -148,8 +152,9 @@ func (r *Remote) mayCome(err error) bool {
 	return r.peer == nil && r.pinned == (Place{}) && (r.search.reached || r.search.expected) && isElsewhere(err) && !e.closing && !r.service.closed
 }
 
-// sayClosed tells all that send to the service, or all that open streams to it, that it receives nothing more. What it received is counted:
-// no goroutine handles a message of it any more that is not. The caller holds the mu.
+// sayClosed tells all that send to the service, or all that open streams to it, that it receives
+// nothing more. What it received is counted: no goroutine handles a message of it any more that is
+// not. The caller holds the mu.
 func (s *Service) sayClosed(streams bool) {
 	s.closeLong()
 	for _, p := range s.e.peers {

@@ -212,7 +212,8 @@ func TestACallWaitsForAServiceThatMoves(t *testing.T) {
 	})
 }
 
-// Many callers of a service that is gone wait together, and not one after the other: that would take longer than the test has.
+// Many callers of a service that is gone wait together, and not one after the other: that would
+// take longer than the test has.
 func TestCallersOfAServiceThatIsGoneWaitTogether(t *testing.T) {
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})

@@ -19,9 +19,9 @@ type board struct {
 	in   *inbound
 }
 
-// Notify tells a service about something that it need not wait for. A notice that the service has not taken is replaced by a newer one
-// with the same key: it sees the latest at least, and perhaps no other. Notify waits only while too many notices with other keys are not
-// taken.
+// Notify tells a service about something that it need not wait for. A notice that the service has
+// not taken is replaced by a newer one with the same key: it sees the latest at least, and perhaps
+// no other. Notify waits only while too many notices with other keys are not taken.
 func (s *Service) Notify(ctx context.Context, to *Remote, key uint64, parts ...[]byte) error {
 	e := s.e
 	e.lock()
@@ -34,7 +34,8 @@ func (s *Service) Notify(ctx context.Context, to *Remote, key uint64, parts ...[
 	return board.send(ctx, pair.Notice, key, parts)
 }
 
-// OnNotify has f called for notices, one at a time, on a goroutine of the endpoint. data is valid until f returns. f is set once.
+// OnNotify has f called for notices, one at a time, on a goroutine of the endpoint. data is valid
+// until f returns. f is set once.
 func (s *Service) OnNotify(f func(from ID, key uint64, data []byte)) {
 	e := s.e
 	e.lock()

@@ -16,8 +16,9 @@ import (
 	"github.com/squall-go/squall/internal/samehost"
 )
 
-// OneHost finds services on this host, without a server: each has an abstract unix socket, whose name follows from its id, and the process
-// that has the socket says where it is. A name belongs to the process that took it first, as long as it keeps it; processes of other users are not
+// OneHost finds services on this host, without a server: each has an abstract unix socket, whose
+// name follows from its id, and the process that has the socket says where it is. A name belongs to
+// the process that took it first, as long as it keeps it; processes of other users are not
 // believed. Endpoints find each other if they name the same domain, which may be empty.
 func OneHost(domain string) Resolver { return oneHost{domain} }
 

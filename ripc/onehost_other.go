@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// OneHost finds services on this host. It needs Linux: elsewhere it finds none, and services are registered with it in vain.
+// OneHost finds services on this host. It needs Linux: elsewhere it finds none, and services are
+// registered with it in vain.
 func OneHost(domain string) Resolver { return oneHost{domain} }
 
 type oneHost struct{ domain string }

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// Ping asks the endpoint with the service for a sign of life, and returns how long that took. The service is not asked.
+// Ping asks the endpoint with the service for a sign of life, and returns how long that took. The
+// service is not asked.
 func (r *Remote) Ping(ctx context.Context) (time.Duration, error) {
 	if err := r.Connect(ctx); err != nil {
 		return 0, err

@@ -23,13 +23,14 @@ type Finder interface {
 // Watcher is a Resolver that learns of changes by itself.
 type Watcher interface {
 	Resolver
-	// Watch has moved called when a service that the resolver had found is at other places, or, if at is empty, at none that are known.
-	// moved does not block.
+	// Watch has moved called when a service that the resolver had found is at other places, or, if at
+	// is empty, at none that are known. moved does not block.
 	Watch(moved func(id ID, at []Place)) (stop func())
 }
 
-// RegisterShared is Register for a service that other endpoints may have too, under the same id. A message to the id goes to the nearest
-// one, or to each in turn (Service.Spread). The resolver must be a Finder, as the client of a directory is.
+// RegisterShared is Register for a service that other endpoints may have too, under the same id. A
+// message to the id goes to the nearest one, or to each in turn (Service.Spread). The resolver must
+// be a Finder, as the client of a directory is.
 func (e *Endpoint) RegisterShared(ctx context.Context, id ID) (*Service, error) {
 	f, ok := e.cfg.Resolver.(Finder)
 	if !ok {
@@ -54,8 +55,8 @@ func (e *Endpoint) resolveAll(ctx context.Context, id ID) ([]Place, error) {
 	return places, nil
 }
 
-// nearer orders places: this endpoint, this host, others. Equally near ones come in an order that is another one at each endpoint, so that
-// their clients spread.
+// nearer orders places: this endpoint, this host, others. Equally near ones come in an order that
+// is another one at each endpoint, so that their clients spread.
 func (e *Endpoint) nearer(a, b Place) int {
 	return cmp.Or(cmp.Compare(e.distance(a), e.distance(b)), cmp.Compare(e.lot(a), e.lot(b)), cmp.Compare(a.Incarnation, b.Incarnation))
 }
@@ -75,8 +76,8 @@ func (e *Endpoint) lot(p Place) string {
 	return string(sum[:8])
 }
 
-// Connected reports whether there is a connection to the process where the service was found last. Message.Sender is also not connected when the service that
-// sent the message has closed.
+// Connected reports whether there is a connection to the process where the service was found last.
+// Message.Sender is also not connected when the service that sent the message has closed.
 func (r *Remote) Connected() bool {
 	r.service.e.lock()
 	defer r.service.e.unlock()
@@ -86,7 +87,8 @@ func (r *Remote) Connected() bool {
 	return r.route.Load() != nil
 }
 
-// drainTime is how long a sender waits until the place that a service has left received what was sent there.
+// drainTime is how long a sender waits until the place that a service has left received what was
+// sent there.
 const drainTime = time.Second
 
 // moved turns all senders to a service away from places that the service has left. A place that is
@@ -149,7 +151,8 @@ func (r *Remote) drain(ctx context.Context) error {
 	}
 }
 
-// leave gives up the place that the service has left, and notes what it did not receive. The caller holds the endpoint's mu.
+// leave gives up the place that the service has left, and notes what it did not receive. The caller
+// holds the endpoint's mu.
 func (r *Remote) leave() {
 	to := r.left
 	r.left = nil
@@ -166,8 +169,8 @@ func (r *Remote) leave() {
 // errMoved is why messages were not received at a place that the service has left.
 var errMoved = errors.New("the service has moved")
 
-// Spread is the address of a service that is at several places: each message goes to the next of them. Its methods may be called from any
-// goroutine.
+// Spread is the address of a service that is at several places: each message goes to the next of
+// them. Its methods may be called from any goroutine.
 type Spread struct {
 	service *Service
 	id      ID
@@ -182,8 +185,8 @@ func (s *Service) Spread(id ID) *Spread {
 	return &Spread{service: s, id: id, remotes: map[Place]*Remote{}}
 }
 
-// Call is Service.Call to the next of the services. One that is not at its place any more is passed over, and a request that was certainly
-// not received is sent to the next one.
+// Call is Service.Call to the next of the services. One that is not at its place any more is passed
+// over, and a request that was certainly not received is sent to the next one.
 func (g *Spread) Call(ctx context.Context, parts ...[]byte) (m Message, err error) {
 	err = g.each(ctx, func(to *Remote) error {
 		m, err = g.service.Call(ctx, to, parts...)

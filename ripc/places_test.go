@@ -84,7 +84,8 @@ func (b *book) Watch(f func(ID, []Place)) (stop func()) {
 	}
 }
 
-// A service that moved while its old place lives on is used at its new place at once, and the old place still receives what was sent to it.
+// A service that moved while its old place lives on is used at its new place at once, and the old
+// place still receives what was sent to it.
 func TestSendersTurnToTheNewPlaceAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -135,7 +136,8 @@ func TestSendersTurnToTheNewPlaceAtOnce(t *testing.T) {
 	})
 }
 
-// A place that hangs after the service left it is given up after a while, with the number of messages that it may not have received.
+// A place that hangs after the service left it is given up after a while, with the number of
+// messages that it may not have received.
 func TestAPlaceThatHangsIsLeft(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
@@ -264,7 +266,8 @@ func TestAnEndpointCountsWhatItDoes(t *testing.T) {
 	})
 }
 
-// A ping is answered by the endpoint, also for a service that does not receive and whose window is full.
+// A ping is answered by the endpoint, also for a service that does not receive and whose window is
+// full.
 func TestAnEndpointAnswersPings(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

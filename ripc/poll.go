@@ -263,8 +263,8 @@ func (t *polling) sharesCore() (shares bool) {
 	return shares
 }
 
-// peek reports whether a hot peer has something, or has to be asked. One that has ended is hot until
-// the next step, and its rows are not there any more.
+// peek reports whether a hot peer has something, or has to be asked. One that has ended is hot
+// until the next step, and its rows are not there any more.
 func (t *polling) peek() bool {
 	for _, spot := range t.hot.Polled() {
 		if p := spot.Peer; !p.direct || p.ended() || p.rx.Pending() {
@@ -349,7 +349,8 @@ func (t *polling) step() (worked bool) {
 	return worked
 }
 
-// leave has a peer ring from now on, and looks at it once more: it may have sent before it saw that.
+// leave has a peer ring from now on, and looks at it once more: it may have sent before it saw
+// that.
 func (t *polling) leave(p *peer) (worked bool) {
 	p.park()
 	if !p.step() {

@@ -6,10 +6,12 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// Messages that follow each other closely go to a socket together: to write one costs as much as to put some fifty into the ring. This
-// file says which messages wait, and sees to it that none waits long.
+// Messages that follow each other closely go to a socket together: to write one costs as much as to
+// put some fifty into the ring. This file says which messages wait, and sees to it that none waits
+// long.
 
-// postponed is what a peer behind a socket is to be sent with later messages. The endpoint's mu guards it.
+// postponed is what a peer behind a socket is to be sent with later messages. The endpoint's mu
+// guards it.
 type postponed struct {
 	waits   bool      // something is postponed, and the peer is on the endpoint's list
 	bytes   int       // of it
@@ -23,8 +25,9 @@ const (
 	postponeBytes = 8 << 10               // the same, by their number
 )
 
-// postpone reports whether a message that was just put into the ring may wait for the next ones. The first of several never does. If no other message
-// comes, the goroutine that runs writePostponed writes it, or an earlier step does. The caller holds the endpoint's mu.
+// postpone reports whether a message that was just put into the ring may wait for the next ones.
+// The first of several never does. If no other message comes, the goroutine that runs
+// writePostponed writes it, or an earlier step does. The caller holds the endpoint's mu.
 func (p *peer) postpone(parts [][]byte) bool {
 	l := &p.line.postponed
 	now := time.Now()

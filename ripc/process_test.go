@@ -29,7 +29,8 @@ func configOf(transport, domain string) Config {
 	return cfg
 }
 
-// certificatesEnv names the files with a certificate, its key and the authority, for both processes of a test over TLS.
+// certificatesEnv names the files with a certificate, its key and the authority, for both processes
+// of a test over TLS.
 const certificatesEnv = "RIPC_TEST_CERTIFICATES"
 
 // useCertificates makes certificates for a test over TLS.
@@ -139,7 +140,8 @@ func startChild(t *testing.T, part, transport, domain string, more ...string) *t
 	return p
 }
 
-// When the process of a service is killed, its senders learn how many messages it has not received: exactly those, in shared memory.
+// When the process of a service is killed, its senders learn how many messages it has not received:
+// exactly those, in shared memory.
 func TestTheSenderLearnsWhatAKilledProcessDidNotReceive(t *testing.T) {
 	rounds := *kills
 	if testing.Short() {

@@ -9,9 +9,11 @@ import (
 	"github.com/squall-go/squall/ripc/internal/table"
 )
 
-// This file is how frames go to a peer: into its ring, or onto the list of answers that wait for space.
+// This file is how frames go to a peer: into its ring, or onto the list of answers that wait for
+// space.
 
-// put offers a frame on the channel of a route, or on channel 0 without one. The caller does not hold the endpoint's mu.
+// put offers a frame on the channel of a route, or on channel 0 without one. The caller does not
+// hold the endpoint's mu.
 func (p *peer) put(r *route, k pair.Kind, id uint64, parts [][]byte) (status pair.Status, over bool) {
 	if !p.direct {
 		p.e.lock()
@@ -36,7 +38,8 @@ func (p *peer) put(r *route, k pair.Kind, id uint64, parts [][]byte) (status pai
 	return status, over
 }
 
-// putReply is put for a reply. If the reply is batched, another call writes it to the socket, or wakes the peer.
+// putReply is put for a reply. If the reply is batched, another call writes it to the socket, or
+// wakes the peer.
 func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (status pair.Status, over bool) {
 	if !batched {
 		return p.put(nil, k, id, parts)
@@ -51,8 +54,9 @@ func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (s
 	return p.putLocked(k, 0, id, parts)
 }
 
-// putHeld is put for a caller that holds the endpoint's mu, and is about to wait with w, if w is not nil. Over a socket the next
-// step writes what was put: that of the poller, if it is awake, or of the caller, if it is about to poll.
+// putHeld is put for a caller that holds the endpoint's mu, and is about to wait with w, if w is
+// not nil. Over a socket the next step writes what was put: that of the poller, if it is awake, or
+// of the caller, if it is about to poll.
 func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *waiter) (status pair.Status, over bool) {
 	p.send.lock()
 	status, over = p.putLocked(k, channel, id, parts)
@@ -171,8 +175,9 @@ func (p *peer) setHungry() {
 	}
 }
 
-// putOrWait puts a frame on the channel of a route, or on channel 0 without one, as soon as there is room. Without an error, accepted is
-// false if the frame has no place there any more. asks is the waiter for the answer, or nil. The caller holds the endpoint's mu.
+// putOrWait puts a frame on the channel of a route, or on channel 0 without one, as soon as there
+// is room. Without an error, accepted is false if the frame has no place there any more. asks is
+// the waiter for the answer, or nil. The caller holds the endpoint's mu.
 func (p *peer) putOrWait(ctx context.Context, r *route, k pair.Kind, id uint64, parts [][]byte, asks *waiter) (accepted bool, err error) {
 	e := p.e
 	status, over := p.putHeld(k, r.on(), id, parts, asks)
@@ -189,8 +194,9 @@ func (p *peer) putOrWait(ctx context.Context, r *route, k pair.Kind, id uint64, 
 	return accepted, err
 }
 
-// waitForRoom puts a frame that found no room as soon as there is some, unless the waiter is halted. The waiter keeps its claim until the
-// frame is in the ring: the others are woken for what is left.
+// waitForRoom puts a frame that found no room as soon as there is some, unless the waiter is
+// halted. The waiter keeps its claim until the frame is in the ring: the others are woken for what
+// is left.
 func (p *peer) waitForRoom(ctx context.Context, w *waiter, r *route, k pair.Kind, id uint64, parts [][]byte, asks *waiter) (accepted bool, err error) {
 	if err := p.send.wrong(); err != nil {
 		p.fail(err)
@@ -222,7 +228,8 @@ func (p *peer) waitForRoom(ctx context.Context, w *waiter, r *route, k pair.Kind
 	return accepted, err
 }
 
-// say sends a frame on channel 0, now or as soon as there is room. A peer that asks and takes no answers is cut off.
+// say sends a frame on channel 0, now or as soon as there is room. A peer that asks and takes no
+// answers is cut off.
 func (p *peer) say(k pair.Kind, channel int, id uint64, data []byte) {
 	if p.ended() {
 		return

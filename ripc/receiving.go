@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// receiving is a long message that a peer sends. It is under the endpoint's mu, but for its bytes and what is said beside.
+// receiving is a long message that a peer sends. It is under the endpoint's mu, but for its bytes
+// and what is said beside.
 type receiving struct {
 	peer    *peer
 	in      *pair.Incoming[*receiving]
@@ -91,7 +92,8 @@ func (p *peer) offered(f *pair.Frame) error {
 	return nil
 }
 
-// welcome takes a message or a request into its service. One that is closed denies it together with the channel.
+// welcome takes a message or a request into its service. One that is closed denies it together with
+// the channel.
 func (m *receiving) welcome() {
 	switch s := m.service; {
 	case s.closed && s.busy == 0:
@@ -331,7 +333,8 @@ func (p *peer) withdrawn(f *pair.Frame) {
 	}
 }
 
-// quiet waits until no goroutine writes into the window of a message that is over. The caller holds the mu.
+// quiet waits until no goroutine writes into the window of a message that is over. The caller holds
+// the mu.
 func (m *receiving) quiet() {
 	e := m.peer.e
 	stopped := m.stopped
@@ -362,7 +365,8 @@ const (
 	fetchTime   = 5 * time.Second
 )
 
-// fetchAll is a goroutine that looks where bodies lie, and copies them into their windows, as long as there are any.
+// fetchAll is a goroutine that looks where bodies lie, and copies them into their windows, as long
+// as there are any.
 func (p *peer) fetchAll() {
 	e := p.e
 	e.lock()
@@ -485,8 +489,8 @@ func refusedBy(f *pair.Frame) error {
 	return fmt.Errorf("%w: %.200s", reasonError(pair.Reason(f.Data[0])), string(f.Data[1:]))
 }
 
-// Body is the body of a long message, until Release; nil if it went into a file, or the message has none. Within a host it may lie in memory of the
-// sender: it cannot be written then.
+// Body is the body of a long message, until Release; nil if it went into a file, or the message has
+// none. Within a host it may lie in memory of the sender: it cannot be written then.
 func (m *Message) Body() []byte {
 	l := m.long
 	switch {
@@ -508,7 +512,8 @@ func (m *Message) BodySize() int64 {
 	return int64(m.long.offer.Size)
 }
 
-// Window is the window in which the body lies, if the application made it. After Release it can be posted again.
+// Window is the window in which the body lies, if the application made it. After Release it can be
+// posted again.
 func (m *Message) Window() *Window {
 	if m.long == nil || m.long.origin == ofLibrary {
 		return nil
@@ -519,7 +524,8 @@ func (m *Message) Window() *Window {
 // InPlace reports whether the body is looked at in memory of the sender.
 func (m *Message) InPlace() bool { return m.long != nil && m.long.view != nil }
 
-// ReturnSize is the size of the return buffer of a request: a reply whose body is at most as large needs no window.
+// ReturnSize is the size of the return buffer of a request: a reply whose body is at most as large
+// needs no window.
 func (m *Message) ReturnSize() int64 {
 	if m.long == nil {
 		return 0

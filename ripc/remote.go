@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// Remote is the address of a service, wherever it is, as one service of this endpoint uses it. It is resolved when something is
-// sent, and again when the service has moved.
+// Remote is the address of a service, wherever it is, as one service of this endpoint uses it. It
+// is resolved when something is sent, and again when the service has moved.
 type Remote struct {
 	service *Service // that sends
 	id      ID
@@ -78,7 +78,8 @@ func (r *Remote) MaxMessage() int {
 	return 0
 }
 
-// Transport is the name of the transport to where the service is, "shm" or "tcp", or "" before Connect.
+// Transport is the name of the transport to where the service is, "shm" or "tcp", or "" before
+// Connect.
 func (r *Remote) Transport() string {
 	if route := r.route.Load(); route != nil {
 		return route.peer.line.link.Name()

@@ -10,8 +10,8 @@ type remotes struct {
 	connected int              // after so many listed ones it is looked again which of them are not connected
 }
 
-// maxRemotes is how many addresses a service knows that are not connected. Then it forgets them. One
-// that the application still has is known again when it is connected.
+// maxRemotes is how many addresses a service knows that are not connected. Then it forgets them.
+// One that the application still has is known again when it is connected.
 const maxRemotes = 4096
 
 // list has the service know an address.

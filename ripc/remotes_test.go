@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A service forgets addresses that are not connected when there are too many. A connected one stays, and one that the application still has is known again once it is
-// connected, so that it learns when the service there moves.
+// A service forgets addresses that are not connected when there are too many. A connected one
+// stays, and one that the application still has is known again once it is connected, so that it
+// learns when the service there moves.
 func TestAServiceForgetsAddressesThatAreNotConnected(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -8,7 +8,8 @@ import (
 
 func init() { hooks.NewReplies = func() hooks.Replies { return &replies{} } }
 
-// replies are replies that are put into the rings of their callers, before each of these processes is woken once.
+// replies are replies that are put into the rings of their callers, before each of these processes
+// is woken once.
 type replies struct{ peers []*peer }
 
 // Reply implements hooks.Replies.

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// Replies that are given together reach every caller, of two processes, also when they find no room.
+// Replies that are given together reach every caller, of two processes, also when they find no
+// room.
 func TestRepliesThatAreGivenTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -21,7 +21,8 @@ type Resolver interface {
 	Publish(ctx context.Context, id ID, at Place) (withdraw func() error, err error)
 }
 
-// Forgetter is a Resolver that keeps what it found. Forget tells it that a service was not at a place which it had returned.
+// Forgetter is a Resolver that keeps what it found. Forget tells it that a service was not at a
+// place which it had returned.
 type Forgetter interface {
 	Resolver
 	Forget(id ID, at Place)

@@ -21,7 +21,8 @@ func fillWindow(t *testing.T, s *Service, to *Remote, body []byte) (sent int) {
 	return sent + 1
 }
 
-// A sender that waits for buffer space goes on when the receiver gives some back, and stops when its context ends.
+// A sender that waits for buffer space goes on when the receiver gives some back, and stops when
+// its context ends.
 func TestASenderWaitsForRoom(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -58,7 +59,8 @@ func TestASenderWaitsForRoom(t *testing.T) {
 	})
 }
 
-// Of many senders that wait for buffer space, those go on that there is room for, and the others sleep on.
+// Of many senders that wait for buffer space, those go on that there is room for, and the others
+// sleep on.
 func TestRoomWakesTheSendersThatFindIt(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -100,7 +102,8 @@ func TestRoomWakesTheSendersThatFindIt(t *testing.T) {
 	})
 }
 
-// What senders to one service take of the ring does not count in the window of another service (RP16).
+// What senders to one service take of the ring does not count in the window of another service
+// (RP16).
 func TestRoomInTheWindowOfAnotherServiceWakesItsSender(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
@@ -152,8 +155,8 @@ func TestRoomInTheWindowOfAnotherServiceWakesItsSender(t *testing.T) {
 	})
 }
 
-// A receiver publishes what it frees in large parts as long as no sender waits. One that sleeps with room that it has not published is
-// woken by a sender that waits for it (RP16).
+// A receiver publishes what it frees in large parts as long as no sender waits. One that sleeps
+// with room that it has not published is woken by a sender that waits for it (RP16).
 func TestRoomThatWasNotPublishedIsGivenToASenderThatWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -114,8 +114,8 @@ func (s *sender) roomSoon(k pair.Kind, channel, n int) bool {
 	return false
 }
 
-// wake returns the goroutines that wait for buffer space and have it (RP16). The list is valid until
-// the next call.
+// wake returns the goroutines that wait for buffer space and have it (RP16). The list is valid
+// until the next call.
 func (s *sender) wake() []*waiter {
 	if s.room.Len() == 0 {
 		return nil

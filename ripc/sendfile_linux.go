@@ -9,7 +9,8 @@ import (
 
 const canSendFile = true
 
-// sendFile has the system send n bytes of a file. It returns how many it sent: fewer if the file ends before.
+// sendFile has the system send n bytes of a file. It returns how many it sent: fewer if the file
+// ends before.
 func sendFile(conn *net.TCPConn, file *os.File, offset int64, n int) (sent int, err error) {
 	to, err := conn.SyscallConn()
 	if err != nil {
@@ -33,7 +34,8 @@ func sendFile(conn *net.TCPConn, file *os.File, offset int64, n int) (sent int, 
 	return sent, failed
 }
 
-// sendSome sends until all is sent, the file ends, or the socket takes no more: then it is not done.
+// sendSome sends until all is sent, the file ends, or the socket takes no more: then it is not
+// done.
 func sendSome(socket, file int, offset *int64, n int, sent *int) (done bool, err error) {
 	for *sent < n {
 		k, err := unix.Sendfile(socket, file, offset, n-*sent)

@@ -12,9 +12,9 @@ const (
 	replyDelay = 20 * time.Microsecond // how long a reply may wait for the replies to the next requests of the batch
 )
 
-// Serve receives messages and calls handle for each, until ctx ends or the service is closed; it returns why. A request that was
-// not answered when handle returns is refused. The message is released when handle returns. To handle messages concurrently, call
-// Serve on several goroutines.
+// Serve receives messages and calls handle for each, until ctx ends or the service is closed; it
+// returns why. A request that was not answered when handle returns is refused. The message is
+// released when handle returns. To handle messages concurrently, call Serve on several goroutines.
 func (s *Service) Serve(ctx context.Context, handle func(context.Context, *Message)) error {
 	e := s.e
 	var m Message // one for all: what handle gets is on the heap
@@ -37,8 +37,9 @@ func (s *Service) Serve(ctx context.Context, handle func(context.Context, *Messa
 	}
 }
 
-// some waits for messages and takes one, or as many as are here if no other goroutine could handle them meanwhile. They count as
-// received one by one, when they are handled. The caller holds the mu.
+// some waits for messages and takes one, or as many as are here if no other goroutine could handle
+// them meanwhile. They count as received one by one, when they are handled. The caller holds the
+// mu.
 func (s *Service) some(ctx context.Context, batch []arrival) ([]arrival, error) {
 	if s.queue.len() == 0 && !s.e.glance(nil, s) {
 		if err := s.await(ctx); err != nil {
@@ -60,8 +61,8 @@ func (s *Service) some(ctx context.Context, batch []arrival) ([]arrival, error) 
 	return batch, nil
 }
 
-// handleAll calls the application for some messages, and frees them. It comes without the mu and returns with it, whatever the
-// application does.
+// handleAll calls the application for some messages, and frees them. It comes without the mu and
+// returns with it, whatever the application does.
 func (s *Service) handleAll(ctx context.Context, batch []arrival, m *Message, handle func(context.Context, *Message)) {
 	done := 0
 	defer func() {
@@ -118,7 +119,8 @@ func (s *Service) handled(batch []arrival, done int) {
 	}
 }
 
-// freeAll frees the messages that the application did not release. Of several of one peer, the last one has that peer told.
+// freeAll frees the messages that the application did not release. Of several of one peer, the last
+// one has that peer told.
 func freeAll(batch []arrival) {
 	for i, a := range batch {
 		p := a.peer

@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
-// Service is one service of this endpoint: it receives from all that know its id, and sends. Its methods may be called from any
-// goroutine.
+// Service is one service of this endpoint: it receives from all that know its id, and sends. Its
+// methods may be called from any goroutine.
 type Service struct {
 	e      *Endpoint
 	id     ID
@@ -36,10 +36,13 @@ type Service struct {
 // ID is the service's id.
 func (s *Service) ID() ID { return s.id }
 
-// CopyMessages has the library copy each message, reply and notice that the service gets from now on before the application sees it. Without it, Data lies in
-// memory to which a peer of this host can still write: a handler that checks Data and then uses it, or decodes it with a package that reads bytes twice (such as
-// encoding/json, which panics then), needs copies. The memory of the copies is used again, and counts for the sender (Config.MaxBytesPerClient); a message that is
-// kept does not block the ring of its pair. Bodies of long messages are copied unless Long.InPlace is set.
+// CopyMessages has the library copy each message, reply and notice that the service gets from now
+// on before the application sees it. Without it, Data lies in memory to which a peer of this host
+// can still write: a handler that checks Data and then uses it, or decodes it with a package that
+// reads bytes twice (such as encoding/json, which panics then), needs copies. The memory of the
+// copies is used again, and counts for the sender (Config.MaxBytesPerClient); a message that is
+// kept does not block the ring of its pair. Bodies of long messages are copied unless Long.InPlace
+// is set.
 func (s *Service) CopyMessages() {
 	s.e.lock()
 	defer s.e.unlock()
@@ -56,7 +59,8 @@ func (s *Service) arrived(p *peer, in *inbound, f *pair.Frame) {
 	s.rouse()
 }
 
-// rouse wakes one of the goroutines that wait for a message. One that finds nothing, because another one was faster, waits on.
+// rouse wakes one of the goroutines that wait for a message. One that finds nothing, because
+// another one was faster, waits on.
 func (s *Service) rouse() {
 	for i := len(s.waiting) - 1; i >= 0; i-- {
 		w := s.waiting[i]
@@ -68,8 +72,8 @@ func (s *Service) rouse() {
 	}
 }
 
-// Receive waits for a message. Messages of one sender come in the order in which it sent them. The message is in place until it is
-// released.
+// Receive waits for a message. Messages of one sender come in the order in which it sent them. The
+// message is in place until it is released.
 func (s *Service) Receive(ctx context.Context) (m Message, err error) {
 	e := s.e
 	e.lock()
@@ -153,8 +157,8 @@ func (s *Service) await(ctx context.Context) error {
 
 // Close ends the service. Messages that were not received are dropped: their senders learn how
 // many, and requests are sent again to the service's next place. A goroutine in Serve finishes its
-// present message, and returns. Calls of this service that wait end with ErrClosed, wherever they are: the
-// request may have been received or not. So do sends that wait for space.
+// present message, and returns. Calls of this service that wait end with ErrClosed, wherever they
+// are: the request may have been received or not. So do sends that wait for space.
 func (s *Service) Close() error {
 	return s.end(s.close)
 }
@@ -212,7 +216,8 @@ func (s *Service) forget() {
 	s.e.services.forget(s)
 }
 
-// endCalls ends the calls of a closed service: calls that wait for an answer, and calls that wait for space. The caller holds the mu.
+// endCalls ends the calls of a closed service: calls that wait for an answer, and calls that wait
+// for space. The caller holds the mu.
 func (s *Service) endCalls() {
 	for _, p := range s.e.peers {
 		p.calls.All(func(id uint64, w *waiter) {
@@ -276,12 +281,14 @@ func (s *Service) To(id ID) *Remote {
 // idle reports whether an address is not connected, and no goroutine connects it.
 func (r *Remote) idle() bool { return r.route.Load() == nil && r.left == nil && len(r.turn) == 0 }
 
-// Send sends a message, of parts that become one, and waits for buffer space if there is none. The parts may be used again at once.
+// Send sends a message, of parts that become one, and waits for buffer space if there is none. The
+// parts may be used again at once.
 func (s *Service) Send(ctx context.Context, to *Remote, parts ...[]byte) error {
 	return to.send(ctx, pair.Message, 0, parts)
 }
 
-// TrySend sends a message if there is a connection and room, and returns ErrNotConnected or ErrFull else.
+// TrySend sends a message if there is a connection and room, and returns ErrNotConnected or ErrFull
+// else.
 func (s *Service) TrySend(to *Remote, parts ...[]byte) error {
 	r := to.route.Load()
 	if r == nil {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// localPort is where processes of this host connect: an abstract socket, on which two processes exchange the descriptors of their
-// rows.
+// localPort is where processes of this host connect: an abstract socket, on which two processes
+// exchange the descriptors of their rows.
 type localPort struct {
 	e        *Endpoint
 	host     string
@@ -35,7 +35,8 @@ type localPort struct {
 
 const maxGreeting = 64 // connections that are greeted at a time; half of that number may be of one process
 
-// neighbour is what the kernel tells of the process at the other end of a connection within the host, which has to be one of this user.
+// neighbour is what the kernel tells of the process at the other end of a connection within the
+// host, which has to be one of this user.
 func neighbour(conn *net.UnixConn) (Peer, error) {
 	process, user, err := samehost.Credentials(conn)
 	who := Peer{Process: process, User: user}
@@ -217,7 +218,8 @@ func newRow(ringBytes int) (own []byte, fd int, release func() error, err error)
 	return own, fd, closeBoth, nil
 }
 
-// link makes a peer of a connection and the descriptor of the peer's row. If it fails, the caller closes all.
+// link makes a peer of a connection and the descriptor of the peer's row. If it fails, the caller
+// closes all.
 func (p *localPort) link(conn *net.UnixConn, who Peer, called bool, fds []int, ring int, own []byte, release func() error) (*peer, error) {
 	if len(fds) != 1 {
 		return nil, fmt.Errorf("%w: %d descriptors, not 1", fabric.ErrViolation, len(fds))

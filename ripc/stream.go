@@ -28,8 +28,9 @@ func (a Addr) String() string { return string(a) }
 
 // Stream is a connection between two services: a [net.Conn] whose halves can be closed separately.
 // Its bytes go through the memory or the socket of the two processes, and a stream that is not read
-// holds up no other stream. Its methods may be called from any goroutine. A stream that was accepted counts for its peer
-// (Config.MaxBytesPerClient) until it is closed here, also if it was reset or the other process has ended: close every stream.
+// holds up no other stream. Its methods may be called from any goroutine. A stream that was
+// accepted counts for its peer (Config.MaxBytesPerClient) until it is closed here, also if it was
+// reset or the other process has ended: close every stream.
 type Stream struct {
 	e       *Endpoint
 	service *Service
@@ -74,14 +75,16 @@ func newStream(s *Service, core *stream.Stream, table *stream.Table) *Stream {
 	return c
 }
 
-// attach puts a stream on the lists of streams that end together. The caller holds the mu, here and below.
+// attach puts a stream on the lists of streams that end together. The caller holds the mu, here and
+// below.
 func (c *Stream) attach(p *peer, out *Remote) {
 	c.peer, c.out = p, out
 	out.carries.add(c)
 	c.service.streams.open.add(c)
 }
 
-// send sends a frame of a few bytes, which may wait for buffer space on the heap, if the other side is there.
+// send sends a frame of a few bytes, which may wait for buffer space on the heap, if the other side
+// is there.
 func (c *Stream) send(k stream.Kind, data []byte) {
 	if r := c.out.route.Load(); r != nil {
 		r.peer.say(pair.Message, r.channel, c.core.ID(k), data)
@@ -150,8 +153,8 @@ func (c *Stream) writable() bool {
 // halted reports whether a Write does not go on.
 func (c *Stream) halted() bool { return c.closed || c.writeBefore.passed || c.core.Broken() }
 
-// Read reads what the other side wrote, and waits for it. At the end it returns io.EOF if the other side ended the stream, and an ErrReset or
-// ErrPeerGone if it did not.
+// Read reads what the other side wrote, and waits for it. At the end it returns io.EOF if the other
+// side ended the stream, and an ErrReset or ErrPeerGone if it did not.
 func (c *Stream) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -183,7 +186,8 @@ func (c *Stream) Read(b []byte) (int, error) {
 	}
 }
 
-// Write writes bytes, and waits until the other side has memory for them. It does not wait until they are read.
+// Write writes bytes, and waits until the other side has memory for them. It does not wait until
+// they are read.
 func (c *Stream) Write(b []byte) (written int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -231,8 +235,8 @@ func (c *Stream) writeSome(b []byte) (int, error) {
 	return 0, err
 }
 
-// put puts a part of what is written in the ring, and waits for buffer space if there is none. The part is not accepted, and the connection not over, if the
-// stream was closed or lost meanwhile.
+// put puts a part of what is written in the ring, and waits for buffer space if there is none. The
+// part is not accepted, and the connection not over, if the stream was closed or lost meanwhile.
 func (c *Stream) put(r *route) (accepted, over bool, err error) {
 	p, id := r.peer, c.core.ID(stream.Data)
 	status, over := p.putHeld(pair.Message, r.channel, id, c.part[:], nil)
@@ -302,8 +306,8 @@ func (c *Stream) CloseWrite() error {
 	return nil
 }
 
-// Close closes the stream. The other side reads what was written, and then io.EOF; if there are bytes that were not read here, or some come
-// later, the stream is reset.
+// Close closes the stream. The other side reads what was written, and then io.EOF; if there are
+// bytes that were not read here, or some come later, the stream is reset.
 func (c *Stream) Close() error {
 	c.e.lock()
 	defer c.e.unlock()
@@ -347,10 +351,12 @@ func (c *Stream) SetDeadline(t time.Time) error {
 	return c.setDeadlines(t, &c.readBefore, &c.writeBefore)
 }
 
-// SetReadDeadline bounds how long Read waits, also one that waits already. The zero time removes the bound.
+// SetReadDeadline bounds how long Read waits, also one that waits already. The zero time removes
+// the bound.
 func (c *Stream) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.readBefore) }
 
-// SetWriteDeadline bounds how long Write waits, also one that waits already. The zero time removes the bound.
+// SetWriteDeadline bounds how long Write waits, also one that waits already. The zero time removes
+// the bound.
 func (c *Stream) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.writeBefore) }
 
 func (c *Stream) setDeadlines(t time.Time, which ...*deadline) error {

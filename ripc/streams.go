@@ -50,7 +50,8 @@ func (l *carried) lose(why error) {
 	}
 }
 
-// streaming returns the streams of a service, which from now on may have some. The caller holds the mu.
+// streaming returns the streams of a service, which from now on may have some. The caller holds the
+// mu.
 func (s *Service) streaming() *streams {
 	if s.streams == nil {
 		s.streams = &streams{service: s, dialed: stream.NewTable(0, s.e.cfg.StreamBytes), open: carried{at: placeAtService}}
@@ -64,7 +65,8 @@ type pin struct {
 	id      ID
 }
 
-// pinned is the address of a service in the process of this peer, wherever the service goes. The caller holds the mu.
+// pinned is the address of a service in the process of this peer, wherever the service goes. The
+// caller holds the mu.
 func (p *peer) pinned(s *Service, id ID) *Remote {
 	r := p.opened.pins[pin{s, id}]
 	if r == nil {
@@ -121,7 +123,8 @@ func newCallers(p *peer, in *inbound, channel int) *callers {
 	return &callers{peer: p, in: in, channel: channel, table: stream.NewTable(DefaultMaxStreams, p.e.cfg.StreamBytes)}
 }
 
-// streamed takes in a frame of a channel that carries streams. Its bytes are copied, so that the ring is free again.
+// streamed takes in a frame of a channel that carries streams. Its bytes are copied, so that the
+// ring is free again.
 func (p *peer) streamed(in *inbound, f *pair.Frame) error {
 	err := error(nil)
 	switch {

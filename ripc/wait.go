@@ -118,7 +118,8 @@ func (w *waiter) wakeOn(ctx context.Context, p *fabric.Parker) {
 	w.ctx, w.stop = ctx, context.AfterFunc(ctx, p.Wake)
 }
 
-// waiter is one for a goroutine that is about to wait, which gives it back. The caller holds the mu.
+// waiter is one for a goroutine that is about to wait, which gives it back. The caller holds the
+// mu.
 func (t *polling) waiter() *waiter {
 	if last := len(t.spare) - 1; last >= 0 {
 		w := t.spare[last]

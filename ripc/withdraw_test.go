@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A goroutine that receives and was woken for a message that another one took waits on, and the end of the service reaches it.
+// A goroutine that receives and was woken for a message that another one took waits on, and the end
+// of the service reaches it.
 func TestCloseWakesAllThatReceive(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

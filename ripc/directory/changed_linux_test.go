@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A client of this host that changes its questions while the member reads them does no harm: encoding/json panics where text changes under it.
+// A client of this host that changes its questions while the member reads them does no harm:
+// encoding/json panics where text changes under it.
 func TestAQuestionThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 	ctx := testutil.Within(t)
 	m := cluster(t, 1, options{})[0]

@@ -19,26 +19,30 @@ import (
 
 // ClientConfig describes a client of a directory.
 type ClientConfig struct {
-	// Members are the addresses, host:port, of the endpoints of some members. When one fails, the next one is asked.
+	// Members are the addresses, host:port, of the endpoints of some members. When one fails, the next
+	// one is asked.
 	Members []string
 	// TLS has the certificates for mutual TLS, if the members have TLS.
 	TLS *tls.Config
 	// Secret is that of the members' endpoints.
 	Secret []byte
-	// Key signs what this process registers; the names belong to it. Without it, they belong to the identity in the certificate if there
-	// is TLS, and otherwise to this client, as long as it lives.
+	// Key signs what this process registers; the names belong to it. Without it, they belong to the
+	// identity in the certificate if there is TLS, and otherwise to this client, as long as it lives.
 	Key ed25519.PrivateKey
-	// Lease is for how long a service of this process stays in the directory without a word of it; 0 is DefaultLease. The client
-	// renews it in the background.
+	// Lease is for how long a service of this process stays in the directory without a word of it; 0
+	// is DefaultLease. The client renews it in the background.
 	Lease time.Duration
-	// Hold is for how long a name stays the owner's when its service has ended; 0 is DefaultHold, less than 0 is no time.
+	// Hold is for how long a name stays the owner's when its service has ended; 0 is DefaultHold, less
+	// than 0 is no time.
 	Hold time.Duration
-	// OnLost is told that a service of this process is not its own any more: the same owner registered it elsewhere.
+	// OnLost is told that a service of this process is not its own any more: the same owner registered
+	// it elsewhere.
 	OnLost func(ripc.ID, error)
 }
 
-// Client finds and registers services in a directory. It is a resolver for any number of endpoints, and keeps what it found until a member
-// says that it has changed. Its methods may be called from any goroutine.
+// Client finds and registers services in a directory. It is a resolver for any number of endpoints,
+// and keeps what it found until a member says that it has changed. Its methods may be called from
+// any goroutine.
 type Client struct {
 	cfg    ClientConfig
 	pub    *publisher
@@ -217,7 +221,8 @@ func (c *Client) drop(n *conn) {
 	}
 }
 
-// noticed takes in the word of a member that a name has changed. It says no more than that: a forged notice has the directory asked again.
+// noticed takes in the word of a member that a name has changed. It says no more than that: a
+// forged notice has the directory asked again.
 func (c *Client) noticed(from *conn, data []byte) {
 	var n note
 	if json.Unmarshal(data, &n) != nil {

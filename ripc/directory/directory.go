@@ -33,22 +33,26 @@ const (
 type Config struct {
 	// Name is that of the subgroup; empty is "directory".
 	Name string
-	// Persistent keeps the directory in a log, so that a group that starts again still knows whose the names are. It needs the
-	// group's Dir.
+	// Persistent keeps the directory in a log, so that a group that starts again still knows whose the
+	// names are. It needs the group's Dir.
 	Persistent bool
 	// Key signs the names of this process's own services; nil is a key of its own for each process.
 	Key ed25519.PrivateKey
-	// Lease is for how long a service of this process stays in the directory without a word of it; 0 is DefaultLease.
+	// Lease is for how long a service of this process stays in the directory without a word of it; 0
+	// is DefaultLease.
 	Lease time.Duration
-	// MaxNamesPerOwner is how many names one owner may have, through this member: a key, or with TLS an identity. All owners that speak from one process
-	// of this host, or without TLS from one address, may have four times as many together. What they have is kept if the bound is lowered.
-	// 0 is DefaultMaxNamesPerOwner.
+	// MaxNamesPerOwner is how many names one owner may have, through this member: a key, or with TLS
+	// an identity. All owners that speak from one process of this host, or without TLS from one
+	// address, may have four times as many together. What they have is kept if the bound is lowered. 0
+	// is DefaultMaxNamesPerOwner.
 	MaxNamesPerOwner int
-	// OnLost is told that a service of this process is not its own any more: the same owner registered it elsewhere.
+	// OnLost is told that a service of this process is not its own any more: the same owner registered
+	// it elsewhere.
 	OnLost func(ripc.ID, error)
 }
 
-// Directory is a member's part of a directory. It is a resolver for the member's own endpoint. Its methods may be called from any goroutine.
+// Directory is a member's part of a directory. It is a resolver for the member's own endpoint. Its
+// methods may be called from any goroutine.
 type Directory struct {
 	cfg      Config
 	pub      *publisher
@@ -91,7 +95,8 @@ func newKey() ed25519.PrivateKey {
 	return key
 }
 
-// queueBytes is for commands that wait for their signatures to be checked, which is not done on the group's loop.
+// queueBytes is for commands that wait for their signatures to be checked, which is not done on the
+// group's loop.
 const queueBytes = 1 << 20
 
 // Subgroup declares the directory's subgroup, for the group's configuration.
@@ -178,8 +183,9 @@ func (d *Directory) submit(ctx context.Context, c registry.Command) (registry.Ou
 	}
 }
 
-// Serve makes this process a server of the directory until ctx or the group ends, and returns why. The endpoint is this process's, with the
-// directory as its resolver; clients need its address. A directory serves once.
+// Serve makes this process a server of the directory until ctx or the group ends, and returns why.
+// The endpoint is this process's, with the directory as its resolver; clients need its address. A
+// directory serves once.
 func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint) error {
 	orders, err := g.Subgroup(d.cfg.Name)
 	if err != nil {
@@ -247,8 +253,8 @@ const (
 	snapshotEvery = 4096 // commands
 )
 
-// keepTime moves the directory's time on if this is the first member that is left. Where nothing is registered, time stands still, and
-// nothing is sent.
+// keepTime moves the directory's time on if this is the first member that is left. Where nothing is
+// registered, time stands still, and nothing is sent.
 func (d *Directory) keepTime(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -278,7 +284,8 @@ func (d *Directory) keepTime(ctx context.Context) {
 		if idle.After(last) {
 			last = idle
 		}
-		// When the group was held up, its time was, too: services that could not renew their leases meanwhile still have them.
+		// When the group was held up, its time was, too: services that could not renew their leases
+		// meanwhile still have them.
 		if by := min(time.Since(last), 2*tick); by >= tick/2 {
 			_, _ = d.submit(ctx, registry.Command{From: from, By: millis(by)})
 		}
@@ -295,7 +302,8 @@ func (d *Directory) sayHere(ctx context.Context, records []*registry.Record) (re
 	return d.say(ctx, records, registry.MemberOwner, "")
 }
 
-// say submits records to the directory. The speaker owns the names of records without a key; origin is where a client's records come from.
+// say submits records to the directory. The speaker owns the names of records without a key; origin
+// is where a client's records come from.
 func (d *Directory) say(ctx context.Context, records []*registry.Record, speaker, origin string) (r reply, err error) {
 	if len(records) > maxRecords {
 		return r, fmt.Errorf("%w: %d records, at most %d", ripc.ErrLimit, len(records), maxRecords)
@@ -351,7 +359,8 @@ func (d *Directory) Watch(moved func(ripc.ID, []ripc.Place)) (stop func()) {
 	return d.watch.local.add(&d.mu, moved)
 }
 
-// Forget implements ripc.Forgetter: the members of the group are told when a lease ends, and keep nothing else.
+// Forget implements ripc.Forgetter: the members of the group are told when a lease ends, and keep
+// nothing else.
 func (d *Directory) Forget(ripc.ID, ripc.Place) {}
 
 // Entry is a service in a directory.

@@ -158,7 +158,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A service is found through any member, is told to be elsewhere when it has moved, and is in the directory as long as it is open.
+// A service is found through any member, is told to be elsewhere when it has moved, and is in the
+// directory as long as it is open.
 func TestAServiceIsFoundWhereverItMoves(t *testing.T) {
 	ctx := testutil.Within(t)
 	members := cluster(t, 3, options{secret: "s"})
@@ -201,8 +202,9 @@ func TestAServiceIsFoundWhereverItMoves(t *testing.T) {
 	}
 }
 
-// Resolver cache poisoning: an attacker that has the secret cannot have a service's messages, whether it claims the name, says what it heard
-// again, answers in place of a member, or tells a client that the service has moved.
+// Resolver cache poisoning: an attacker that has the secret cannot have a service's messages,
+// whether it claims the name, says what it heard again, answers in place of a member, or tells a
+// client that the service has moved.
 func TestACacheIsNotPoisoned(t *testing.T) {
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{secret: "s"})
@@ -238,8 +240,8 @@ func TestACacheIsNotPoisoned(t *testing.T) {
 		t.Errorf("the attacker is the directory: %v", err)
 	}
 
-	// It tells the client's connection to the directory that the name has changed, under the directory's id, from an endpoint that has
-	// a service with the name.
+	// It tells the client's connection to the directory that the name has changed, under the
+	// directory's id, from an endpoint that has a service with the name.
 	c.mu.Lock()
 	conn, before := c.conn, c.cache["42"]
 	c.mu.Unlock()
@@ -293,7 +295,8 @@ func TestANameBelongsToTheIdentityOfACertificate(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A client that registers more services than one owner may have is told so, and a service that it closes makes room.
+// A client that registers more services than one owner may have is told so, and a service that it
+// closes makes room.
 func TestAClientWithTooManyNamesIsRefused(t *testing.T) {
 	ctx := testutil.Within(t)
 	const most = 3
@@ -359,7 +362,8 @@ func TestClientsGoOnWithAnotherMember(t *testing.T) {
 	}
 }
 
-// The lease of a process that says nothing more ends, and not while it renews it. Its name is free again.
+// The lease of a process that says nothing more ends, and not while it renews it. Its name is free
+// again.
 func TestADeadProcessFreesItsNames(t *testing.T) {
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{})
@@ -390,7 +394,8 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 	must(t, err)
 }
 
-// A client outside of the group sends to all members of a subgroup through one of them, in one order.
+// A client outside of the group sends to all members of a subgroup through one of them, in one
+// order.
 func TestAMessageToASubgroupIsRelayedIntoItsOrder(t *testing.T) {
 	ctx := testutil.Within(t)
 	members := cluster(t, 3, options{})

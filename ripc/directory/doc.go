@@ -1,6 +1,8 @@
-// Package directory finds services of package ripc, wherever they are: a replicated service inside a Squall group.
+// Package directory finds services of package ripc, wherever they are: a replicated service inside
+// a Squall group.
 //
-// Every member of the group has a [Directory], which is a subgroup of it, and serves to any process over ripc:
+// Every member of the group has a [Directory], which is a subgroup of it, and serves to any process
+// over ripc:
 //
 //	dir := directory.New(directory.Config{})
 //	g, err := squall.Open(ctx, squall.Config{…, Subgroups: []squall.SubgroupConfig{dir.Subgroup()}})
@@ -12,9 +14,10 @@
 //	c, err := directory.Dial(directory.ClientConfig{Members: []string{"10.0.0.1:7100", "10.0.0.2:7100"}})
 //	e, err := ripc.Open(ctx, ripc.Config{Addr: ":0", Resolver: c})
 //
-// Both are resolvers: a service that is registered on an endpoint is in the directory until it is closed, or its process is silent for the
-// time of a lease. A name belongs to the key, or with TLS to the identity in the certificate, that registered it first. A change is told to
-// all that had asked for the name.
+// Both are resolvers: a service that is registered on an endpoint is in the directory until it is
+// closed, or its process is silent for the time of a lease. A name belongs to the key, or with TLS
+// to the identity in the certificate, that registered it first. A change is told to all that had
+// asked for the name.
 //
 // Package registry, below, has the rules, which every member applies in the order of the group.
 package directory

@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/ripc/directory"
 )
 
-// A directory with one member, a service that registers in it, and a client that finds the service by its name.
+// A directory with one member, a service that registers in it, and a client that finds the service
+// by its name.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

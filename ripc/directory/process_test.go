@@ -24,9 +24,10 @@ var (
 	killSeed    = flag.Uint64("seed", 0, "of the test that kills members of a directory; 0 is any")
 )
 
-// runMember is the main function of a process that is a member of a group with a directory. Its arguments are the cluster, its id, the addresses of members to join, or - for
-// the first one, and the address of its endpoint. It prints the addresses of its group and of its endpoint when it is a member, then that it has the directory's state, and ends with its standard
-// input.
+// runMember is the main function of a process that is a member of a group with a directory. Its
+// arguments are the cluster, its id, the addresses of members to join, or - for the first one, and
+// the address of its endpoint. It prints the addresses of its group and of its endpoint when it is
+// a member, then that it has the directory's state, and ends with its standard input.
 func runMember(args []string) error {
 	cluster, join, addr := args[0], args[2], args[3]
 	id, err := strconv.ParseUint(args[1], 10, 32)
@@ -102,8 +103,9 @@ func startMember(t *testing.T, cluster string, id int, join, addr string) *proce
 	return p
 }
 
-// Members of a directory are killed, and others take their addresses, while clients register, look for and call services: no name is lost that was registered, no call to a
-// service that lives fails, and a name is never at a place that its owner did not say.
+// Members of a directory are killed, and others take their addresses, while clients register, look
+// for and call services: no name is lost that was registered, no call to a service that lives
+// fails, and a name is never at a place that its owner did not say.
 func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
 	ctx := testutil.Within(t)
 	seed := *killSeed

@@ -84,7 +84,8 @@ func (p *publisher) tell(ctx context.Context, a registry.Action, of publication,
 	return err
 }
 
-// judge is the error of a record. One that was heard before, so that it is stale when it comes again, has none.
+// judge is the error of a record. One that was heard before, so that it is stale when it comes
+// again, has none.
 func (p *publisher) judge(r *registry.Record, said result) error {
 	err := said.err()
 	if errors.Is(err, registry.ErrStale) && said.Last == r.Number {
@@ -149,7 +150,8 @@ func (p *publisher) renew(ctx context.Context) {
 	}
 }
 
-// renewAll renews some leases. One that is not renewed now may be in the next round; one that another process has is given up.
+// renewAll renews some leases. One that is not renewed now may be in the next round; one that
+// another process has is given up.
 func (p *publisher) renewAll(ctx context.Context, batch []*registry.Record) {
 	ctx, cancel := context.WithTimeout(ctx, p.lease)
 	defer cancel()

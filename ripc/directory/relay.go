@@ -13,9 +13,11 @@ import (
 // maxRelayed is how many requests of a subgroup wait to be delivered at a time.
 const maxRelayed = 256
 
-// Relay brings messages of processes outside of the group into the order of a subgroup of this process, until ctx or the group ends. They
-// send to ToSubgroup(name), and reach the nearest member that relays. A message is sent to the subgroup once it is here; a call is answered
-// when this process has delivered it, with its version (Relayed). A call that ends with a GoneError may have been delivered, or not.
+// Relay brings messages of processes outside of the group into the order of a subgroup of this
+// process, until ctx or the group ends. They send to ToSubgroup(name), and reach the nearest member
+// that relays. A message is sent to the subgroup once it is here; a call is answered when this
+// process has delivered it, with its version (Relayed). A call that ends with a GoneError may have
+// been delivered, or not.
 func (d *Directory) Relay(ctx context.Context, e *ripc.Endpoint, to *squall.Subgroup) error {
 	s, err := e.RegisterShared(ctx, ToSubgroup(to.Name()))
 	if err != nil {

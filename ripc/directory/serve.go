@@ -91,7 +91,8 @@ func (d *Directory) reply(m *ripc.Message, r reply) {
 	}
 }
 
-// find adds what a query asks for to a reply, as much as fits into it. The client is told of changes if it wants that.
+// find adds what a query asks for to a reply, as much as fits into it. The client is told of
+// changes if it wants that.
 func (d *Directory) find(r reply, q *query, m *ripc.Message) reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,8 +161,8 @@ func newWatch() watch {
 	}
 }
 
-// add has a client notified of the changes of a name, unless its account watches too many. Without notices a client learns of a change when it sends to a
-// place where the service is not.
+// add has a client notified of the changes of a name, unless its account watches too many. Without
+// notices a client learns of a change when it sends to a place where the service is not.
 func (w *watch) add(name string, client *ripc.Remote, account string) {
 	if w.clients[name][client] {
 		return
@@ -179,7 +180,8 @@ func (w *watch) add(name string, client *ripc.Remote, account string) {
 	w.sums[account]++
 }
 
-// How often clients are forgotten that are gone: always, and while an account watches as many names as it may.
+// How often clients are forgotten that are gone: always, and while an account watches as many names
+// as it may.
 const (
 	pruneEvery = 30 * time.Second
 	pruneLeast = time.Second
@@ -247,8 +249,8 @@ func (d *Directory) quiet() {
 	d.watch.telling.Wait()
 }
 
-// tell tells a client what it was not told yet. One that does not take it is forgotten: it finds out when it sends to a place where the
-// service is not.
+// tell tells a client what it was not told yet. One that does not take it is forgotten: it finds
+// out when it sends to a place where the service is not.
 func (d *Directory) tell(client *ripc.Remote) {
 	for {
 		d.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// Clients of one account that ask for names without end cost no more memory than maxWatched names take, however many services they have. Other clients are
-// notified as before.
+// Clients of one account that ask for names without end cost no more memory than maxWatched names
+// take, however many services they have. Other clients are notified as before.
 func TestTheNamesThatAnAccountWatchesAreBounded(t *testing.T) {
 	w := newWatch()
 	w.pruned = time.Now().Add(time.Hour) // nothing is pruned: these clients have no service
@@ -39,7 +39,8 @@ func TestTheNamesThatAnAccountWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// What a service of a client watches is released with the service, though its process stays connected.
+// What a service of a client watches is released with the service, though its process stays
+// connected.
 func TestAClosedServiceWatchesNothing(t *testing.T) {
 	ctx := testutil.Within(t)
 	m := cluster(t, 1, options{})[0]

@@ -11,11 +11,12 @@ import (
 // ServiceID is the id of the directory itself: a shared service at all of its members.
 const ServiceID ripc.ID = registry.Reserved + "directory"
 
-// ToSubgroup is the id of a subgroup of the directory's group: a message to it is relayed into the order of the subgroup by one of its
-// members (Directory.Relay).
+// ToSubgroup is the id of a subgroup of the directory's group: a message to it is relayed into the
+// order of the subgroup by one of its members (Directory.Relay).
 func ToSubgroup(name string) ripc.ID { return ripc.ID(registry.Reserved + "subgroup/" + name) }
 
-// What a client and a member say to each other, in JSON, which stays below maxReply: the smallest ring that makes sense takes it.
+// What a client and a member say to each other, in JSON, which stays below maxReply: the smallest
+// ring that makes sense takes it.
 const (
 	maxReply   = 6 << 10
 	maxRecords = 8 // in a request
@@ -103,7 +104,8 @@ func (r result) err() error {
 // ErrOwned says that a name belongs to another key or identity.
 var ErrOwned = registry.ErrOwned
 
-// ErrTooManyNames says that an owner, or a process or host, has as many names as one may have (Config.MaxNamesPerOwner).
+// ErrTooManyNames says that an owner, or a process or host, has as many names as one may have
+// (Config.MaxNamesPerOwner).
 var ErrTooManyNames = registry.ErrMany
 
 // places converts places from the wire format.

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// A request is a head and a body, and so is a response. A head is fields one after the other: a byte, a number of 8 bytes, or a text with its
-// length in front. Names of headers and methods that are frequent are a byte.
+// A request is a head and a body, and so is a response. A head is fields one after the other: a
+// byte, a number of 8 bytes, or a text with its length in front. Names of headers and methods that
+// are frequent are a byte.
 //
 //	request:   length of the head u16 ┬ flags u8 ┬ session u64 ┬ number u64 ┬ method ┬ URI ┬ host ┬ header ┐┌ body
 //	response:  length of the head u16 ┬ flags u8 ┬ status u16 ┬ header ┐┌ body
@@ -182,7 +183,8 @@ func (r *reader) name(list []string) (s string, known bool) {
 // maxFields is how many fields the header of a call has at most.
 const maxFields = 1000
 
-// header takes the rest as a header. The header of a request is checked: its names and values as net/http does, and the number of its fields.
+// header takes the rest as a header. The header of a request is checked: its names and values as
+// net/http does, and the number of its fields.
 func (r *reader) header(check bool) (http.Header, error) {
 	h := make(http.Header, 8)
 	values := make([]string, 0, 8)

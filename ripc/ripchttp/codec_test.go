@@ -44,7 +44,8 @@ func TestAHeaderThatNetHTTPWouldNotTakeIsMalformed(t *testing.T) {
 	}
 }
 
-// Whatever a message says, the fields that are taken from it are parts of it, and fields that are put together again are the same.
+// Whatever a message says, the fields that are taken from it are parts of it, and fields that are
+// put together again are the same.
 func FuzzFields(f *testing.F) {
 	f.Add(appendHeader(nil, http.Header{"Accept": {"*/*"}, "X-Own": {"1", "2"}}))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -51,7 +51,8 @@ func handCall(uri, host string, fields ...string) ([]byte, error) {
 	return seal(b)
 }
 
-// A call that says of its body or host what is not so is answered with 400, and one whose header is too large with 431; no handler sees it.
+// A call that says of its body or host what is not so is answered with 400, and one whose header is
+// too large with 431; no handler sees it.
 func TestCallsThatContradictThemselvesReachNoHandler(t *testing.T) {
 	ctx := testutil.Within(t)
 	seen := make(chan string, 64)
@@ -121,7 +122,8 @@ func slicesOf(n int, pair ...string) (all []string) {
 	return all
 }
 
-// A request with more fields than a call may have goes over a stream, and a response with more fields than that is a reply.
+// A request with more fields than a call may have goes over a stream, and a response with more
+// fields than that is a reply.
 func TestManyFieldsAreCarried(t *testing.T) {
 	_, here := serve(t, ripc.SHM, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range len(r.Header["X"]) {

@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// Content is a Buffer as what [http.ServeContent] takes. To a client of this host the memory of the buffer itself is shown; to all others it is copied. It must
-// not be used after the buffer was released.
+// Content is a Buffer as what [http.ServeContent] takes. To a client of this host the memory of the
+// buffer itself is shown; to all others it is copied. It must not be used after the buffer was
+// released.
 type Content struct {
 	buffer *ripc.Buffer
 	at     int64

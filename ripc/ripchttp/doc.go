@@ -1,5 +1,5 @@
-// Package ripchttp carries HTTP over package ripc: a client finds a web server by the name of its service, and within a host requests and
-// responses go through shared memory.
+// Package ripchttp carries HTTP over package ripc: a client finds a web server by the name of its
+// service, and within a host requests and responses go through shared memory.
 //
 //	server := &ripchttp.Server{Handler: handler}
 //	err := server.Serve(service) // until Shutdown or Close

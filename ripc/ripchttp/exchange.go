@@ -20,8 +20,9 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// exchange is a call that is handled: the request, and the writer of its response. The response is kept until the handler returns, and is the reply if it is
-// short and simple; else the exchange goes on over a stream, whose writer takes what comes then.
+// exchange is a call that is handled: the request, and the writer of its response. The response is
+// kept until the handler returns, and is the reply if it is short and simple; else the exchange
+// goes on over a stream, whose writer takes what comes then.
 type exchange struct {
 	server  *Server
 	id      callID
@@ -65,7 +66,8 @@ func newExchange(s *Server) *exchange {
 	return x
 }
 
-// free gives the memory of the reply back. What the handler kept of the exchange does not reach it any more.
+// free gives the memory of the reply back. What the handler kept of the exchange does not reach it
+// any more.
 func (x *exchange) free() {
 	x.store.head, x.store.data = x.head[:0], x.data[:0]
 	bufferPool.Put(x.store)
@@ -127,7 +129,8 @@ func (x *exchange) decode(m *ripc.Message) error {
 	return nil
 }
 
-// checkFraming refuses a header that says of the body, or of the host, something else than the call: a proxy might pass it on to a server that believes it.
+// checkFraming refuses a header that says of the body, or of the host, something else than the
+// call: a proxy might pass it on to a server that believes it.
 func checkFraming(h http.Header, body int) error {
 	for _, text := range h["Content-Length"] {
 		if n, err := strconv.ParseUint(text, 10, 63); err != nil || n != uint64(body) {
@@ -331,8 +334,8 @@ func (x *exchange) WriteString(s string) (int, error) {
 	return x.Write([]byte(s))
 }
 
-// isWhole reports whether so many bytes that are about to be written are all of a long body whose length the handler declared: it goes as a long message then. They
-// are counted as written already.
+// isWhole reports whether so many bytes that are about to be written are all of a long body whose
+// length the handler declared: it goes as a long message then. They are counted as written already.
 func (x *exchange) isWhole(n int64) bool {
 	return x.stream == nil && x.length == n && x.written == n && n <= maxLongBody && !x.has.trailer && !x.isHead()
 }
@@ -355,7 +358,8 @@ func (x *exchange) sendWhole(body ripc.Body) (int, error) {
 	return int(body.Size()), nil
 }
 
-// ReadFrom implements io.ReaderFrom. A part of a file, or of a Buffer, that is all of a body goes to the client without a copy here.
+// ReadFrom implements io.ReaderFrom. A part of a file, or of a Buffer, that is all of a body goes
+// to the client without a copy here.
 func (x *exchange) ReadFrom(from io.Reader) (int64, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
@@ -596,7 +600,8 @@ func date() string {
 	return d.text
 }
 
-// requestContext is the context of a request. Most handlers never ask for its channel, so it is made when one does.
+// requestContext is the context of a request. Most handlers never ask for its channel, so it is
+// made when one does.
 type requestContext struct {
 	context.Context
 	peer ripc.Peer

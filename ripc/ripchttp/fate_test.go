@@ -65,7 +65,8 @@ func served(t *testing.T, h http.HandlerFunc) (*Server, *ripc.Service) {
 	return server, register(t, endpoint(t, ripc.SHM), "")
 }
 
-// The handler of a call that was given up before it came has a context that is over. What is remembered of such calls is bounded.
+// The handler of a call that was given up before it came has a context that is over. What is
+// remembered of such calls is bounded.
 func TestACallThatWasGivenUpBeforeItCameIsOver(t *testing.T) {
 	ctx := testutil.Within(t)
 	errs := make(chan error, 1)

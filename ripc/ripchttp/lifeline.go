@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// lifeline is a request on a stream that lives as long as a client talks to a server. Its body says which calls the client gave up; and when it ends, all are.
+// lifeline is a request on a stream that lives as long as a client talks to a server. Its body says
+// which calls the client gave up; and when it ends, all are.
 type lifeline struct {
 	transport *Transport
 	host      string

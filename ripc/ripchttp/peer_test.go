@@ -53,8 +53,9 @@ func named(t *testing.T, authority *testutil.Authority, name string) *ripc.Endpo
 	return e
 }
 
-// A client whose requests take all the time that they get has a part of the handlers, over all of its processes, and leaves the others to the rest. Its further
-// requests are answered in their turn.
+// A client whose requests take all the time that they get has a part of the handlers, over all of
+// its processes, and leaves the others to the rest. Its further requests are answered in their
+// turn.
 func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)

@@ -25,7 +25,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A server of net/http waits half a second before it closes a connection whose request it did not read.
+// A server of net/http waits half a second before it closes a connection whose request it did not
+// read.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }

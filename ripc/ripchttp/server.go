@@ -21,14 +21,16 @@ const DefaultMaxRequests = 4096
 type Server struct {
 	// Handler handles the requests; nil is http.DefaultServeMux.
 	Handler http.Handler
-	// MaxHeaderBytes bounds the header of a request, which is answered with status 431 beyond it; 0 is http.DefaultMaxHeaderBytes. The header of a call has
-	// less than 64 KiB and 1000 fields at most: a Transport sends a larger one over a stream.
+	// MaxHeaderBytes bounds the header of a request, which is answered with status 431 beyond it; 0 is
+	// http.DefaultMaxHeaderBytes. The header of a call has less than 64 KiB and 1000 fields at most: a
+	// Transport sends a larger one over a stream.
 	MaxHeaderBytes int
-	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is DefaultMaxRequests. Further ones wait.
+	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is
+	// DefaultMaxRequests. Further ones wait.
 	MaxRequests int
-	// MaxRequestsPerClient limits how many of MaxRequests a single client may use: under TLS the processes
-	// with one identity, within a host one process, and else all that call from one address. 0 is
-	// half of MaxRequests. Further requests wait, and hold up the messages of their process.
+	// MaxRequestsPerClient limits how many of MaxRequests a single client may use: under TLS the
+	// processes with one identity, within a host one process, and else all that call from one address.
+	// 0 is half of MaxRequests. Further requests wait, and hold up the messages of their process.
 	MaxRequestsPerClient int
 	// ErrorLog is for panics of handlers; nil is the standard logger of package log.
 	ErrorLog *log.Logger
@@ -57,8 +59,9 @@ type Server struct {
 // peerKey is the key of the Peer in a request's context.
 type peerKey struct{}
 
-// PeerOf returns the peer that made a request which a Server handles: with TLS its certificate's identity, on one host its process. It reports
-// false for a request of another server. The RemoteAddr of a request is the client's service, which the client chose and nothing proves.
+// PeerOf returns the peer that made a request which a Server handles: with TLS its certificate's
+// identity, on one host its process. It reports false for a request of another server. The
+// RemoteAddr of a request is the client's service, which the client chose and nothing proves.
 func PeerOf(r *http.Request) (peer ripc.Peer, ok bool) {
 	peer, ok = r.Context().Value(peerKey{}).(ripc.Peer)
 	return peer, ok
@@ -70,7 +73,8 @@ type callID struct{ session, number uint64 }
 // maxEarly bounds the calls that were given up and have not been seen.
 const maxEarly = 1024
 
-// Serve answers requests to a service until Shutdown or Close is called, or the service is closed; it returns http.ErrServerClosed then. A server serves once.
+// Serve answers requests to a service until Shutdown or Close is called, or the service is closed;
+// it returns http.ErrServerClosed then. A server serves once.
 func (s *Server) Serve(service *ripc.Service) error {
 	listener, err := s.begin(service)
 	if err != nil {
@@ -119,7 +123,8 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 // maxReady is how many goroutines wait for calls.
 var maxReady = int32(runtime.GOMAXPROCS(0)) + 1
 
-// work receives calls and handles them. A handler may take its time, so that another goroutine receives meanwhile.
+// work receives calls and handles them. A handler may take its time, so that another goroutine
+// receives meanwhile.
 func (s *Server) work() {
 	for {
 		m, err := s.service.Receive(context.Background())
@@ -300,8 +305,9 @@ func (s *Server) redeem(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Shutdown ends the server without breaking anything: the name of the service is given back, so that another process can take it, clients look for it
-// there, and what was received is answered. It returns when that is done, or ctx ends.
+// Shutdown ends the server without breaking anything: the name of the service is given back, so
+// that another process can take it, clients look for it there, and what was received is answered.
+// It returns when that is done, or ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true

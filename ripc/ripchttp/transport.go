@@ -25,16 +25,19 @@ var ErrAborted = errors.New("ripchttp: the handler aborted the response")
 // DefaultPatience is how long a request is tried.
 const DefaultPatience = 10 * time.Second
 
-// Transport makes HTTP requests to services. The host of a URL is the id of a service; a port is ignored. It is an
-// [http.RoundTripper], and is used by several goroutines.
+// Transport makes HTTP requests to services. The host of a URL is the id of a service; a port is
+// ignored. It is an [http.RoundTripper], and is used by several goroutines.
 //
-// A request that was certainly not received is sent again, to wherever the service is then; and so is one whose fate is unknown, if its method is safe
-// (RFC 9110, 9.2.1) or it has an Idempotency-Key. While no process has the service, requests wait.
+// A request that was certainly not received is sent again, to wherever the service is then; and so
+// is one whose fate is unknown, if its method is safe (RFC 9110, 9.2.1) or it has an
+// Idempotency-Key. While no process has the service, requests wait.
 type Transport struct {
-	// Service is the service that sends the requests. It takes long messages: the bodies of responses, and within a host it looks at them in memory of the
-	// server. A body takes its memory until it is closed, or read to its end.
+	// Service is the service that sends the requests. It takes long messages: the bodies of responses,
+	// and within a host it looks at them in memory of the server. A body takes its memory until it is
+	// closed, or read to its end.
 	Service *ripc.Service
-	// Patience is how long a request waits for a service that is not there, and is sent again; 0 is DefaultPatience, less than 0 is not at all.
+	// Patience is how long a request waits for a service that is not there, and is sent again; 0 is
+	// DefaultPatience, less than 0 is not at all.
 	Patience time.Duration
 
 	once    sync.Once
@@ -232,7 +235,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// overStream sends a request with net/http. It is repeated if it was not sent, because the service is nowhere.
+// overStream sends a request with net/http. It is repeated if it was not sent, because the service
+// is nowhere.
 func (t *Transport) overStream(r *http.Request) (*http.Response, error) {
 	var until time.Time
 	pause := backoff.Backoff{First: minPause, Longest: maxPause}

@@ -7,8 +7,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// NewCollector returns a collector for an endpoint, which has the label endpoint with the given name. It reads, when it is asked, what the
-// endpoint counts anyway.
+// NewCollector returns a collector for an endpoint, which has the label endpoint with the given
+// name. It reads, when it is asked, what the endpoint counts anyway.
 func NewCollector(e *ripc.Endpoint, name string) prometheus.Collector {
 	c := &collector{endpoint: e}
 	for _, m := range metrics {

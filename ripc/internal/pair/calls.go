@@ -1,7 +1,8 @@
 package pair
 
-// Calls matches replies to requests (RP8). An id is a slot and the number of its use, so that a reply that comes late, twice or
-// unasked finds no call. Slots are few words each and are used again. The zero value is ready.
+// Calls matches replies to requests (RP8). An id is a slot and the number of its use, so that a
+// reply that comes late, twice or unasked finds no call. Slots are few words each and are used
+// again. The zero value is ready.
 type Calls[T any] struct {
 	slots []call[T]
 	spare []uint32
@@ -30,7 +31,8 @@ func (c *Calls[T]) Begin(value T) (id uint64) {
 	return uint64(s.use)<<32 | uint64(slot)
 }
 
-// End closes the call with an id and returns what waits for it; false if there is no such call, or not any more.
+// End closes the call with an id and returns what waits for it; false if there is no such call, or
+// not any more.
 func (c *Calls[T]) End(id uint64) (value T, ok bool) {
 	value, ok = c.Find(id)
 	if !ok {

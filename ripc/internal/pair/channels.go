@@ -22,7 +22,8 @@ func (s useState) String() string {
 	return [...]string{"not used", "asked for", "in use", "given up", "closed"}[s]
 }
 
-// Openings are the channels of the direction in which this side sends, as their opener (RP15). One goroutine at a time. The zero value is ready.
+// Openings are the channels of the direction in which this side sends, as their opener (RP15). One
+// goroutine at a time. The zero value is ready.
 type Openings struct {
 	state [Channels]useState
 	last  int // that was taken: a channel rests as long as others can be used
@@ -49,7 +50,8 @@ func (o *Openings) Opened(channel int) error {
 	return nil
 }
 
-// Leave gives a channel up, and reports whether the peer has to be told. The sender sends no more on it.
+// Leave gives a channel up, and reports whether the peer has to be told. The sender sends no more
+// on it.
 func (o *Openings) Leave(channel int) (tell bool) {
 	if o.state[channel] != inUse {
 		return false
@@ -58,8 +60,9 @@ func (o *Openings) Leave(channel int) (tell bool) {
 	return true
 }
 
-// Closed takes in that the peer serves a channel no more, or did not serve it at all. The channel can be opened again; counted says that the frame has
-// the last count, and tell that the channel is given up only now, of which the peer has to be told before that.
+// Closed takes in that the peer serves a channel no more, or did not serve it at all. The channel
+// can be opened again; counted says that the frame has the last count, and tell that the channel is
+// given up only now, of which the peer has to be told before that.
 func (o *Openings) Closed(channel int) (counted, tell bool, err error) {
 	before := o.state[channel]
 	if before == unused {
@@ -73,7 +76,8 @@ func (o *Openings) violation(k Kind, channel int) error {
 	return fmt.Errorf("%w: RP15: %v for channel %d, which is %v", fabric.ErrViolation, k, channel, o.state[channel])
 }
 
-// Used is how many channels are used, or will be given back by the peer; leaving is how many of them.
+// Used is how many channels are used, or will be given back by the peer; leaving is how many of
+// them.
 func (o *Openings) Used() (used, leaving int) {
 	for _, s := range o.state {
 		if s != unused {
@@ -86,7 +90,8 @@ func (o *Openings) Used() (used, leaving int) {
 	return used, leaving
 }
 
-// Servings are the channels of the direction in which the peer sends (RP15). One goroutine at a time. The zero value is ready.
+// Servings are the channels of the direction in which the peer sends (RP15). One goroutine at a
+// time. The zero value is ready.
 type Servings struct {
 	state [Channels]useState
 }
@@ -103,7 +108,8 @@ func (s *Servings) Open(channel int) error {
 // Refuse takes back the use of a channel that was asked for and is not served.
 func (s *Servings) Refuse(channel int) { s.state[channel] = unused }
 
-// Close ends the use of a channel by this side, and reports whether the peer has to be told the last count.
+// Close ends the use of a channel by this side, and reports whether the peer has to be told the
+// last count.
 func (s *Servings) Close(channel int) (tell bool) {
 	switch s.state[channel] {
 	case inUse:
@@ -116,8 +122,8 @@ func (s *Servings) Close(channel int) (tell bool) {
 	return false
 }
 
-// Left takes in that the peer gave a channel up. owed says that it waits for the last count, which it is told when all messages of the channel are
-// counted as received, or none will be any more.
+// Left takes in that the peer gave a channel up. owed says that it waits for the last count, which
+// it is told when all messages of the channel are counted as received, or none will be any more.
 func (s *Servings) Left(channel int) (owed bool, err error) {
 	switch s.state[channel] {
 	case inUse:
@@ -148,8 +154,9 @@ func (s *Servings) violation(k Kind, channel int) error {
 	return fmt.Errorf("%w: RP15: %v on channel %d, which is %v", fabric.ErrViolation, k, channel, s.state[channel])
 }
 
-// Reopen begins a new use of a channel. Bytes of its window that are not given back stay taken, and the count goes on from the last one of the use before:
-// the messages behind it were not received, and never are.
+// Reopen begins a new use of a channel. Bytes of its window that are not given back stay taken, and
+// the count goes on from the last one of the use before: the messages behind it were not received,
+// and never are.
 func (s *Sender) Reopen(channel int) {
 	c := &s.channels[channel]
 	if invariants.Enabled {

@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// reuse is a process that opens channels for services that come and go, and another one that serves them. Channels are few, so that they are used
-// again and again.
+// reuse is a process that opens channels for services that come and go, and another one that serves
+// them. Channels are few, so that they are used again and again.
 type reuse struct {
 	*world
 	opener, server *side
@@ -212,7 +212,8 @@ func (w *reuse) serverTakes() error {
 	return nil
 }
 
-// receiveOn receives a message: the word that counts it may be stored after the line was marked, as by a goroutine that serves.
+// receiveOn receives a message: the word that counts it may be stored after the line was marked, as
+// by a goroutine that serves.
 func (w *reuse) receiveOn(c int) error {
 	if len(w.frames[c]) == 0 {
 		return nil
@@ -376,8 +377,8 @@ func runReuse(seed uint64) (uses, received int, err error) {
 	return w.opened, w.received, w.settleAll()
 }
 
-// Channels are used again and again, by services that come and go at both sides: every message is of the use in which it was sent, and both sides count
-// the same at the end of each (RP15, RP7).
+// Channels are used again and again, by services that come and go at both sides: every message is
+// of the use in which it was sent, and both sides count the same at the end of each (RP15, RP7).
 func TestAChannelIsUsedAgainWhenBothSidesEndedItsUse(t *testing.T) {
 	worlds := testutil.Seeds[uint64](200, 1000)
 	if testing.Short() {
@@ -443,7 +444,8 @@ func TestImpossibleUsesAreAViolation(t *testing.T) {
 	}
 }
 
-// FuzzAHostileUse has a peer ask for channels, give them up and send on them in any order: the other side answers each use once, or cuts the peer off.
+// FuzzAHostileUse has a peer ask for channels, give them up and send on them in any order: the
+// other side answers each use once, or cuts the peer off.
 func FuzzAHostileUse(f *testing.F) {
 	f.Add(uint64(1), []byte{0, 1, 2, 3, 0})
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {

@@ -1,7 +1,9 @@
-// Package pair is the protocol of two processes that send each other short messages: a table with two rows, and a ring in each.
+// Package pair is the protocol of two processes that send each other short messages: a table with
+// two rows, and a ring in each.
 //
-// A process owns one row and reads the peer's. A fabric link brings what is stored in one to the other: within a host the row is
-// mapped read-only, else a replica follows. The ring of a row carries frames from its owner to the peer:
+// A process owns one row and reads the peer's. A fabric link brings what is stored in one to the
+// other: within a host the row is mapped read-only, else a replica follows. The ring of a row
+// carries frames from its owner to the peer:
 //
 //	line 0   fabric's: parked
 //	line 1   sent    position behind the last frame
@@ -13,25 +15,28 @@
 //
 //	frame:   ┌── length u32 ─┬ kind u8 ┬ channel u16 ┐┌──────── id u64 ────────┐┌── bytes, up to a multiple of 16 ──┐
 //
-// A channel carries the messages of one service to one other. Channel 0 carries replies and what the two processes say about their
-// channels.
+// A channel carries the messages of one service to one other. Channel 0 carries replies and what
+// the two processes say about their channels.
 //
-// Life of a frame, as positions in the ring: freed ≤ taken ≤ sent ≤ freed + ring. A frame is written, then sent covers it. Where the
-// peer reads the row itself, sent is not used: the first word of a frame publishes it, and the word behind the last frame is zero. The
-// reader takes a frame: it stays in place until it is freed, or is moved aside when it holds up the ring. A message is received when
-// the application gets it, and freed when the application gives it back.
+// Life of a frame, as positions in the ring: freed ≤ taken ≤ sent ≤ freed + ring. A frame is
+// written, then sent covers it. Where the peer reads the row itself, sent is not used: the first
+// word of a frame publishes it, and the word behind the last frame is zero. The reader takes a
+// frame: it stays in place until it is freed, or is moved aside when it holds up the ring. A
+// message is received when the application gets it, and freed when the application gives it back.
 //
 // A channel is used by one pair of services after the other:
 //
 //	not used → asked for → in use → given up by its opener, and closed by its server, in any order → not used
 //	                     ↘ refused → not used
 //
-// The frame that gives it up comes behind the last message, and the one that closes it has the last count. An opener that gives up first is told that
-// count when all of its messages are received. Windows and counts go on: what was not given back of a window stays taken, and a count begins where the
-// one before ended.
+// The frame that gives it up comes behind the last message, and the one that closes it has the last
+// count. An opener that gives up first is told that count when all of its messages are received.
+// Windows and counts go on: what was not given back of a window stays taken, and a count begins
+// where the one before ended.
 //
-// A long message has a head, which its offer carries, and a body, which does not go through the ring: the receiver looks at it in memory of the sender,
-// or it comes in blocks on a connection of its own. Outbox and Inbox keep the states of both sides:
+// A long message has a head, which its offer carries, and a body, which does not go through the
+// ring: the receiver looks at it in memory of the sender, or it comes in blocks on a connection of
+// its own. Outbox and Inbox keep the states of both sides:
 //
 //	offered → (granted → blocks) → here → freed
 //	        ↘ denied; what was sent of it by then is read and dropped, up to its end or a block of no bytes
@@ -64,12 +69,15 @@
 //	RP18  bytes that were sent and are not freed do not change: over a socket a write to them is refused. Memory of the peer itself can change
 //	      at any time, so nothing is decoded in it
 //
-// Waiting for room (RP16): a sender that finds none joins a Queue, stores that it is hungry, wakes the reader's process if that sleeps,
-// and looks once more. The reader publishes what it frees in large parts while the peer is not hungry; while the peer is, it publishes
-// all at each Free and in each round of its poller, and wakes the peer's process. There each round of the poller wakes the senders
-// that have room now. A sender that was woken claims the room for its frame, in the ring and in the window of its channel, until the
-// frame is in the ring or the sender gives up; then the others are looked at again, because it may have taken less than it claimed. Both
-// processes store before they load: hungry and then whether the reader sleeps, that it sleeps and then hungry; so one of them sees the other.
+// Waiting for room (RP16): a sender that finds none joins a Queue, stores that it is hungry, wakes
+// the reader's process if that sleeps, and looks once more. The reader publishes what it frees in
+// large parts while the peer is not hungry; while the peer is, it publishes all at each Free and in
+// each round of its poller, and wakes the peer's process. There each round of the poller wakes the
+// senders that have room now. A sender that was woken claims the room for its frame, in the ring
+// and in the window of its channel, until the frame is in the ring or the sender gives up; then the
+// others are looked at again, because it may have taken less than it claimed. Both processes store
+// before they load: hungry and then whether the reader sleeps, that it sleeps and then hungry; so
+// one of them sees the other.
 //
 // Shared words, all in the own row:
 //

@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// A peer that owns its row writes into it what it likes, at any time. The other side reads and writes nothing outside of the rows,
-// does not panic or loop without end, what it sends is not changed (RP5, RP6), and over a socket, or once it is copied, neither is what it holds (RP18).
+// A peer that owns its row writes into it what it likes, at any time. The other side reads and
+// writes nothing outside of the rows, does not panic or loop without end, what it sends is not
+// changed (RP5, RP6), and over a socket, or once it is copied, neither is what it holds (RP18).
 func FuzzAHostileRow(f *testing.F) {
 	f.Add(uint64(1), []byte{0})
 	f.Add(uint64(2), bytes.Repeat([]byte{0xff, 0x10, 0, 3}, 64))
@@ -29,7 +30,8 @@ func TestAHostileRowDoesNoHarm(t *testing.T) {
 	}
 }
 
-// hostile has the owner of row b follow a script: half of its deeds are honest, so that the others are reached in every state.
+// hostile has the owner of row b follow a script: half of its deeds are honest, so that the others
+// are reached in every state.
 func hostile(t *testing.T, seed uint64, script []byte) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	a, _, _ := fabric.NewMemory(ControlBytes + MinRingBytes)

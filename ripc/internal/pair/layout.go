@@ -47,8 +47,8 @@ func CheckRing(ringBytes int) error {
 	return nil
 }
 
-// MaxMessage is the largest message that a ring takes: with a quarter of the ring and half a window there is room for it,
-// whatever the position, as soon as what is before it is freed.
+// MaxMessage is the largest message that a ring takes: with a quarter of the ring and half a window
+// there is room for it, whatever the position, as soon as what is before it is freed.
 func MaxMessage(ringBytes int) int { return ringBytes/4 - HeaderBytes }
 
 // window is how many bytes of a ring one channel may hold.

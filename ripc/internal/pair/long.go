@@ -10,11 +10,12 @@ import (
 // OpenLong is how many long messages of one channel may be on their way or not given back.
 const OpenLong = 16
 
-// maxDrained is how many messages that were denied may not have ended: the peer does not know yet, or does not care.
+// maxDrained is how many messages that were denied may not have ended: the peer does not know yet,
+// or does not care.
 const maxDrained = 4096
 
-// Aside copies a frame that belongs to no window out of the ring, and frees its room there. The copy is freed like any frame. Without memory for it,
-// the frame stays where it is.
+// Aside copies a frame that belongs to no window out of the ring, and frees its room there. The
+// copy is freed like any frame. Without memory for it, the frame stays where it is.
 func (r *Receiver) Aside(f *Frame) *Frame {
 	a := r.frame()
 	if a == nil {
@@ -53,13 +54,15 @@ type Outgoing[T any] struct {
 	owes      bool // the peer denied it, and waits for its end
 }
 
-// Outbox has the long messages that one side of a pair sends. One goroutine at a time. The zero value is ready.
+// Outbox has the long messages that one side of a pair sends. One goroutine at a time. The zero
+// value is ready.
 type Outbox[T any] struct {
 	open  Calls[*Outgoing[T]]
 	count [Channels]int
 }
 
-// HasRoom reports whether a channel may have one more long message (RP11). Replies, on channel 0, are bounded by the requests.
+// HasRoom reports whether a channel may have one more long message (RP11). Replies, on channel 0,
+// are bounded by the requests.
 func (b *Outbox[T]) HasRoom(channel int) bool { return channel == 0 || b.count[channel] < OpenLong }
 
 // Begin opens a long message for which its channel has room. The caller offers it to the peer.
@@ -84,7 +87,8 @@ func (b *Outbox[T]) End(o *Outgoing[T]) {
 	}
 }
 
-// Answer takes in what the peer says of a message: Granted, Denied, Here or Freed. What it cannot say now is a violation (RP14).
+// Answer takes in what the peer says of a message: Granted, Denied, Here or Freed. What it cannot
+// say now is a violation (RP14).
 func (b *Outbox[T]) Answer(k Kind, id uint64) (*Outgoing[T], error) {
 	o, ok := b.open.Find(id)
 	if !ok {
@@ -127,7 +131,8 @@ func (o *Outgoing[T]) IsOver() bool { return o.state == outOver }
 // IsHere reports whether the peer has the message, and did not give it back.
 func (o *Outgoing[T]) IsHere() bool { return o.state == outHere }
 
-// Block takes the next bytes to send, at most so many; none if all were taken, or the peer denied the message.
+// Block takes the next bytes to send, at most so many; none if all were taken, or the peer denied
+// the message.
 func (o *Outgoing[T]) Block(most int) (offset uint64, n int) {
 	if !o.IsGranted() {
 		return o.sent, 0
@@ -138,7 +143,8 @@ func (o *Outgoing[T]) Block(most int) (offset uint64, n int) {
 	return offset, n
 }
 
-// Withdraw takes a message back of which no bytes may go yet, and reports whether the peer has to be told. It answers once more.
+// Withdraw takes a message back of which no bytes may go yet, and reports whether the peer has to
+// be told. It answers once more.
 func (o *Outgoing[T]) Withdraw() bool {
 	if o.state != outOffered || o.withdrawn {
 		return false
@@ -147,7 +153,8 @@ func (o *Outgoing[T]) Withdraw() bool {
 	return true
 }
 
-// Cut ends the sending before its end, and reports whether the peer has to be told with a block of no bytes: it waits for the others.
+// Cut ends the sending before its end, and reports whether the peer has to be told with a block of
+// no bytes: it waits for the others.
 func (o *Outgoing[T]) Cut() bool {
 	if !o.IsGranted() && !o.owes || o.sent == o.Size {
 		return false
@@ -178,7 +185,8 @@ type Incoming[T any] struct {
 	got     uint64 // bytes that came, or are about to be read
 }
 
-// Inbox has the long messages that the peer sends. One goroutine at a time. The zero value is ready.
+// Inbox has the long messages that the peer sends. One goroutine at a time. The zero value is
+// ready.
 type Inbox[T any] struct {
 	open    map[uint64]*Incoming[T]
 	count   [Channels]int
@@ -209,7 +217,8 @@ func (b *Inbox[T]) Offered(id uint64, channel int, o *Offer, value T) (*Incoming
 	return m, nil
 }
 
-// Grant notes that a message has a window. The peer has to be told if the bytes have to be asked for.
+// Grant notes that a message has a window. The peer has to be told if the bytes have to be asked
+// for.
 func (m *Incoming[T]) Grant() (tell bool) {
 	if m.way != Asked || m.state != inWaiting {
 		return false
@@ -261,8 +270,8 @@ func (b *Inbox[T]) Free(m *Incoming[T]) {
 	b.forget(m)
 }
 
-// Deny ends a message that is not here. The peer is told. What it sent meanwhile still comes: until its end, or a block of no bytes. cut says that
-// this block came.
+// Deny ends a message that is not here. The peer is told. What it sent meanwhile still comes: until
+// its end, or a block of no bytes. cut says that this block came.
 func (b *Inbox[T]) Deny(m *Incoming[T], cut bool) {
 	b.count[m.Channel]--
 	if m.state == inGranted && m.got < m.Size && !cut {
@@ -273,7 +282,8 @@ func (b *Inbox[T]) Deny(m *Incoming[T], cut bool) {
 	b.forget(m)
 }
 
-// Withdrawn returns the message that the peer withdrew; nil if it was answered already, or its bytes come.
+// Withdrawn returns the message that the peer withdrew; nil if it was answered already, or its
+// bytes come.
 func (b *Inbox[T]) Withdrawn(id uint64) *Incoming[T] {
 	m := b.open[id]
 	if m == nil || m.way == Direct || m.got > 0 {

@@ -12,8 +12,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// longWorld is two processes of which one sends the other long messages, stepped at random from a seed. Frames go over the rings and blocks over the second
-// connection: each in order, and the two in any order to each other.
+// longWorld is two processes of which one sends the other long messages, stepped at random from a
+// seed. Frames go over the rings and blocks over the second connection: each in order, and the two
+// in any order to each other.
 type longWorld struct {
 	*rand.Rand
 	out    Outbox[*longSent]
@@ -313,8 +314,8 @@ func (w *longWorld) run() error {
 	return fmt.Errorf("RP12: %d messages of the sender and %d of the receiver have no end", w.out.Open(), w.in.Open())
 }
 
-// Long messages end once each, and in the same way for both sides, whatever the order in which frames and blocks come, and at whatever step one of them
-// gives up (RP10 to RP13).
+// Long messages end once each, and in the same way for both sides, whatever the order in which
+// frames and blocks come, and at whatever step one of them gives up (RP10 to RP13).
 func TestALongMessageEndsOnce(t *testing.T) {
 	worlds := testutil.Seeds[uint64](400, 3000)
 	if testing.Short() {
@@ -431,7 +432,8 @@ func TestMoreThanWasGrantedIsAViolation(t *testing.T) {
 	}
 }
 
-// Whatever bytes come as an offer, what is read of them lies in them, and says the same when it is written again (RP14).
+// Whatever bytes come as an offer, what is read of them lies in them, and says the same when it is
+// written again (RP14).
 func FuzzOffer(f *testing.F) {
 	f.Add((&Offer{Purpose: LongMessage, Size: 1}).Append(nil))
 	f.Add((&Offer{Purpose: LongRequest, Way: Placed, Size: 5, Owner: "squall-large-", Offset: 3}).Append(nil))
@@ -450,8 +452,8 @@ func FuzzOffer(f *testing.F) {
 	})
 }
 
-// A peer says what it likes of long messages in both directions, in any order. Nothing panics, what is open stays bounded, and no byte goes anywhere but into what was granted
-// (RP10, RP11, RP14).
+// A peer says what it likes of long messages in both directions, in any order. Nothing panics, what
+// is open stays bounded, and no byte goes anywhere but into what was granted (RP10, RP11, RP14).
 func FuzzHostileLongMessages(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7})
 	f.Add(bytes.Repeat([]byte{0x40, 0x11, 0x52, 0x93}, 32))

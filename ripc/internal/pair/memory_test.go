@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// A receiver asks before it allocates, takes nothing while it may not, and goes on when there is memory again: nothing is lost (RP17).
+// A receiver asks before it allocates, takes nothing while it may not, and goes on when there is
+// memory again: nothing is lost (RP17).
 func TestAReceiverAllocatesNoMoreThanItMay(t *testing.T) {
 	const ring, most = 64 << 10, 8 << 10
 	for _, direct := range []bool{true, false} {
@@ -72,7 +73,8 @@ func TestAReceiverAllocatesNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// A sender that does not wait for buffer space, and so does not ask for it, finds the room of frames that were moved aside (RP4).
+// A sender that does not wait for buffer space, and so does not ask for it, finds the room of
+// frames that were moved aside (RP4).
 func TestRoomOfFramesThatWereMovedIsPublished(t *testing.T) {
 	for _, direct := range []bool{true, false} {
 		a, _, _ := fabric.NewMemory(ControlBytes + MinRingBytes)

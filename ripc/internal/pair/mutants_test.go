@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 )
 
-// Every deliberate fault is found by the worlds, those of senders that wait, or by the test of notices.
+// Every deliberate fault is found by the worlds, those of senders that wait, or by the test of
+// notices.
 func TestEveryFaultOfAPairIsFound(t *testing.T) {
 	defer mutant.Set("")
 	for _, name := range mutant.PairNames {

@@ -2,8 +2,9 @@ package pair
 
 import "github.com/squall-go/squall/internal/mutant"
 
-// Notices keeps, for each key, the latest notice that was not taken (RP9), in the order in which the keys came. Its size is
-// bounded by the channel's window: a notice is freed when it is taken or replaced. The zero value is ready.
+// Notices keeps, for each key, the latest notice that was not taken (RP9), in the order in which
+// the keys came. Its size is bounded by the channel's window: a notice is freed when it is taken or
+// replaced. The zero value is ready.
 type Notices struct {
 	places map[uint64]int // of a key in the list
 	list   []*Frame       // nil: taken
@@ -31,7 +32,8 @@ func (n *Notices) Add(f *Frame) (replaced *Frame) {
 	return nil
 }
 
-// compact gives the places of notices that were taken to the next ones: where one always waits, the list would grow for ever.
+// compact gives the places of notices that were taken to the next ones: where one always waits, the
+// list would grow for ever.
 func (n *Notices) compact() {
 	waits := copy(n.list, n.list[n.first:])
 	clear(n.list[waits:])

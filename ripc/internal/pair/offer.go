@@ -28,7 +28,8 @@ const (
 	Placed            // they lie in memory of the sender, where the receiver looks at them
 )
 
-// Offer announces a long message. The bytes of a frame that offers one are an offer and the head of the message:
+// Offer announces a long message. The bytes of a frame that offers one are an offer and the head of
+// the message:
 //
 //	0         1     2             3   8         16        24         32                          48           56
 //	┌─────────┬─────┬─────────────┬───┬─────────┬─────────┬──────────┬ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ┬ ─ ─ ─ ─ ─ ─┬ ─ ─ ─ ─ ┐┌──────┐
@@ -73,7 +74,8 @@ func (o *Offer) Append(b []byte) []byte {
 	return append(b, o.Owner...)
 }
 
-// ParseOffer reads what Append wrote, and returns the head behind it. What a peer may not say is a violation.
+// ParseOffer reads what Append wrote, and returns the head behind it. What a peer may not say is a
+// violation.
 func ParseOffer(b []byte) (o Offer, head []byte, err error) {
 	fault := func(what string) (Offer, []byte, error) {
 		return Offer{}, nil, fmt.Errorf("%w: RP14: an offer of %d bytes: %s", fabric.ErrViolation, len(b), what)
@@ -127,8 +129,8 @@ const (
 // MaxBlock is the largest block of a long message on its connection.
 const MaxBlock = 1 << 20
 
-// BlockBytes is the size of the header before a block: the id of its message in 8 bytes, its length in 4, and 4 zeros. A length of 0 says that
-// the rest of the message does not come.
+// BlockBytes is the size of the header before a block: the id of its message in 8 bytes, its length
+// in 4, and 4 zeros. A length of 0 says that the rest of the message does not come.
 const BlockBytes = 16
 
 // PutBlock writes the header of a block.

@@ -88,7 +88,8 @@ func TestTheLatestNoticeOfAKeyStays(t *testing.T) {
 	}
 }
 
-// Notices of which one always waits take no more and more memory, and come in the order of their keys (RP9).
+// Notices of which one always waits take no more and more memory, and come in the order of their
+// keys (RP9).
 func TestTheListOfNoticesStaysShort(t *testing.T) {
 	var n Notices
 	for k := range uint64(100000) {
@@ -165,8 +166,8 @@ func TestAFrameIsFreedOnce(t *testing.T) {
 	}
 }
 
-// A channel that its receiver closed takes nothing more, and its count is that of the closing, whatever the word in the row says later
-// (RP7). An impossible count is a violation (RP6).
+// A channel that its receiver closed takes nothing more, and its count is that of the closing,
+// whatever the word in the row says later (RP7). An impossible count is a violation (RP6).
 func TestAChannelThatWasClosedKeepsItsCount(t *testing.T) {
 	tx, rx := halves(MinRingBytes, false)
 	for range 3 {

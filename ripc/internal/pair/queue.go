@@ -2,10 +2,11 @@ package pair
 
 import "github.com/squall-go/squall/internal/invariants"
 
-// Queue is the queue of the senders that wait for buffer space in the ring of one Sender, in the order in which they came (RP16). A sender
-// that is woken claims the room for its frame until the frame is in the ring or the sender gives up, so that room wakes as many
-// senders as it has frames for. What is claimed of the window of one channel is not claimed of another. One goroutine at a time.
-// The zero value is ready.
+// Queue is the queue of the senders that wait for buffer space in the ring of one Sender, in the
+// order in which they came (RP16). A sender that is woken claims the room for its frame until the
+// frame is in the ring or the sender gives up, so that room wakes as many senders as it has frames
+// for. What is claimed of the window of one channel is not claimed of another. One goroutine at a
+// time. The zero value is ready.
 type Queue[T any] struct {
 	entries []*Entry[T]
 	woken   int           // of them
@@ -22,20 +23,22 @@ type Entry[T any] struct {
 	woken   bool
 }
 
-// Woken reports whether the sender was woken, and has room for its frame unless another one took it meanwhile.
+// Woken reports whether the sender was woken, and has room for its frame unless another one took it
+// meanwhile.
 func (e *Entry[T]) Woken() bool { return e.woken }
 
 // Channel is the channel of the frame that waits.
 func (e *Entry[T]) Channel() int { return e.channel }
 
-// Join puts a sender at the end of the queue, which found no room for a frame with n bytes. Wake is called next: there may be room by now.
+// Join puts a sender at the end of the queue, which found no room for a frame with n bytes. Wake is
+// called next: there may be room by now.
 func (q *Queue[T]) Join(e *Entry[T], k Kind, channel, n int) {
 	e.kind, e.channel, e.bytes, e.woken = k, channel, n, false
 	q.entries = append(q.entries, e)
 }
 
-// Refused takes in that a sender that was woken found no room: its claim ends, and it sleeps again. Wake is called next: there may be
-// room for the others.
+// Refused takes in that a sender that was woken found no room: its claim ends, and it sleeps again.
+// Wake is called next: there may be room for the others.
 func (q *Queue[T]) Refused(e *Entry[T]) {
 	if e.woken {
 		e.woken = false
@@ -43,7 +46,8 @@ func (q *Queue[T]) Refused(e *Entry[T]) {
 	}
 }
 
-// Leave removes a sender: its frame is in the ring, or it gave up. Wake is called next: there may be room for the others.
+// Leave removes a sender: its frame is in the ring, or it gave up. Wake is called next: there may
+// be room for the others.
 func (q *Queue[T]) Leave(e *Entry[T]) {
 	q.Refused(e)
 	for i, o := range q.entries {
@@ -69,7 +73,8 @@ func (q *Queue[T]) claim(e *Entry[T], sign int) {
 	}
 }
 
-// Wake wakes the senders for whose frames there is room behind what is claimed, and appends them to a list.
+// Wake wakes the senders for whose frames there is room behind what is claimed, and appends them to
+// a list.
 func (q *Queue[T]) Wake(s *Sender, woken []T) []T {
 	var none [Channels]int // bytes for which a channel has no room; 0: not known
 	for _, e := range q.entries {

@@ -25,8 +25,9 @@ type roomPlan struct {
 
 type roomFrame struct{ channel, bytes int }
 
-// roomWorld is two processes: in one of them several goroutines send on the channels of one ring, the other one gives frames back. In both, a
-// poller looks at the other process, and sleeps when there is nothing to do. Every action is one that the other goroutines see as a whole; where a
+// roomWorld is two processes: in one of them several goroutines send on the channels of one ring,
+// the other one gives frames back. In both, a poller looks at the other process, and sleeps when
+// there is nothing to do. Every action is one that the other goroutines see as a whole; where a
 // process stores a word and then loads another one, these are two actions.
 type roomWorld struct {
 	plan    *roomPlan
@@ -198,7 +199,8 @@ func (w *roomWorld) wake() (woken int) {
 	return woken
 }
 
-// actions are the actions that are possible: of each sender, the two pollers, and the application that gives frames back.
+// actions are the actions that are possible: of each sender, the two pollers, and the application
+// that gives frames back.
 func (w *roomWorld) actions() (possible []int) {
 	for i, s := range w.senders {
 		if s.state != sent && (s.state != waits || s.entry.Woken()) {
@@ -384,8 +386,9 @@ func exploreRoom(plan *roomPlan) (int, error) {
 
 const largeFrame = 992 // bytes: two of these fill a window, and four of them the ring
 
-// Every order in which senders on two channels of one ring, the reader that gives room back, and the pollers of both act leaves no sender asleep
-// that has room: neither behind a sender to the other channel, nor where the reader published nothing of what it freed before (RP16).
+// Every order in which senders on two channels of one ring, the reader that gives room back, and
+// the pollers of both act leaves no sender asleep that has room: neither behind a sender to the
+// other channel, nor where the reader published nothing of what it freed before (RP16).
 func TestASenderThatHasRoomIsWoken(t *testing.T) {
 	full := []roomFrame{{1, largeFrame}, {1, largeFrame}, {2, largeFrame}, {2, largeFrame}}
 	small := make([]roomFrame, 16)

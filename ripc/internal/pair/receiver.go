@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 )
 
-// Frame is what was taken from the ring. It is valid until it is freed, and belongs to the receiver again afterwards.
+// Frame is what was taken from the ring. It is valid until it is freed, and belongs to the receiver
+// again afterwards.
 type Frame struct {
 	Data    []byte // in the ring, or aside
 	Tag     any    // what a user keeps with it, until it is freed
@@ -52,13 +53,15 @@ type Receiver struct {
 	starved   bool   // there was none when it was wanted
 }
 
-// Memory bounds what a receiver allocates for what its peer sends. Its methods are called by the goroutine that uses the receiver.
+// Memory bounds what a receiver allocates for what its peer sends. Its methods are called by the
+// goroutine that uses the receiver.
 type Memory interface {
 	// Take reports whether the receiver may have so many bytes more.
 	Take(bytes int) bool
 	// Give takes bytes back.
 	Give(bytes int)
-	// Resume says that a receiver for which Take had no bytes can go on with a frame that was given back to it.
+	// Resume says that a receiver for which Take had no bytes can go on with a frame that was given
+	// back to it.
 	Resume()
 }
 
@@ -76,7 +79,8 @@ type incoming struct {
 	messages  uint32 // that were taken, in all uses of the channel
 }
 
-// NewReceiver lays the receiving half on two rows, the own one first. direct says that the peer's row is its memory itself.
+// NewReceiver lays the receiving half on two rows, the own one first. direct says that the peer's
+// row is its memory itself.
 func NewReceiver(own, peer []byte, direct bool) *Receiver {
 	size := len(peer) - ControlBytes
 	return &Receiver{own: own, peer: peer, direct: direct, ring: peer[ControlBytes:], size: uint64(size), window: window(size)}
@@ -122,7 +126,8 @@ func (r *Receiver) Pending() bool {
 	return load(r.peer, sentOff) != r.taken
 }
 
-// Next takes the next frame, or returns nil if there is none, or no memory for it. An error means that the peer breaks the protocol (RP5, RP6).
+// Next takes the next frame, or returns nil if there is none, or no memory for it. An error means
+// that the peer breaks the protocol (RP5, RP6).
 func (r *Receiver) Next() (*Frame, error) {
 	if r.starved {
 		r.starved = false
@@ -183,14 +188,16 @@ func (r *Receiver) Next() (*Frame, error) {
 	}
 }
 
-// Ahead says whether the peer seems to be much ahead: whether the last look took as many frames as it was to take.
+// Ahead says whether the peer seems to be much ahead: whether the last look took as many frames as
+// it was to take.
 func (r *Receiver) Ahead(is bool) { r.ahead = is && r.direct }
 
 // touchAhead is how much of the ring is asked for at a time.
 const touchAhead = 512
 
-// touch loads a word of each of the next lines of the ring, so that they come from the other core together and not one after the other. Nothing
-// is made of what it loads. Where the peer is not ahead, that would take lines away that it is about to fill.
+// touch loads a word of each of the next lines of the ring, so that they come from the other core
+// together and not one after the other. Nothing is made of what it loads. Where the peer is not
+// ahead, that would take lines away that it is about to fill.
 func (r *Receiver) touch() {
 	r.touched = r.taken + touchAhead
 	for at := r.taken &^ 63; at < r.touched; at += fabric.LineBytes {
@@ -211,7 +218,8 @@ func (r *Receiver) look() (bool, error) {
 	return true, nil
 }
 
-// beyond reports whether so many bytes more are more than the peer sent, or can have sent without writing over what is not freed.
+// beyond reports whether so many bytes more are more than the peer sent, or can have sent without
+// writing over what is not freed.
 func (r *Receiver) beyond(n uint64) bool {
 	if r.direct {
 		return r.taken+n-r.freed > r.size
@@ -247,8 +255,8 @@ func (r *Receiver) skipped() {
 	}
 }
 
-// relieve moves frames aside that are at the end of a ring that is more than half in use (RP4). A frame that the application has
-// stays where it is.
+// relieve moves frames aside that are at the end of a ring that is more than half in use (RP4). A
+// frame that the application has stays where it is.
 func (r *Receiver) relieve() {
 	if mutant.Enabled && mutant.On(mutant.PairNoRelief) {
 		return
@@ -279,8 +287,9 @@ func (r *Receiver) putAside(f *Frame, data []byte) bool {
 	return true
 }
 
-// Copy moves the bytes of a frame out of the ring before the application gets them: the peer can change them no more. Without memory for that the copy is not
-// counted, and the ring keeps the space of the frame until the frame is freed, which bounds such copies by the ring.
+// Copy moves the bytes of a frame out of the ring before the application gets them: the peer can
+// change them no more. Without memory for that the copy is not counted, and the ring keeps the
+// space of the frame until the frame is freed, which bounds such copies by the ring.
 func (r *Receiver) Copy(f *Frame) {
 	if f.moved || f.copied {
 		return
@@ -294,8 +303,9 @@ func (r *Receiver) Copy(f *Frame) {
 	r.publishMuch()
 }
 
-// Guard refuses a range of the peer's row that a link is about to write, if it overlaps bytes that were sent and are not freed: this side may look at them
-// (RP18). The rest of the ring is the peer's to write.
+// Guard refuses a range of the peer's row that a link is about to write, if it overlaps bytes that
+// were sent and are not freed: this side may look at them (RP18). The rest of the ring is the
+// peer's to write.
 func (r *Receiver) Guard(w fabric.Range) error {
 	sent := max(r.taken, load(r.peer, sentOff))
 	used := sent - r.freed
@@ -306,7 +316,8 @@ func (r *Receiver) Guard(w fabric.Range) error {
 	return nil
 }
 
-// recycle keeps a frame for the next one, and its memory if the receiver has not much. A receiver that found no memory may take the next frame with it.
+// recycle keeps a frame for the next one, and its memory if the receiver has not much. A receiver
+// that found no memory may take the next frame with it.
 func (r *Receiver) recycle(f *Frame) {
 	if n := cap(f.aside); n > 0 && uint64(r.used) > r.size+Allowance {
 		f.aside = nil
@@ -318,7 +329,8 @@ func (r *Receiver) recycle(f *Frame) {
 	}
 }
 
-// Received counts a message as received: the application is about to get it, and the frame stays in place until it is freed.
+// Received counts a message as received: the application is about to get it, and the frame stays in
+// place until it is freed.
 func (r *Receiver) Received(f *Frame) {
 	r.Hold(f)
 	r.Count(f)
@@ -343,8 +355,8 @@ func (r *Receiver) Count(f *Frame) {
 	}
 }
 
-// Counted is how many messages of a channel were received, for the frame that closes it. The word goes with that frame: the count of the next use of the
-// channel begins with it.
+// Counted is how many messages of a channel were received, for the frame that closes it. The word
+// goes with that frame: the count of the next use of the channel begins with it.
 func (r *Receiver) Counted(channel int) uint64 {
 	r.changed(receivedOff + 8*channel)
 	return load(r.own, receivedOff+8*channel)
@@ -359,7 +371,8 @@ func (r *Receiver) Free(f *Frame) bool {
 	return true
 }
 
-// GiveBack is the part of Free that is done for each of several frames; Settle is to be called after the last one.
+// GiveBack is the part of Free that is done for each of several frames; Settle is to be called
+// after the last one.
 func (r *Receiver) GiveBack(f *Frame) bool {
 	if f.free {
 		return false
@@ -435,8 +448,9 @@ func (r *Receiver) Publish() (news bool) {
 	return news
 }
 
-// Answer publishes all that was freed if a sender of the peer waits for buffer space, and reports whether the peer has to be told: also of what was
-// published before, as Next does when it moves frames aside. It is called in each round, behind the last Next (RP16).
+// Answer publishes all that was freed if a sender of the peer waits for buffer space, and reports
+// whether the peer has to be told: also of what was published before, as Next does when it moves
+// frames aside. It is called in each round, behind the last Next (RP16).
 func (r *Receiver) Answer() (tell bool) {
 	if !Hungry(r.peer) {
 		return false
@@ -448,8 +462,8 @@ func (r *Receiver) Answer() (tell bool) {
 	return r.urgent
 }
 
-// Urgent reports whether, since the last call, so much was published that the peer should see it soon, or anything for which it
-// waits.
+// Urgent reports whether, since the last call, so much was published that the peer should see it
+// soon, or anything for which it waits.
 func (r *Receiver) Urgent() bool {
 	urgent := r.urgent
 	r.urgent = false

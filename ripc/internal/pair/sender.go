@@ -48,8 +48,9 @@ type outgoing struct {
 	over     bool   // shut, or this side left it: nothing more is sent
 }
 
-// NewSender lays the sending half on two rows, the own one first. The own row must be zero. direct says that the peer reads it
-// itself: then a frame is published by its first word, and sent is not used.
+// NewSender lays the sending half on two rows, the own one first. The own row must be zero. direct
+// says that the peer reads it itself: then a frame is published by its first word, and sent is not
+// used.
 func NewSender(own, peer []byte, direct bool) *Sender {
 	size := len(own) - ControlBytes
 	return &Sender{own: own, peer: peer, direct: direct, ring: own[ControlBytes:], size: uint64(size), window: window(size)}
@@ -102,9 +103,10 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 // claimAhead is how much of the ring is claimed at a time.
 const claimAhead = 1 << 10
 
-// claim stores a zero in each of the next lines of the ring that the peer has freed. The peer read them a round ago, so the first
-// store to each has to take the line from the other core, and the atomic store that publishes a frame waits for all stores before
-// it. Several lines that are taken together cost little more than one.
+// claim stores a zero in each of the next lines of the ring that the peer has freed. The peer read
+// them a round ago, so the first store to each has to take the line from the other core, and the
+// atomic store that publishes a frame waits for all stores before it. Several lines that are taken
+// together cost little more than one.
 func (s *Sender) claim() {
 	from := max(s.claimed, s.sent+align) // the word behind the last frame is zero, and the peer looks at it
 	to := min(s.sent+claimAhead, s.freed+s.size) &^ (fabric.LineBytes - 1)
@@ -114,7 +116,8 @@ func (s *Sender) claim() {
 	s.claimed = max(to, from)
 }
 
-// start is where a frame of so many bytes begins, and how much of the ring is skipped before it: it lies in one piece.
+// start is where a frame of so many bytes begins, and how much of the ring is skipped before it: it
+// lies in one piece.
 func (s *Sender) start(need uint64) (at, gap uint64) {
 	if at = s.sent & (s.size - 1); at+need > s.size {
 		return 0, s.size - at
@@ -150,11 +153,12 @@ func (s *Sender) refusal(why Status) Status {
 	return why
 }
 
-// Room reports whether a frame with n bytes would find room now. It is true if the peer's words are wrong or the channel is shut, which Put
-// will tell.
+// Room reports whether a frame with n bytes would find room now. It is true if the peer's words are
+// wrong or the channel is shut, which Put will tell.
 func (s *Sender) Room(k Kind, channel, n int) bool { return s.roomBehind(k, channel, n, 0, 0) }
 
-// roomBehind is Room behind other frames, which take a number of bytes of the ring and a number of bytes of the channel's window.
+// roomBehind is Room behind other frames, which take a number of bytes of the ring and a number of
+// bytes of the channel's window.
 func (s *Sender) roomBehind(k Kind, channel, n, ring, window int) bool {
 	need := frameBytes(n)
 	if k.Counted() && s.channels[channel].over {
@@ -170,7 +174,8 @@ func (s *Sender) roomBehind(k Kind, channel, n, ring, window int) bool {
 // Err says what is wrong with the peer's words.
 func (s *Sender) Err() error { return s.err }
 
-// ringFits reports whether the ring takes so many bytes. It looks at the peer's word only when what it saw last does not suffice.
+// ringFits reports whether the ring takes so many bytes. It looks at the peer's word only when what
+// it saw last does not suffice.
 func (s *Sender) ringFits(n uint64) bool {
 	if mutant.Enabled && mutant.On(mutant.PairOverwrites) {
 		return true
@@ -214,7 +219,8 @@ func (s *Sender) look(channel int) bool {
 	return true
 }
 
-// lookReceived takes in how many messages of a channel the peer received, if that is possible (RP6).
+// lookReceived takes in how many messages of a channel the peer received, if that is possible
+// (RP6).
 func (s *Sender) lookReceived(channel int) {
 	c := &s.channels[channel]
 	if c.shut {
@@ -228,8 +234,9 @@ func (s *Sender) lookReceived(channel int) {
 	c.received = received
 }
 
-// Shut takes in that the peer closed a channel, after it received so many messages in all: no more will be received (RP7). The number comes
-// with the frame that says so, because the word in the peer's row may be older where a link brings it.
+// Shut takes in that the peer closed a channel, after it received so many messages in all: no more
+// will be received (RP7). The number comes with the frame that says so, because the word in the
+// peer's row may be older where a link brings it.
 func (s *Sender) Shut(channel int, received uint64) error {
 	c := &s.channels[channel]
 	if n := uint32(received); n-c.received > c.messages-c.received {
@@ -245,7 +252,8 @@ func (s *Sender) Leave(channel int) { s.channels[channel].over = true }
 // IsShut reports whether the peer closed the channel.
 func (s *Sender) IsShut(channel int) bool { return s.channels[channel].shut }
 
-// Unreceived is how many messages of a channel, its last ones, the peer's application has not received (RP7).
+// Unreceived is how many messages of a channel, its last ones, the peer's application has not
+// received (RP7).
 func (s *Sender) Unreceived(channel int) int {
 	s.lookReceived(channel)
 	c := &s.channels[channel]
@@ -255,14 +263,16 @@ func (s *Sender) Unreceived(channel int) int {
 // Messages is how many messages were sent on a channel, modulo 2^32.
 func (s *Sender) Messages(channel int) uint32 { return s.channels[channel].messages }
 
-// WasReceived reports whether a message was received: the one after which so many were sent on its channel.
+// WasReceived reports whether a message was received: the one after which so many were sent on its
+// channel.
 func (s *Sender) WasReceived(channel int, messages uint32) bool {
 	s.lookReceived(channel)
 	return int32(s.channels[channel].received-messages) >= 0
 }
 
-// SetHungry tells the peer whether a sender here waits for buffer space: then the peer publishes all that it frees at once, and rings. It
-// reports whether that is news. A peer that sleeps has to be woken for it: it may have freed what it has not published (RP16).
+// SetHungry tells the peer whether a sender here waits for buffer space: then the peer publishes
+// all that it frees at once, and rings. It reports whether that is news. A peer that sleeps has to
+// be woken for it: it may have freed what it has not published (RP16).
 func (s *Sender) SetHungry(waits bool) (news bool) {
 	if waits == s.hungry {
 		return false
@@ -276,7 +286,8 @@ func (s *Sender) SetHungry(waits bool) (news bool) {
 	return true
 }
 
-// Ranges are the parts of the own row that were filled since the last call: to be pushed before the line SentLine.
+// Ranges are the parts of the own row that were filled since the last call: to be pushed before the
+// line SentLine.
 func (s *Sender) Ranges() (a, b fabric.Range) {
 	from, n := s.pushed&(s.size-1), s.sent-s.pushed
 	s.pushed = s.sent

@@ -249,7 +249,8 @@ func (w *world) free(s *side) {
 	w.flush(s)
 }
 
-// settle lets both sides do all that they can, until nothing changes any more. Messages that are held are given back.
+// settle lets both sides do all that they can, until nothing changes any more. Messages that are
+// held are given back.
 func (w *world) settle() error {
 	for idle := 0; idle < 2; idle++ {
 		for i, s := range w.sides {
@@ -302,7 +303,8 @@ func (w *world) check() error {
 	return nil
 }
 
-// run lives through one world: random steps, in the middle of which a side may end, and then the end.
+// run lives through one world: random steps, in the middle of which a side may end, and then the
+// end.
 func run(seed uint64) (err error) {
 	w := newWorld(seed)
 	defer func() {
@@ -359,7 +361,8 @@ func (w *world) lose(i int) error {
 	return nil
 }
 
-// finish receives everything. Then every channel with a service that receives takes messages, however many services do not.
+// finish receives everything. Then every channel with a service that receives takes messages,
+// however many services do not.
 func (w *world) finish() error {
 	if err := w.settle(); err != nil {
 		return err
@@ -390,8 +393,9 @@ func (w *world) finish() error {
 	return w.check()
 }
 
-// Two processes receive each other's messages once each, in order and whole, whatever the order of their steps, when channels are
-// full, when services do not receive, when a receiver has little memory, and when one of them ends (RP1 to RP4, RP7, RP17).
+// Two processes receive each other's messages once each, in order and whole, whatever the order of
+// their steps, when channels are full, when services do not receive, when a receiver has little
+// memory, and when one of them ends (RP1 to RP4, RP7, RP17).
 func TestMessagesArriveOnceAndInOrder(t *testing.T) {
 	worlds := testutil.Seeds[uint64](250, 3000)
 	if testing.Short() {

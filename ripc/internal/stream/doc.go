@@ -1,8 +1,8 @@
-// Package stream is the protocol of byte streams between two services, as frames that a channel of a pair carries in order and
-// without loss.
+// Package stream is the protocol of byte streams between two services, as frames that a channel of
+// a pair carries in order and without loss.
 //
-// One side opens a stream; the other one accepts or resets it. Then both write bytes. Either side ends its own direction, or resets
-// both directions. A frame is a message whose id says what it is:
+// One side opens a stream; the other one accepts or resets it. Then both write bytes. Either side
+// ends its own direction, or resets both directions. A frame is a message whose id says what it is:
 //
 //	id:   ┌── number of the stream (60 bits) ──┬ answer (1 bit) ┬ kind (3 bits) ┐
 //

@@ -70,5 +70,6 @@ func parseLimit(data []byte) (uint64, error) {
 	return limit, nil
 }
 
-// maxLimit is the length of the longest stream: no process reaches it, and positions do not overflow below it.
+// maxLimit is the length of the longest stream: no process reaches it, and positions do not
+// overflow below it.
 const maxLimit = 1 << 62

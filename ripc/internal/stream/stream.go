@@ -37,7 +37,8 @@ type Stream struct {
 // ID is the id of a frame of this side.
 func (s *Stream) ID(k Kind) uint64 { return ID(k, !s.Opener, s.Number) }
 
-// Accept accepts a stream that the other side opened, and returns the limit for its first credit frame.
+// Accept accepts a stream that the other side opened, and returns the limit for its first credit
+// frame.
 func (s *Stream) Accept() (limit uint64) {
 	s.given = s.window
 	return s.given
@@ -85,7 +86,8 @@ func (s *Stream) Readable() bool {
 // Read takes bytes that were received.
 func (s *Stream) Read(p []byte) int { return s.buffer.read(p) }
 
-// Expect says that a reader is about to wait: what comes next is put into its memory at once, until Collect. Nothing is buffered.
+// Expect says that a reader is about to wait: what comes next is put into its memory at once, until
+// Collect. Nothing is buffered.
 func (s *Stream) Expect(p []byte) { s.reader = p }
 
 // Collect returns how many bytes were put into the memory of the reader that waited.
@@ -101,7 +103,8 @@ func (s *Stream) AtEnd() bool { return s.gotEnd && s.filled+s.buffer.len() == 0 
 // WasReset reports whether the stream was reset, and why.
 func (s *Stream) WasReset() (why string, was bool) { return s.reason, s.reset }
 
-// Grant returns a new limit for the other side, if it is so much larger that the other side should know.
+// Grant returns a new limit for the other side, if it is so much larger that the other side should
+// know.
 func (s *Stream) Grant() (limit uint64, news bool) {
 	if s.gotEnd || s.reset || s.closed {
 		return s.given, false

@@ -141,7 +141,8 @@ func (w *world) grant(s *side, f *flow) {
 	}
 }
 
-// check compares what was read with what the other side wrote (RS2), and the end with how it ended (RS6).
+// check compares what was read with what the other side wrote (RS2), and the end with how it ended
+// (RS6).
 func (w *world) check(f *flow) {
 	if _, reset := f.WasReset(); (reset || f.AtEnd() || f.closed) && !f.Readable() {
 		w.t.Fatalf("stream %d is over, and its reader waits", f.Number)
@@ -333,7 +334,8 @@ func TestABufferIsAQueue(t *testing.T) {
 	}
 }
 
-// Whatever frames come, there is no panic, memory stays within the limits, and nothing is answered that was not asked.
+// Whatever frames come, there is no panic, memory stays within the limits, and nothing is answered
+// that was not asked.
 func FuzzHostileFrames(f *testing.F) {
 	f.Add([]byte{1, 1, 8, 3, 1, 200, 4, 1, 0})
 	f.Fuzz(hostile)
@@ -350,7 +352,8 @@ func TestHostileFramesDoNoHarm(t *testing.T) {
 	}
 }
 
-// hostile sends frames of a script to a side that accepts streams and to one that opens them; they close and read now and then.
+// hostile sends frames of a script to a side that accepts streams and to one that opens them; they
+// close and read now and then.
 func hostile(t *testing.T, script []byte) {
 	const most = 3
 	tables := []*Table{NewTable(most, window), NewTable(0, window)}

@@ -6,7 +6,8 @@ import (
 	"github.com/squall-go/squall/fabric"
 )
 
-// Table holds the streams of a side by their numbers: the streams that it opened, or that one other side opened.
+// Table holds the streams of a side by their numbers: the streams that it opened, or that one other
+// side opened.
 type Table struct {
 	streams map[uint64]*Stream
 	last    uint64 // the largest number that was opened
@@ -14,8 +15,9 @@ type Table struct {
 	window  uint64 // bytes of a stream that are received and not read
 }
 
-// NewTable is a table for streams that this side opens, or, with a limit, for streams that another side opens. The window is how many bytes of a stream the other side may
-// send before they are read here.
+// NewTable is a table for streams that this side opens, or, with a limit, for streams that another
+// side opens. The window is how many bytes of a stream the other side may send before they are read
+// here.
 func NewTable(limit, window int) *Table {
 	return &Table{streams: map[uint64]*Stream{}, limit: limit, window: uint64(window)}
 }
@@ -77,7 +79,8 @@ const (
 	Unread          // send a reset: the other side writes to a stream that is closed here
 )
 
-// Take takes in a frame of the other side. The stream is nil if the table has none. An error is a violation.
+// Take takes in a frame of the other side. The stream is nil if the table has none. An error is a
+// violation.
 func (t *Table) Take(id uint64, data []byte) (s *Stream, what Outcome, err error) {
 	k, number := parse(id)
 	if k == Open {

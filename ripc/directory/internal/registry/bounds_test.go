@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A lease and a hold are not longer than they may be, and a name has no more places, and a directory no more names, than there may be.
+// A lease and a hold are not longer than they may be, and a name has no more places, and a
+// directory no more names, than there may be.
 func TestTheBoundsOfARegistry(t *testing.T) {
 	for _, c := range []struct {
 		name        string

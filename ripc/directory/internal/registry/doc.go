@@ -1,12 +1,14 @@
-// Package registry is the state of a directory: which services are where, whose their names are, and until when. Every member of the
-// directory's group applies the same commands in the same order.
+// Package registry is the state of a directory: which services are where, whose their names are,
+// and until when. Every member of the directory's group applies the same commands in the same
+// order.
 //
-// A name has an owner, which proves what it says with a signature, or whose identity the member proved that passed it on. The owner claims
-// the name for a place, renews that, and withdraws it. A claim is good until a time of the directory, its lease. Afterwards the name stays
-// the owner's for as long as the owner asked for, its hold.
+// A name has an owner, which proves what it says with a signature, or whose identity the member
+// proved that passed it on. The owner claims the name for a place, renews that, and withdraws it. A
+// claim is good until a time of the directory, its lease. Afterwards the name stays the owner's for
+// as long as the owner asked for, its hold.
 //
-// The time of a directory is not that of a clock. A member that has measured how much time has passed proposes a step from one time to the
-// next.
+// The time of a directory is not that of a clock. A member that has measured how much time has
+// passed proposes a step from one time to the next.
 //
 // Invariants:
 //

@@ -53,7 +53,8 @@ type Entry struct {
 	Spots   []*Spot `json:"spots"`            // by owner and incarnation
 }
 
-// Spot is the last that an owner said about a name at one endpoint. It is kept until nothing that was said before can take effect again.
+// Spot is the last that an owner said about a name at one endpoint. It is kept until nothing that
+// was said before can take effect again.
 type Spot struct {
 	Record Record `json:"record"`
 	Owner  string `json:"owner"`

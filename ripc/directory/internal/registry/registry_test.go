@@ -76,7 +76,8 @@ func text(t *testing.T, r *Registry) string {
 	return b.String()
 }
 
-// Owners, names, places, replays and steps of time at random. All invariants hold after each command (RD1 to RD8).
+// Owners, names, places, replays and steps of time at random. All invariants hold after each
+// command (RD1 to RD8).
 func TestARegistryUnderRandomCommands(t *testing.T) {
 	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -227,8 +228,9 @@ func shares(r *Registry) map[string]share {
 	return counted.shares
 }
 
-// An owner that has as many names as one may have gets no further ones, and no process gets more with many keys; others do (RD8). What it has
-// goes on, and it gets others when names are free again.
+// An owner that has as many names as one may have gets no further ones, and no process gets more
+// with many keys; others do (RD8). What it has goes on, and it gets others when names are free
+// again.
 func TestTheNamesOfAnOwnerAreBounded(t *testing.T) {
 	const most = 3
 	r := begun()
@@ -387,7 +389,8 @@ func TestAForgedRecordIsRefused(t *testing.T) {
 	}
 }
 
-// A name that is withdrawn without a hold is free at once; with one, or when its lease ends, after the hold.
+// A name that is withdrawn without a hold is free at once; with one, or when its lease ends, after
+// the hold.
 func TestANameIsFreeAfterItsHold(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -5,7 +5,8 @@ import "fmt"
 // share is how much of a directory an owner has, or all owners that speak from one origin.
 type share struct{ names, spots int }
 
-// What an owner may have besides its names, and what the owners of one origin may have together: a process can make any number of keys.
+// What an owner may have besides its names, and what the owners of one origin may have together: a
+// process can make any number of keys.
 const (
 	spotsForName    = 4 // a service that starts again has another place, and the one before is kept until its lease ends
 	ownersForOrigin = 4
@@ -46,8 +47,9 @@ func (r *Registry) countAll() {
 	}
 }
 
-// leaves returns why an owner may not have more names and spots, or the owners of its origin together (RD8). The members of the group may have any
-// number. most is the bound of the member that passed the record on: all members apply the same one.
+// leaves returns why an owner may not have more names and spots, or the owners of its origin
+// together (RD8). The members of the group may have any number. most is the bound of the member
+// that passed the record on: all members apply the same one.
 func (r *Registry) leaves(owner, origin string, names, spots, most int) error {
 	if most == 0 || owner == MemberOwner || names+spots == 0 {
 		return nil
@@ -76,8 +78,8 @@ func (r *Registry) within(key, who string, names, spots, most int) error {
 	return nil
 }
 
-// admit counts what a record that is permitted adds to an entry, if the owner may have that. A name whose owner speaks from another origin counts
-// there from now on, if that one may have more.
+// admit counts what a record that is permitted adds to an entry, if the owner may have that. A name
+// whose owner speaks from another origin counts there from now on, if that one may have more.
 func (r *Registry) admit(e *Entry, c *Command, owner string) error {
 	names, spots := 0, 0
 	if e.Owner != owner && c.Record.Action != Withdraw { // the name is free
