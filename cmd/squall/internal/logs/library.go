@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/restart"
@@ -98,28 +99,25 @@ func (d *directory) List(ctx context.Context) (all []persist.Info, err error) {
 	return all, errors.Join(errs...)
 }
 
-func (d *directory) Get(ctx context.Context, id persist.LogID, v order.Version) (r persist.Record, err error) {
+// read reads something of a log.
+func read[T any](ctx context.Context, d *directory, id persist.LogID, of func(*persist.Log) (T, error)) (t T, err error) {
 	l, err := d.log(ctx, id)
 	if err != nil {
-		return r, err
+		return t, err
 	}
-	return l.Get(v)
+	return of(l)
 }
 
-func (d *directory) Nth(ctx context.Context, id persist.LogID, number uint64) (r persist.Record, err error) {
-	l, err := d.log(ctx, id)
-	if err != nil {
-		return r, err
-	}
-	return logwire.Nth(l, number)
+func (d *directory) Get(ctx context.Context, id persist.LogID, v order.Version) (persist.Record, error) {
+	return read(ctx, d, id, func(l *persist.Log) (persist.Record, error) { return l.Get(v) })
 }
 
-func (d *directory) At(ctx context.Context, id persist.LogID, t order.Time) (r persist.Record, err error) {
-	l, err := d.log(ctx, id)
-	if err != nil {
-		return r, err
-	}
-	return l.At(t)
+func (d *directory) Nth(ctx context.Context, id persist.LogID, number uint64) (persist.Record, error) {
+	return read(ctx, d, id, func(l *persist.Log) (persist.Record, error) { return logwire.Nth(l, number) })
+}
+
+func (d *directory) At(ctx context.Context, id persist.LogID, t order.Time) (persist.Record, error) {
+	return read(ctx, d, id, func(l *persist.Log) (persist.Record, error) { return l.At(t) })
 }
 
 func (d *directory) Range(ctx context.Context, id persist.LogID, from, to order.Version) iter.Seq2[persist.Record, error] {
@@ -197,4 +195,67 @@ func pick(ctx context.Context, l library, where, name string) (persist.Info, err
 		return persist.Info{}, fmt.Errorf("%s: has no log %q; there are %s", where, name, strings.Join(names, ", "))
 	}
 	return persist.Info{}, fmt.Errorf("%s: has several logs, say which one: %s", where, strings.Join(names, ", "))
+}
+
+// noteAfter is how long a person waits for a time to be settled without being told: mostly it is
+// settled at once.
+const noteAfter = 500 * time.Millisecond
+
+// settle waits until questions about times up to one have the same answer for ever, at every
+// member. It waits no longer than --timeout: a time that lies ahead is not settled before it has
+// come. What is in a directory stays.
+func (t *target) settle(ctx context.Context, l library, id persist.LogID, at order.Time) error {
+	m, runs := l.(*member)
+	if !runs || at == 0 {
+		return nil
+	}
+	asking, stop := context.WithTimeout(ctx, t.timeout)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- m.settled(asking, id, at) }()
+	select {
+	case err := <-done:
+		return t.unsettled(ctx, at, err)
+	case <-time.After(noteAfter):
+		t.note("waiting until %v is settled", at)
+	}
+	return t.unsettled(ctx, at, <-done)
+}
+
+// unsettled says why a time is not settled, if it is not.
+func (t *target) unsettled(ctx context.Context, at order.Time, err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%v is not settled at %s within --timeout %v: records with times up to then may still come; ask for an earlier one, or wait longer",
+		at, t.name, t.timeout)
+}
+
+// settled asks for the record at a time, of which there is rarely one: the answer is small, and
+// comes when the time is settled.
+func (m *member) settled(ctx context.Context, id persist.LogID, at order.Time) error {
+	for _, err := range m.Between(ctx, id, at, at+1) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// until does what cannot be told to stop, and waits for it until the context ends. Then what is
+// still done ends with the process: all that it writes may be interrupted anywhere.
+func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		value, err := do()
+		done <- answer{value, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+		return *new(T), ctx.Err()
+	}
 }

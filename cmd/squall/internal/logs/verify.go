@@ -12,7 +12,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -304,4 +303,27 @@ func (v *verification) comparisonText(c *persist.Comparison) string {
 		return fmt.Sprintf("log %v: %s have no records in common\n", c.Log, strings.Join(c.Dirs, ", "))
 	}
 	return fmt.Sprintf("log %v: %s from %v to %v, the same in %s\n", c.Log, show.Counted(int(c.Records), "record", "records"), c.From, c.To, strings.Join(c.Dirs, ", "))
+}
+
+// Verified is what "squall log verify --json" prints.
+type Verified struct {
+	OK          bool             `json:"ok"`
+	Directories []persist.Report `json:"directories"`
+	Compared    []Compared       `json:"compared"`               // of several directories
+	NotCompared string           `json:"not_compared,omitempty"` // why not
+	Faults      []string         `json:"faults,omitempty"`       // that are in no directory's own report
+}
+
+// Compared is a log that several directories may have.
+type Compared struct {
+	Log     string   `json:"log"`
+	Dirs    []string `json:"dirs"`    // that have the log
+	Records uint64   `json:"records"` // that are the same everywhere
+	From    string   `json:"from,omitempty"`
+	To      string   `json:"to,omitempty"`     // with it
+	Differ  string   `json:"differ,omitempty"` // where, and what stands there; empty: nowhere
+}
+
+func comparedOf(c *persist.Comparison) Compared {
+	return Compared{c.Log.String(), c.Dirs, c.Records, versionOrNothing(c.From), versionOrNothing(c.To), c.Differ}
 }

@@ -1,3 +1,11 @@
+// Package logs is the command "squall log": it lists, reads, follows, checks, exports and repairs
+// the logs of persistent subgroups, of a member that runs or of the directory of one that does not.
+//
+// Life of a call: the target is a directory, or the HOST:PORT of a member → a library of logs, the
+// same for both → one log of it, named or the only one → its records, one line each, or as JSON, or
+// raw.
+//
+// Only "squall log repair" writes to a directory of logs.
 package logs
 
 import (
@@ -7,10 +15,10 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/logwire"
@@ -120,4 +128,95 @@ func (t *target) chosen(ctx context.Context, args []string) (library, persist.In
 		return nil, i, errors.Join(err, l.Close())
 	}
 	return l, i, nil
+}
+
+// meanings are what the arguments of commands stand for.
+var meanings = map[string]string{
+	"TARGET": "the directory of a member that does not run, or the HOST:PORT of one that runs",
+	"DIR":    "the directory of a member that does not run",
+}
+
+// arguments checks how many there are: the first has to be there, and there are no more than names.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("%s is missing: %s\nsee %s --help", names[0], meanings[names[0]], cmd.CommandPath())
+		case len(args) > len(names):
+			return fmt.Errorf("%q is one argument too many\nsee %s --help", args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// directories checks that there is one at least.
+func directories(cmd *cobra.Command, args []string) error {
+	return arguments("DIR")(cmd, args[:min(len(args), 1)])
+}
+
+// still refuses a member that runs where its directory has to be named.
+func still(dir, why string) error {
+	if _, err := os.Stat(dir); err != nil && isAddress(dir) {
+		return fmt.Errorf("%s: %s", dir, why)
+	}
+	return nil
+}
+
+// inUse says what to do where a member runs.
+func inUse(dir string, err error, advice string) error {
+	if !errors.Is(err, persist.ErrInUse) {
+		return err
+	}
+	return fmt.Errorf("%s: %w: a member runs there; %s", dir, persist.ErrInUse, advice)
+}
+
+// completeTarget completes TARGET as a directory, and LOG as a log in it.
+func completeTarget(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	case 1:
+		return logNames(cmd, args[0], typed), cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// logNames are the logs of a directory. Members are not asked: a shell that waits for a machine is
+// no help.
+func logNames(cmd *cobra.Command, target, typed string) (names []cobra.Completion) {
+	if i, err := os.Stat(target); err != nil || !i.IsDir() {
+		return nil
+	}
+	d, err := openDirectory(context.Background(), target)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	ids, _ := d.store.Logs()
+	for _, id := range ids {
+		if name := id.String(); strings.HasPrefix(name, typed) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// oneDirectory completes a directory, and nothing behind it.
+func oneDirectory(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// completeDirectories completes any number of them.
+func completeDirectories(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// noFiles says of flags that they are followed by no file's name.
+func noFiles(cmd *cobra.Command, flags ...string) {
+	for _, f := range flags {
+		cmd.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
+	}
 }
