@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
@@ -93,7 +94,14 @@ be missing.`,
 			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f := cmd.Flags()
+	o.declare(cmd.Flags())
+	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(show.Hidden(proc.Program{Name: memberCommand, Run: serveMember}), show.Hidden(testlab.Program))
+	return cmd
+}
+
+func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("member `processes`, 1 to %d", maxNodes))
 	f.StringVar(&o.Fabric, "fabric", "auto", "`fabric` between them: auto, shm or tcp")
 	f.IntVar(&o.Size, "size", 0, "pad or cut each line to so many `bytes`; 0 leaves them as they are")
@@ -110,10 +118,6 @@ be missing.`,
 	f.Uint64Var(&o.Seed, "seed", 0, "chaos: draws the faults, their processes and their times; 0 is any `number`")
 	f.DurationVar(&o.FailAfter, "fail-after", time.Second, "chaos: a member that is silent for this `time` is removed")
 	f.SortFlags = false
-	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(show.Hidden(proc.Program{Name: memberCommand, Run: serveMember}), show.Hidden(testlab.Program))
-	return cmd
 }
 
 // faults are all that is wrong with the flags.

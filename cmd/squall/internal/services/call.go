@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -95,24 +96,14 @@ func newPingCommand() *cobra.Command {
 			result := Pinged{Service: to.ID(), Transport: to.Transport()}
 			for k := range count {
 				if k > 0 {
-					select {
-					case <-time.After(every):
-					case <-ctx.Done():
-						return context.Cause(ctx)
+					if err := backoff.Sleep(ctx, every); err != nil {
+						return err
 					}
 				}
-				attempt, cancel := context.WithTimeout(ctx, o.timeout)
-				took, err := to.Ping(attempt)
-				cancel()
-				switch {
-				case err != nil:
-					result.Lost++
+				if took, err := result.ping(ctx, to, o.timeout); err != nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
-				case !asJSON:
+				} else if !asJSON {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s over %s: %v\n", to.ID(), to.Transport(), took)
-				}
-				if err == nil {
-					result.TimesNs = append(result.TimesNs, took.Nanoseconds())
 				}
 			}
 			return result.finish(cmd.OutOrStdout(), asJSON)
@@ -127,6 +118,19 @@ func newPingCommand() *cobra.Command {
 		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
+}
+
+// ping measures one round trip.
+func (p *Pinged) ping(ctx context.Context, to *ripc.Remote, within time.Duration) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	took, err := to.Ping(ctx)
+	if err != nil {
+		p.Lost++
+	} else {
+		p.TimesNs = append(p.TimesNs, took.Nanoseconds())
+	}
+	return took, err
 }
 
 // finish prints the summary. It is an error if nothing came back.

@@ -58,37 +58,7 @@ everything before is played.`,
 			if err := y.prepare(only, len(o.connect) > 0); err != nil {
 				return err
 			}
-			file, err := os.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			y.file = file
-			if y.content, err = survey(args[0], file); err != nil {
-				return err
-			}
-			if check {
-				return y.content.print(cmd, o.json)
-			}
-			if y.content.Torn != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s; what comes before is played\n", args[0], y.content.Torn)
-			}
-			y.watch = show.NewProgress(show.ProgressConfig{
-				To: cmd.ErrOrStderr(), What: "played", Total: int64(y.loop) * int64(y.content.Samples+y.content.Changes), Unit: "samples", After: time.Second,
-			})
-			err = o.with(cmd.Context(), func(p *dds.Participant) error { return y.run(cmd.Context(), p) })
-			y.watch.End()
-			y.result.File, y.result.Torn = args[0], y.content.Torn
-			if o.json {
-				return errors.Join(err, show.JSON(cmd.OutOrStdout(), y.result))
-			}
-			skipped := ""
-			if y.result.Skipped > 0 {
-				skipped = fmt.Sprintf(", after %s of an earlier play", humanize.Comma(int64(y.result.Skipped)))
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s of %s played%s\n",
-				show.Counted(y.result.Samples, "sample", "samples"), show.Counted(len(y.result.Topics), "topic", "topics"), skipped)
-			return err
+			return y.command(cmd, &o, args[0], check)
 		},
 	}
 	o.declare(cmd)
@@ -103,6 +73,41 @@ everything before is played.`,
 		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
+}
+
+// command plays a file, or checks it only, and prints what came of it.
+func (y *play) command(cmd *cobra.Command, o *options, path string, check bool) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	y.file = file
+	if y.content, err = survey(path, file); err != nil {
+		return err
+	}
+	if check {
+		return y.content.print(cmd, o.json)
+	}
+	if y.content.Torn != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s; what comes before is played\n", path, y.content.Torn)
+	}
+	y.watch = show.NewProgress(show.ProgressConfig{
+		To: cmd.ErrOrStderr(), What: "played", Total: int64(y.loop) * int64(y.content.Samples+y.content.Changes), Unit: "samples", After: time.Second,
+	})
+	err = o.with(cmd.Context(), func(p *dds.Participant) error { return y.run(cmd.Context(), p) })
+	y.watch.End()
+	y.result.File, y.result.Torn = path, y.content.Torn
+	if o.json {
+		return errors.Join(err, show.JSON(cmd.OutOrStdout(), y.result))
+	}
+	skipped := ""
+	if y.result.Skipped > 0 {
+		skipped = fmt.Sprintf(", after %s of an earlier play", humanize.Comma(int64(y.result.Skipped)))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s of %s played%s\n",
+		show.Counted(y.result.Samples, "sample", "samples"), show.Counted(len(y.result.Topics), "topic", "topics"), skipped)
+	return err
 }
 
 // print prints what a recording has.

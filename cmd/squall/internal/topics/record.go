@@ -64,31 +64,12 @@ Recording delays no writer. If the disk is so slow that more than --buffer wait 
 			return nil
 		},
 		ValidArgsFunction: recordings,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			r.topics, r.file = args[:len(args)-1], args[len(args)-1]
-			if r.count < 0 || r.span < 0 || r.buffer <= 0 {
-				return errors.New("--count and --for must not be negative, and --buffer must be more than 0")
-			}
-			r.idl = map[string][]byte{}
-			for topic, path := range schemas {
-				if r.idl[topic], err = os.ReadFile(path); err != nil {
-					return fmt.Errorf("--idl: %w", err)
-				}
-			}
-			r.history = history
-			r.watch = show.NewProgress(show.ProgressConfig{To: cmd.ErrOrStderr(), What: "recorded", Total: -1, Unit: "samples", After: time.Second, Quiet: true})
-			o.events = r.event
-			result, err := r.run(cmd.Context(), &o)
-			r.watch.End()
-			if result == nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.topics, r.file, r.history = args[:len(args)-1], args[len(args)-1], history
+			if err := r.check(schemas); err != nil {
 				return err
 			}
-			if o.json {
-				return errors.Join(err, show.JSON(cmd.OutOrStdout(), result))
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s of %s recorded in %s, %s\n",
-				show.Counted(result.Samples, "sample", "samples"), show.Counted(len(result.Topics), "topic", "topics"), r.file, humanize.Bytes(result.Bytes))
-			return err
+			return r.command(cmd, &o)
 		},
 	}
 	o.declare(cmd)
@@ -103,6 +84,37 @@ Recording delays no writer. If the disk is so slow that more than --buffer wait 
 		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
+}
+
+// check checks the flags, and reads the types of topics.
+func (r *recording) check(schemas map[string]string) (err error) {
+	if r.count < 0 || r.span < 0 || r.buffer <= 0 {
+		return errors.New("--count and --for must not be negative, and --buffer must be more than 0")
+	}
+	r.idl = map[string][]byte{}
+	for topic, path := range schemas {
+		if r.idl[topic], err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("--idl: %w", err)
+		}
+	}
+	return nil
+}
+
+// command records, and prints what came of it.
+func (r *recording) command(cmd *cobra.Command, o *options) error {
+	r.watch = show.NewProgress(show.ProgressConfig{To: cmd.ErrOrStderr(), What: "recorded", Total: -1, Unit: "samples", After: time.Second, Quiet: true})
+	o.events = r.event
+	result, err := r.run(cmd.Context(), o)
+	r.watch.End()
+	if result == nil {
+		return err
+	}
+	if o.json {
+		return errors.Join(err, show.JSON(cmd.OutOrStdout(), result))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s of %s recorded in %s, %s\n",
+		show.Counted(result.Samples, "sample", "samples"), show.Counted(len(result.Topics), "topic", "topics"), r.file, humanize.Bytes(result.Bytes))
+	return err
 }
 
 // recordings completes the names of files.
@@ -199,6 +211,24 @@ func (r *recording) run(ctx context.Context, o *options) (result *Recorded, err 
 	return result, err
 }
 
+// write writes samples, up to the number that was asked for.
+func (r *recording) write(t *tape, all []heard, known func(dds.ID) *dds.QoS) error {
+	for i := range all {
+		if r.count > 0 && t.samples == r.count {
+			return nil
+		}
+		h := &all[i]
+		err := h.err
+		if err == nil {
+			err = t.add(h.track, h.at, &h.info, h.value, known)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // follow writes what is heard.
 func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) error {
 	q := &intake{limit: r.buffer, wake: make(chan struct{}, 1)}
@@ -237,18 +267,8 @@ func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) err
 		case <-q.wake:
 		}
 		all, full := q.take(spare)
-		for i := range all {
-			if r.count > 0 && t.samples == r.count {
-				break
-			}
-			h := &all[i]
-			err := h.err
-			if err == nil {
-				err = t.add(h.track, h.at, &h.info, h.value, known)
-			}
-			if err != nil {
-				return err
-			}
+		if err := r.write(t, all, known); err != nil {
+			return err
 		}
 		clear(all)
 		spare = all

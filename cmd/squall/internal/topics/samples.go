@@ -3,6 +3,7 @@ package topics
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -92,9 +93,7 @@ func (s Sample) text() string {
 
 func newSubCommand() *cobra.Command {
 	var o options
-	var count int
-	var history bool
-	var partitions []string
+	var s subscription
 	cmd := &cobra.Command{
 		Use:   "sub TOPIC [flags]",
 		Short: "Print the samples of a topic as they come",
@@ -112,51 +111,67 @@ base64. A topic that does not exist is declared as one of raw bytes.`,
 			}
 			return o.with(ctx, func(p *dds.Participant) error {
 				info := find(p, args[0], profile)
-				t, err := open(ctx, p, info)
+				r, err := s.reader(ctx, p, info, profile)
 				if err != nil {
 					return err
 				}
-				set := dds.QoS{History: qos.KeepAll(), Ownership: info.QoS.Ownership, Partitions: partitions}
-				if profile != nil {
-					set = profile.Reader
-					if len(partitions) > 0 {
-						set.Partitions = partitions
-					}
-				}
-				if history {
-					set.Durability = info.QoS.Durability
-				}
-				r, err := t.Reader(ctx, set)
-				if err != nil {
-					return err
-				}
-				for n := 0; count == 0 || n < count; n++ {
-					s, err := r.Next(ctx)
-					if err != nil {
-						if ctx.Err() != nil {
-							return nil
-						}
-						return err
-					}
-					if x := sampleOf(info, s); o.json {
-						err = show.JSONLine(cmd.OutOrStdout(), x)
-					} else {
-						_, err = fmt.Fprintln(cmd.OutOrStdout(), x.line())
-					}
-					if err != nil {
-						return err
-					}
-				}
-				return nil
+				return s.print(ctx, cmd.OutOrStdout(), info, r, o.json)
 			})
 		},
 	}
 	o.declare(cmd)
 	o.profiled(cmd)
-	cmd.Flags().IntVar(&count, "count", 0, "end after so many samples; 0: none")
-	cmd.Flags().BoolVar(&history, "history", false, "begin with the history of a durable topic")
-	cmd.Flags().StringSliceVar(&partitions, "partition", nil, "`names` or patterns of partitions")
+	cmd.Flags().IntVar(&s.count, "count", 0, "end after so many samples; 0: none")
+	cmd.Flags().BoolVar(&s.history, "history", false, "begin with the history of a durable topic")
+	cmd.Flags().StringSliceVar(&s.partitions, "partition", nil, "`names` or patterns of partitions")
 	return cmd
+}
+
+// subscription is what "squall dds sub" reads.
+type subscription struct {
+	count      int // of samples; 0: all
+	history    bool
+	partitions []string
+}
+
+func (s *subscription) reader(ctx context.Context, p *dds.Participant, info dds.TopicInfo, profile *dds.Profile) (*dds.Reader[dds.Encoded], error) {
+	t, err := open(ctx, p, info)
+	if err != nil {
+		return nil, err
+	}
+	set := dds.QoS{History: qos.KeepAll(), Ownership: info.QoS.Ownership, Partitions: s.partitions}
+	if profile != nil {
+		set = profile.Reader
+		if len(s.partitions) > 0 {
+			set.Partitions = s.partitions
+		}
+	}
+	if s.history {
+		set.Durability = info.QoS.Durability
+	}
+	return t.Reader(ctx, set)
+}
+
+// print prints samples until there are enough, or the context ends.
+func (s *subscription) print(ctx context.Context, out io.Writer, info dds.TopicInfo, r *dds.Reader[dds.Encoded], asJSON bool) error {
+	for n := 0; s.count == 0 || n < s.count; n++ {
+		sample, err := r.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if x := sampleOf(info, sample); asJSON {
+			err = show.JSONLine(out, x)
+		} else {
+			_, err = fmt.Fprintln(out, x.line())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // encode makes a sample of a text.
@@ -178,8 +193,7 @@ func encode(info dds.TopicInfo, text string) ([]byte, error) {
 
 func newPubCommand() *cobra.Command {
 	var o options
-	var readers int
-	var partitions []string
+	var pub publication
 	cmd := &cobra.Command{
 		Use:   "pub TOPIC [SAMPLE…] [flags]",
 		Short: "Write samples of a topic: arguments, or lines of the standard input",
@@ -196,36 +210,11 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 			}
 			return o.with(ctx, func(p *dds.Participant) error {
 				info := find(p, args[0], profile)
-				t, err := open(ctx, p, info)
+				w, err := pub.writer(ctx, p, info, profile)
 				if err != nil {
 					return err
 				}
-				set := dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Partitions: partitions}
-				if profile != nil {
-					set = profile.Writer
-					if len(partitions) > 0 {
-						set.Partitions = partitions
-					}
-				}
-				w, err := t.Writer(ctx, set)
-				if err != nil {
-					return err
-				}
-				if _, err := w.Matched(ctx, readers); err != nil {
-					return err
-				}
-				written := 0
-				one := func(text string) error {
-					data, err := encode(info, text)
-					if err != nil {
-						return err
-					}
-					if err = w.Write(ctx, dds.Encoded{Data: data}); err == nil {
-						written++
-					}
-					return err
-				}
-				err = errors.Join(each(args[1:], cmd.InOrStdin(), one), w.Flush(ctx))
+				written, err := pub.write(ctx, w, info, args[1:], cmd.InOrStdin())
 				if o.json {
 					return errors.Join(err, show.JSON(cmd.OutOrStdout(), map[string]int{"written": written}))
 				}
@@ -236,9 +225,49 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 	}
 	o.declare(cmd)
 	o.profiled(cmd)
-	cmd.Flags().IntVar(&readers, "readers", 0, "wait until so many readers match before writing")
-	cmd.Flags().StringSliceVar(&partitions, "partition", nil, "`names` of partitions")
+	cmd.Flags().IntVar(&pub.readers, "readers", 0, "wait until so many readers match before writing")
+	cmd.Flags().StringSliceVar(&pub.partitions, "partition", nil, "`names` of partitions")
 	return cmd
+}
+
+// publication is what "squall dds pub" writes.
+type publication struct {
+	readers    int // that have to match before
+	partitions []string
+}
+
+func (x *publication) writer(ctx context.Context, p *dds.Participant, info dds.TopicInfo, profile *dds.Profile) (*dds.Writer[dds.Encoded], error) {
+	t, err := open(ctx, p, info)
+	if err != nil {
+		return nil, err
+	}
+	set := dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Partitions: x.partitions}
+	if profile != nil {
+		set = profile.Writer
+		if len(x.partitions) > 0 {
+			set.Partitions = x.partitions
+		}
+	}
+	w, err := t.Writer(ctx, set)
+	if err == nil {
+		_, err = w.Matched(ctx, x.readers)
+	}
+	return w, err
+}
+
+// write writes the samples, and returns how many.
+func (x *publication) write(ctx context.Context, w *dds.Writer[dds.Encoded], info dds.TopicInfo, args []string, in io.Reader) (written int, err error) {
+	err = each(args, in, func(text string) error {
+		data, err := encode(info, text)
+		if err == nil {
+			err = w.Write(ctx, dds.Encoded{Data: data})
+		}
+		if err == nil {
+			written++
+		}
+		return err
+	})
+	return written, errors.Join(err, w.Flush(ctx))
 }
 
 // each calls f with the arguments or, without any, with the lines of a reader.

@@ -1,7 +1,6 @@
 package topics
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"embed"
@@ -173,107 +172,6 @@ func (g *gauge) take(span time.Duration) (rate, []shown) {
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-
-// endpoint is a writer or a reader on the page.
-type endpoint struct {
-	ID      string `json:"id"`
-	Topic   string `json:"topic"`
-	Reader  bool   `json:"reader"`
-	Page    bool   `json:"page"` // it is a reader of a page like this one
-	Process string `json:"process"`
-	Origin  string `json:"origin,omitempty"`
-}
-
-// look reads the space, and begins to read topics that are new.
-func (b *board) look(ctx context.Context) error {
-	type topic struct {
-		Name       string `json:"name"`
-		Type       string `json:"type"`
-		Keyed      bool   `json:"keyed"`
-		Durability string `json:"durability"`
-		Ownership  string `json:"ownership"`
-		Writers    int    `json:"writers"`
-		Readers    int    `json:"readers"`
-		Apart      int    `json:"apart"` // pairs that do not match
-		Shown      bool   `json:"shown"` // its samples are
-		Fault      string `json:"fault"` // why they are not
-	}
-	type process struct {
-		Name    string `json:"name"`
-		Address string `json:"address,omitempty"`
-		Writers int    `json:"writers"`
-		Readers int    `json:"readers"`
-	}
-	space := struct {
-		Name      string     `json:"name"`
-		Topics    []topic    `json:"topics"`
-		Processes []*process `json:"processes"`
-		Endpoints []endpoint `json:"endpoints"`
-	}{b.name, []topic{}, []*process{}, []endpoint{}}
-	processes := map[string]*process{}
-	of := func(node, incarnation uint64) *process {
-		name := fmt.Sprintf("%d.%x", node, incarnation)
-		if processes[name] == nil {
-			processes[name] = &process{Name: name}
-			space.Processes = append(space.Processes, processes[name])
-		}
-		return processes[name]
-	}
-	if g := b.p.Group(); g != nil {
-		for _, m := range g.View().Members {
-			of(uint64(m.ID), m.Incarnation).Address = m.Addr
-		}
-	}
-	endpoints := b.p.Endpoints()
-	for _, e := range endpoints {
-		p := of(e.ID.Node, e.ID.Incarnation)
-		x := endpoint{ID: e.ID.String(), Topic: e.Topic, Reader: e.Reader, Page: string(e.QoS.UserData) == uiMark, Process: p.Name}
-		if e.Origin != nil {
-			x.Origin = fmt.Sprintf("%s %x", strings.ReplaceAll(e.Origin.Side, "\n", ", "), e.Origin.GUID)
-		}
-		if space.Endpoints = append(space.Endpoints, x); x.Page {
-			continue
-		}
-		if e.Reader {
-			p.Readers++
-		} else {
-			p.Writers++
-		}
-	}
-	faults := b.join(ctx)
-	for _, t := range b.p.Topics() {
-		x := topic{Name: t.Name, Type: t.Type, Keyed: t.Keyed, Durability: fmt.Sprint(t.QoS.Durability), Ownership: fmt.Sprint(t.QoS.Ownership), Shown: b.gauges[t.Name] != nil, Fault: faults[t.Name]}
-		for i, w := range endpoints {
-			switch {
-			case w.Topic != t.Name || space.Endpoints[i].Page:
-				continue
-			case w.Reader:
-				x.Readers++
-				continue
-			}
-			x.Writers++
-			for k, r := range endpoints {
-				if r.Reader && r.Topic == t.Name && !space.Endpoints[k].Page {
-					if match, _ := qos.Match(&w.QoS, &r.QoS); !match {
-						x.Apart++
-					}
-				}
-			}
-		}
-		space.Topics = append(space.Topics, x)
-	}
-	event, err := json.Marshal(space)
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !bytes.Equal(event, b.space) {
-		b.space = event
-		b.version++
-	}
-	return nil
-}
 
 // join begins to read topics that are new, and returns why others cannot be read. These are tried again.
 func (b *board) join(ctx context.Context) (faults map[string]string) {
