@@ -149,8 +149,13 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(make([]byte, 0, 20000), uint32(from)), uint32(k))[:20000]
 	}
 	var sending sync.WaitGroup
-	for range 2 {
-		e := overTLS(t, authority, "flood", Config{RingBytes: 128 << 10})
+	var floods [2]*Endpoint // both connect before one of them takes all bytes of their account
+	for i := range floods {
+		floods[i] = overTLS(t, authority, "flood", Config{RingBytes: 128 << 10})
+		s := register(t, floods[i], "")
+		must(t, s.To("server").Connect(ctx))
+	}
+	for _, e := range floods {
 		for n := range services {
 			s := register(t, e, "")
 			for k := range each { // all at a time

@@ -107,6 +107,7 @@ func TestAnIdentityCannotBeForged(t *testing.T) {
 	}
 	p := bob.To("server").route.Load().peer
 	thief.lock()
+	p.opened.out[40] = &thief.nowhere // the answer that it is open is for nobody, and no violation
 	p.say(pair.Open, 40, 0, []byte(`{"from":"CN=alice","number":1,"to":"server","identity":"CN=alice","Identity":"CN=alice"}`))
 	p.say(pair.Message, 40, 0, []byte("pay"))
 	thief.unlock()
