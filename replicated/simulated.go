@@ -11,33 +11,26 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
-	"github.com/squall-go/squall/replicated/internal/seam"
 )
 
-func init() {
-	seam.NewClient = func(object string, places []string, shards int, sessionTimeout, memberTimeout time.Duration, c seam.Carrier) seam.Client {
-		any := client.NewRoute(places, memberTimeout)
-		return &simulatedClient{carrier: c, routes: map[int]*client.Route{0: &any}, sharded: shards, name: object, timeout: sessionTimeout, patient: memberTimeout}
+// Simulate is for package squalltest: it makes the object that of a simulated client.
+func (t *remoteTarget) Simulate(s client.Simulation) client.Simulated {
+	route := client.NewRoute(s.Places, s.MemberTimeout)
+	c := &simulatedClient{
+		carrier: s.Carrier, routes: map[int]*client.Route{0: &route}, sharded: s.Shards, timeout: s.SessionTimeout, patient: s.MemberTimeout,
 	}
+	t.remote = c.add(&remote{client: c, name: s.Object}, s.Token)
+	return c
 }
 
 // simulatedClient is a client whose carrier is simulated.
 type simulatedClient struct {
-	carrier seam.Carrier
+	carrier client.Carrier
 	routes  map[int]*client.Route // by 1 + the number of a shard; 0: to any member
 	sharded int                   // in how many shards the object is, at least 1
-	name    string
-	timeout time.Duration // of a session
-	patient time.Duration // for which a member may leave a request without an answer
+	timeout time.Duration         // of a session
+	patient time.Duration         // for which a member may leave a request without an answer
 	objects []*remote
-}
-
-// Object implements seam.Client.
-func (c *simulatedClient) Object(token [16]byte) any {
-	if len(c.objects) == 0 {
-		c.add(&remote{client: c, name: c.name}, token)
-	}
-	return &RemoteObject{remoteTarget{c.objects[0]}}
 }
 
 func (c *simulatedClient) add(o *remote, token machine.Token) *remote {
@@ -59,7 +52,7 @@ func (o *remote) number() int {
 	return 1 + o.shard
 }
 
-// Late implements seam.Client.
+// Late implements client.Simulated.
 func (c *simulatedClient) Late() (touch []func()) {
 	for shard := range 1 + c.sharded {
 		if r := c.routes[shard]; r != nil {

@@ -12,7 +12,7 @@ import (
 // even be begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "internal/backoff", "internal/background", "internal/crc", "internal/descriptors", "internal/goroutine", "internal/hooks", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/seam", "trust"},
+		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"fabric/port", "internal/journal", "internal/relay", "predicates"},

@@ -10,39 +10,47 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
-	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/internal/simulate"
 	"github.com/squall-go/squall/ripc"
 )
 
-// What package squalltest needs: objects and clients that are performed in virtual time, on one goroutine. What they decide, and
-// what they execute, is what members and clients of a group do.
+// What package squalltest needs: copies of objects that are performed in virtual time, on one goroutine. What they decide, and
+// what they execute, is what members of a group do.
 
-func init() {
-	seam.NewCopy = func(x any) (seam.Copy, error) {
-		o := x.(AnyObject).core()
-		_, err := o.declaration()
-		o.together = []*object{o}
-		return &simulatedCopy{o: o}, err
-	}
-	seam.NewModel = func(x any) seam.Model { return &model{x.(AnyObject).core()} }
-	seam.Declared = func(x any) (seam.Declaration, error) {
-		sg, err := x.(AnyObject).core().declaration()
-		return seam.Declaration{Name: sg.Name, Persistent: sg.Mode == squall.Persistent, AfterPersist: sg.Log.DeliverAfterPersist, Shards: max(1, sg.Shards)}, err
-	}
+// Simulate is for package squalltest.
+func (o *object) Simulate() simulate.Object { return simulated{o} }
+
+// simulated is an object in the simulator.
+type simulated struct{ o *object }
+
+// Declared implements simulate.Object.
+func (s simulated) Declared() (simulate.Declaration, error) {
+	sg, err := s.o.declaration()
+	return simulate.Declaration{Name: sg.Name, Persistent: sg.Mode == squall.Persistent, AfterPersist: sg.Log.DeliverAfterPersist, Shards: max(1, sg.Shards)}, err
 }
+
+// Copy implements simulate.Object.
+func (s simulated) Copy() (simulate.Copy, error) {
+	_, err := s.o.declaration()
+	s.o.together = []*object{s.o}
+	return &simulatedCopy{o: s.o}, err
+}
+
+// Model implements simulate.Object.
+func (s simulated) Model() simulate.Model { return &model{s.o} }
 
 // simulatedCopy is an object whose process is simulated.
 type simulatedCopy struct {
 	o         *object
-	host      seam.Host
+	host      simulate.Host
 	announced uint64                            // the view in which the operations were announced last
 	apart     map[*batch.Waiting[posted]][]byte // records that do not fit into a message with others, by their barriers
 	relaying  *stay                             // in which ways were begun
 	ways      map[string]*relay.Way             // by the names of destinations
 }
 
-// Join implements seam.Copy.
-func (s *simulatedCopy) Join(h seam.Host, random func() uint32) {
+// Join implements simulate.Copy.
+func (s *simulatedCopy) Join(h simulate.Host, random func() uint32) {
 	s.host, s.apart = h, map[*batch.Waiting[posted]][]byte{}
 	s.o.calls.table.Lap = random
 	s.o.sending.batch.Limit(minSimulated + int(random()%maxSimulated))
@@ -98,7 +106,7 @@ func (s *simulatedCopy) seal() {
 	})
 }
 
-// Leave implements seam.Copy.
+// Leave implements simulate.Copy.
 func (s *simulatedCopy) Leave(reason error) { s.o.calls.giveUp(reason) }
 
 // shard returns the view, the shard in it that the process is in and the members of that, or 0.
@@ -116,7 +124,7 @@ func (s *simulatedCopy) shard() (view uint64, shard int, members []machine.Peer)
 	return view, 0, nil
 }
 
-// Installed implements seam.Copy.
+// Installed implements simulate.Copy.
 func (s *simulatedCopy) Installed() {
 	o := s.o
 	if _, shard, _ := s.shard(); o.sharded() {
@@ -157,7 +165,7 @@ func (p passed) Complete(o *invoke.Outcome) { p(o.Err) }
 func (p passed) Signal()                    {}
 func (passed) Typed() any                   { return nil }
 
-// Deliver implements seam.Copy.
+// Deliver implements simulate.Copy.
 func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, replayed bool, each func(record []byte, index uint64)) {
 	o := s.o
 	o.applied = each
@@ -178,21 +186,21 @@ func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, rep
 	}
 }
 
-// Snapshot implements seam.Copy.
+// Snapshot implements simulate.Copy.
 func (s *simulatedCopy) Snapshot() ([]byte, error) {
 	var b bytes.Buffer
 	err := s.o.snapshot()(&b)
 	return b.Bytes(), err
 }
 
-// Restore implements seam.Copy.
+// Restore implements simulate.Copy.
 func (s *simulatedCopy) Restore(image []byte) error {
 	err := s.o.restored(bytes.NewReader(image))
 	s.Tend()
 	return err
 }
 
-// Tend implements seam.Copy.
+// Tend implements simulate.Copy.
 func (s *simulatedCopy) Tend() {
 	if s.host == nil {
 		return
@@ -221,7 +229,7 @@ func (s *simulatedCopy) Tend() {
 	}
 }
 
-// Take implements seam.Copy.
+// Take implements simulate.Copy.
 func (s *simulatedCopy) Take(shard int, request []byte, answer func([]byte)) {
 	d := &desk{object: s.o, shard: shard, most: maxWatched}
 	r, err := relay.Parse(request)
@@ -313,7 +321,7 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 	return nil
 }
 
-// Call implements seam.Copy.
+// Call implements simulate.Copy.
 func (s *simulatedCopy) Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool) {
 	o, stay := s.o, s.o.stay.Load()
 	n, enabled := o.numbers[name]
@@ -338,11 +346,11 @@ func (c ownCall) Complete(o *invoke.Outcome) {
 func (c ownCall) Signal()  {}
 func (ownCall) Typed() any { return nil }
 
-// Shard implements seam.Copy.
+// Shard implements simulate.Copy.
 func (s *simulatedCopy) Shard() int { return s.o.machine.Shard() }
 
-// Forwards implements seam.Copy. The first member of a shard hands over.
-func (s *simulatedCopy) Forwards() (all []seam.Forward) {
+// Forwards implements simulate.Copy. The first member of a shard hands over.
+func (s *simulatedCopy) Forwards() (all []simulate.Forward) {
 	o, stay := s.o, s.o.stay.Load()
 	if s.host == nil || stay.number() == 0 || !o.has(stay) {
 		return nil
@@ -368,7 +376,7 @@ func (s *simulatedCopy) Forwards() (all []seam.Forward) {
 		for _, next := range w.Next(&o.machine, to, atOnceSimulated) {
 			r := forwarding((&desk{object: o, shard: shard}).id(), source, w.Before(), &next, s.host.Secret)
 			c := next.Cursor
-			all = append(all, seam.Forward{From: stay.shard, To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}, Attempt: w.Attempt()})
+			all = append(all, simulate.Forward{From: stay.shard, To: shard, Request: r.AppendTo(nil), Name: to.Name, At: [3]uint64{c.View, c.Seq, c.Index}, Attempt: w.Attempt()})
 			w.Sent(c)
 		}
 	}
@@ -378,8 +386,8 @@ func (s *simulatedCopy) Forwards() (all []seam.Forward) {
 // atOnceSimulated is how many items are sent at a time to one destination.
 const atOnceSimulated = 4
 
-// Handed implements seam.Copy. A member that has gone to another shard meanwhile sends a record there which that shard refuses.
-func (s *simulatedCopy) Handed(f seam.Forward, answer []byte) {
+// Handed implements simulate.Copy. A member that has gone to another shard meanwhile sends a record there which that shard refuses.
+func (s *simulatedCopy) Handed(f simulate.Forward, answer []byte) {
 	stay, w := s.o.stay.Load(), s.ways[f.Name]
 	if s.relaying != stay || w == nil {
 		return
@@ -420,22 +428,22 @@ func (a answeredTo) Complete(o *invoke.Outcome) { a(appendOutcome(nil, o)) }
 func (a answeredTo) Signal()                    {}
 func (answeredTo) Typed() any                   { return nil }
 
-// Time implements seam.Copy.
+// Time implements simulate.Copy.
 func (s *simulatedCopy) Time() uint64 { return s.o.machine.Time() }
 
-// Executed implements seam.Copy.
+// Executed implements simulate.Copy.
 func (s *simulatedCopy) Executed() uint64 { return s.o.machine.Executed() }
 
-// Failed implements seam.Copy.
+// Failed implements simulate.Copy.
 func (s *simulatedCopy) Failed() error { return s.o.failed }
 
-// State implements seam.Copy.
+// State implements simulate.Copy.
 func (s *simulatedCopy) State() any { return s.o.state }
 
 // model executes operations of an object that is in no group.
 type model struct{ o *object }
 
-// Reset implements seam.Model.
+// Reset implements simulate.Model.
 func (m *model) Reset() string {
 	m.o.reset()
 	return m.encode()
@@ -453,8 +461,8 @@ func (m *model) encode() string {
 	return b.String()
 }
 
-// Execute implements seam.Model.
-func (m *model) Execute(state, name string, args []byte, at seam.At) (reply []byte, failed bool, next string) {
+// Execute implements simulate.Model.
+func (m *model) Execute(state, name string, args []byte, at simulate.At) (reply []byte, failed bool, next string) {
 	o := m.o
 	o.reset()
 	if err := o.restore(bytes.NewReader([]byte(state))); err != nil {

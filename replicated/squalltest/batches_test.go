@@ -37,7 +37,7 @@ func (u *urn) note(_ *member.Context, call string) (int, error) {
 
 func (u *urn) look(*member.Context, struct{}) (int, error) { return len(u.Drawn), nil }
 
-func newUrn() any {
+func newUrn() simulated {
 	return member.New(squall.SubgroupConfig{Name: "urn"}, func() *urn { return &urn{} },
 		member.Handle(drawn, (*urn).draw), member.Handle(noted, (*urn).note), member.Handle(looked, (*urn).look))
 }

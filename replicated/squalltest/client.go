@@ -13,7 +13,7 @@ import (
 
 	"github.com/squall-go/squall/internal/sim"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/internal/client"
 )
 
 // Client is a client outside the group, in virtual time. It has one session with the object.
@@ -21,7 +21,7 @@ type Client struct {
 	run    *run
 	number int
 	rand   *rand.Rand
-	core   seam.Client
+	core   client.Simulated
 	object *replicated.RemoteObject
 
 	lanes    int // that are not done
@@ -135,8 +135,11 @@ func (r *run) newClient(number int) {
 	}
 	c.timeout = p.FailAfter()/4 + time.Duration(c.rand.Int64N(int64(2*p.FailAfter())))
 	session := time.Duration(1+c.rand.IntN(1<<c.rand.IntN(8))) * p.FailAfter()
-	c.core = seam.NewClient(r.declared.Name, places, r.declared.Shards, session, c.timeout, c)
-	c.object = c.core.Object([16]byte{1: byte(number + 1), 4: byte(number + 1)}).(*replicated.RemoteObject)
+	c.object = new(replicated.RemoteObject)
+	c.core = c.object.Simulate(client.Simulation{
+		Object: r.declared.Name, Places: places, Shards: r.declared.Shards, SessionTimeout: session, MemberTimeout: c.timeout,
+		Token: [16]byte{1: byte(number + 1), 4: byte(number + 1)}, Carrier: c,
+	})
 	r.clients = append(r.clients, c)
 	c.Go(func() {
 		c.Sleep(time.Duration(c.rand.Int64N(int64(p.FailAfter()))))
@@ -187,10 +190,10 @@ var (
 	errDone    = errors.New("the client is done")
 )
 
-// Now implements seam.Carrier.
+// Now implements client.Carrier.
 func (c *Client) Now() time.Time { return time.Unix(1_700_000_000, 0).Add(c.run.world.Now()) }
 
-// Call implements seam.Carrier.
+// Call implements client.Carrier.
 func (c *Client) Call(shard int, number uint64, place string, data []byte, f func(answer []byte)) error {
 	r := c.run
 	at, err := strconv.Atoi(place)
@@ -265,7 +268,7 @@ func (c *Client) breaks(l link) {
 	}
 }
 
-// Dropped implements seam.Carrier.
+// Dropped implements client.Carrier.
 func (c *Client) Dropped(shard int, number uint64) {
 	for _, q := range c.requests {
 		if q.link == (link{shard, number}) || number == 0 && q.link.shard == shard {
@@ -274,16 +277,16 @@ func (c *Client) Dropped(shard int, number uint64) {
 	}
 }
 
-// Pick implements seam.Carrier.
+// Pick implements client.Carrier.
 func (c *Client) Pick(n int) int { return c.rand.IntN(n) }
 
-// Wait implements seam.Carrier.
+// Wait implements client.Carrier.
 func (c *Client) Wait() {
 	c.parked = append(c.parked, c.run.current)
 	c.run.park()
 }
 
-// Changed implements seam.Carrier.
+// Changed implements client.Carrier.
 func (c *Client) Changed() {
 	for _, l := range c.parked {
 		c.run.world.After(0, func() { c.run.resume(l) })
@@ -291,7 +294,7 @@ func (c *Client) Changed() {
 	c.parked = nil
 }
 
-// Over implements seam.Carrier.
+// Over implements client.Carrier.
 func (c *Client) Over(began time.Time) error {
 	if c.over == nil && c.Now().Sub(began) > c.patience {
 		c.over = errNobody

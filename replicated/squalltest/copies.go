@@ -14,17 +14,17 @@ import (
 	"github.com/squall-go/squall/internal/sim"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/internal/simulate"
 	"github.com/squall-go/squall/views"
 )
 
 // run is one seed: the application of a simulated world, and what is known of it.
 type run struct {
 	cfg      Config
-	object   func() any
+	object   func() simulated
 	work     func(*Client)
 	check    func(any) error
-	declared seam.Declaration
+	declared simulate.Declaration
 	world    *sim.World
 	random   *rand.Rand
 	result   sim.Result
@@ -36,10 +36,10 @@ type run struct {
 
 	digests    map[place]uint64 // of copies, by the last record in them
 	hash       maphash.Seed
-	places     map[place]seam.At   // of records
-	lost       map[int]bool        // shards in memory that lost all their members: they began anew
-	owns       map[ownKey]*ownCall // commands of members
-	executions map[number]seam.At  // of clients' commands
+	places     map[place]simulate.At  // of records
+	lost       map[int]bool           // shards in memory that lost all their members: they began anew
+	owns       map[ownKey]*ownCall    // commands of members
+	executions map[number]simulate.At // of clients' commands
 	calls      []call
 	answered   int
 	attempts   int
@@ -66,10 +66,10 @@ type number struct {
 	session, number uint64
 }
 
-func newRun(cfg Config, declared seam.Declaration, object func() any, work func(*Client), check func(any) error) *run {
+func newRun(cfg Config, declared simulate.Declaration, object func() simulated, work func(*Client), check func(any) error) *run {
 	return &run{
 		cfg: cfg, declared: declared, object: object, work: work, check: check, hash: maphash.MakeSeed(),
-		digests: map[place]uint64{}, places: map[place]seam.At{}, executions: map[number]seam.At{},
+		digests: map[place]uint64{}, places: map[place]simulate.At{}, executions: map[number]simulate.At{},
 		lost: map[int]bool{}, vacant: map[int]bool{}, owns: map[ownKey]*ownCall{},
 	}
 }
@@ -98,7 +98,7 @@ func (r *run) Begin(w *sim.World) {
 
 // Copy implements sim.Application.
 func (r *run) Copy(h *sim.Host) sim.Copy {
-	c, err := seam.NewCopy(r.object())
+	c, err := r.object().Simulate().Copy()
 	if err != nil {
 		r.world.Fail(err)
 	}
@@ -109,7 +109,7 @@ func (r *run) Copy(h *sim.Host) sim.Copy {
 type copyAt struct {
 	run    *run
 	host   *sim.Host
-	copy   seam.Copy
+	copy   simulate.Copy
 	joined bool
 	gone   bool
 
@@ -129,7 +129,7 @@ func (c *copyAt) Deliver(m *multicast.Message, shard int, data []byte, replayed 
 		executed = c.copy.Executed()
 		c.applied(v, uint64(m.Sender), record, index, executed > before)
 	})
-	r.places[v] = seam.At{View: uint64(m.View), Seq: uint64(m.Seq), Time: c.copy.Time(), Member: uint64(m.Sender)}
+	r.places[v] = simulate.At{View: uint64(m.View), Seq: uint64(m.Seq), Time: c.copy.Time(), Member: uint64(m.Sender)}
 	if err := c.copy.Failed(); err != nil {
 		r.world.Fail(err)
 		return
@@ -155,7 +155,7 @@ func (c *copyAt) applied(v place, sender uint64, record []byte, index uint64, ex
 	}
 	r.cameOwn(v, sender, record, index, executed)
 	if n, ok := clientOf(v.shard, record); ok && executed {
-		at := seam.At{View: uint64(v.v.View), Seq: uint64(v.v.Seq), Index: index, Time: c.copy.Time(), Member: sender, Session: n.session}
+		at := simulate.At{View: uint64(v.v.View), Seq: uint64(v.v.Seq), Index: index, Time: c.copy.Time(), Member: sender, Session: n.session}
 		if before, twice := r.executions[n]; twice && before != at && !r.forgets() && !r.lost[v.shard] {
 			r.world.Fail(fmt.Errorf("RO1 is violated: %v executes number %d of session %x at %v, and it was executed at %d:%d", c.host, n.number, n.session, v.v, before.View, before.Seq))
 		}
@@ -248,26 +248,26 @@ func (c *copyAt) Ended() {
 	c.copy.Leave(errEnded)
 }
 
-// ID implements seam.Host.
+// ID implements simulate.Host.
 func (c *copyAt) ID() uint64 { return uint64(c.host.ID()) }
 
-// Incarnation implements seam.Host.
+// Incarnation implements simulate.Host.
 func (c *copyAt) Incarnation() uint64 { return c.host.Incarnation() }
 
-// View implements seam.Host.
-func (c *copyAt) View() (id uint64, shards [][]seam.Member) {
+// View implements simulate.Host.
+func (c *copyAt) View() (id uint64, shards [][]simulate.Member) {
 	v := c.host.View()
-	shards = make([][]seam.Member, c.run.declared.Shards)
+	shards = make([][]simulate.Member, c.run.declared.Shards)
 	for _, sg := range v.Subgroups {
 		for _, rank := range sg.Members {
 			m := v.Members[rank]
-			shards[sg.Shard] = append(shards[sg.Shard], seam.Member{Node: uint64(m.ID), Incarnation: m.Incarnation, Place: strconv.Itoa(c.run.world.Place(m.ID))})
+			shards[sg.Shard] = append(shards[sg.Shard], simulate.Member{Node: uint64(m.ID), Incarnation: m.Incarnation, Place: strconv.Itoa(c.run.world.Place(m.ID))})
 		}
 	}
 	return uint64(v.ID), shards
 }
 
-// Later implements seam.Host.
+// Later implements simulate.Host.
 func (c *copyAt) Later(f func()) {
 	c.run.world.After(c.run.world.Plan().FailAfter()/8, func() {
 		if !c.gone {
@@ -276,7 +276,7 @@ func (c *copyAt) Later(f func()) {
 	})
 }
 
-// Soon implements seam.Host.
+// Soon implements simulate.Host.
 func (c *copyAt) Soon(f func()) {
 	done := c.run.world.Hold()
 	c.run.world.After(c.run.hop(), func() {
@@ -287,22 +287,22 @@ func (c *copyAt) Soon(f func()) {
 	})
 }
 
-// Secret implements seam.Host.
+// Secret implements simulate.Host.
 func (c *copyAt) Secret(use string, text []byte) []byte {
 	sum := sha256.Sum256(append([]byte("what the members know\x00"+use+"\x00"), text...))
 	return sum[:]
 }
 
-// Wall implements seam.Host.
+// Wall implements simulate.Host.
 func (c *copyAt) Wall() uint64 { return uint64(c.host.Wall()) }
 
-// Send implements seam.Host.
+// Send implements simulate.Host.
 func (c *copyAt) Send(record []byte) { c.host.Send(record) }
 
-// Confirm implements seam.Host.
+// Confirm implements simulate.Host.
 func (c *copyAt) Confirm(f func(error)) { c.host.Confirm(f) }
 
-// Halt implements seam.Host.
+// Halt implements simulate.Host.
 func (c *copyAt) Halt(reason error) { c.host.Halt(reason) }
 
 // hop draws how long something takes between a client and a member.

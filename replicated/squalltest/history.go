@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/replicated/internal/relay"
-	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/internal/simulate"
 )
 
 // call is an operation that a client called.
@@ -18,21 +18,21 @@ type call struct {
 	request relay.Request
 	began   time.Duration
 	ended   time.Duration // 0: it has not
-	at      seam.At
+	at      simulate.At
 	reply   []byte
 	failed  bool // the reply is the text of an error
 	unknown bool // it may have been executed or not
 	refused bool // it is called again, with its number
 }
 
-// Ask implements seam.Carrier.
+// Ask implements client.Carrier.
 func (c *Client) Ask(shard int, request []byte) int {
 	r, _ := relay.Parse(request)
 	c.run.calls = append(c.run.calls, call{client: c.number, shard: shard, request: r, began: c.run.world.Now(), unknown: true})
 	return len(c.run.calls) - 1
 }
 
-// Asked implements seam.Carrier.
+// Asked implements client.Carrier.
 func (c *Client) Asked(i int, answer []byte, err error) {
 	r := c.run
 	k := &r.calls[i]
@@ -91,7 +91,7 @@ func (r *run) judge() error {
 }
 
 func (r *run) judgeShard(shard int) error {
-	m := seam.NewModel(r.object())
+	m := r.object().Simulate().Model()
 	var all []porcupine.Operation
 	end := r.world.Now()
 	for i := range r.calls {

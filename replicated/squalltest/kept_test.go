@@ -22,7 +22,7 @@ func (f *filler) fill(_ *member.Context, n int) ([]byte, error) {
 	return reply, nil
 }
 
-func newFiller() any {
+func newFiller() simulated {
 	return member.New(squall.SubgroupConfig{Name: "filler"}, func() *filler { return &filler{} }, member.Handle(fill, (*filler).fill))
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/sim"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/internal/simulate"
 )
 
 // What members of shards do besides serving clients: they call commands themselves, and hand over what handlers sent to other shards.
@@ -167,7 +167,7 @@ func (c *copyAt) handOver() {
 }
 
 // carry brings a request to a member of a shard.
-func (c *copyAt) carry(f seam.Forward, shard int, answer func([]byte)) {
+func (c *copyAt) carry(f simulate.Forward, shard int, answer func([]byte)) {
 	r := c.run
 	if c.gone || !r.busy() {
 		return

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/sim"
-	"github.com/squall-go/squall/replicated/internal/seam"
+	"github.com/squall-go/squall/replicated/internal/simulate"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/views"
 )
@@ -101,7 +101,7 @@ func Run[S any](t testing.TB, cfg Config, object func() *member.Object[S], work 
 	var all total
 	for k := range count {
 		seed := first + uint64(k)
-		r, err := play(cfg, seed, func() any { return object() }, work, check, *traces)
+		r, err := play(cfg, seed, func() simulated { return object() }, work, check, *traces)
 		if err != nil {
 			t.Fatalf("seed %d: %v\nplay it again: go test -run '^%s$' -squalltest.seed=%d -squalltest.trace\n%s", seed, err, t.Name(), seed, r)
 		}
@@ -125,9 +125,14 @@ func (t *total) String() string {
 	return fmt.Sprintf("%d calls, %d answered; %d requests, %d commands executed in %d views", t.calls, t.answered, t.relayed, t.executed, t.views)
 }
 
+// simulated is an object, of any type.
+type simulated interface {
+	Simulate() simulate.Object
+}
+
 // play plays one seed.
-func play(cfg Config, seed uint64, object func() any, work func(*Client), check func(any) error, trace bool) (*run, error) {
-	declared, err := seam.Declared(object())
+func play(cfg Config, seed uint64, object func() simulated, work func(*Client), check func(any) error, trace bool) (*run, error) {
+	declared, err := object().Simulate().Declared()
 	if err != nil {
 		return &run{}, err
 	}

@@ -82,9 +82,9 @@ func (s *shelf) heard(_ *member.Context, i item) (n int, err error) {
 }
 
 // newShelves returns an object in shards.
-func newShelves(sg squall.SubgroupConfig, shards int) func() any {
+func newShelves(sg squall.SubgroupConfig, shards int) func() simulated {
 	sg.Name, sg.Shards = "shelves", shards
-	return func() any {
+	return func() simulated {
 		return member.New(sg, func() *shelf { return &shelf{Counts: map[string]int64{}, Own: map[string]int64{}} },
 			member.Handle(putOn, (*shelf).put), member.Handle(pass, (*shelf).pass), member.Handle(hear, (*shelf).hear),
 			member.Handle(keep, (*shelf).keep), member.Handle(count1, (*shelf).count), member.Handle(heard, (*shelf).heard))

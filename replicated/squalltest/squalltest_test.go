@@ -26,7 +26,7 @@ func (c *counter) add(_ *member.Context, n int64) (int64, error) {
 
 func (c *counter) read(*member.Context, struct{}) (int64, error) { return c.N, nil }
 
-func newCounter() any {
+func newCounter() simulated {
 	return member.New(squall.SubgroupConfig{Name: "counter"}, func() *counter { return &counter{} },
 		member.Handle(add, (*counter).add), member.Handle(read, (*counter).read))
 }
@@ -68,15 +68,15 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 func TestWhatIsWrongIsFound(t *testing.T) {
 	bad := errors.New("bad")
 	shared := int64(0)
-	object := func(f func(*counter, *member.Context, int64) (int64, error), q func(*counter, *member.Context, struct{}) (int64, error)) func() any {
-		return func() any {
+	object := func(f func(*counter, *member.Context, int64) (int64, error), q func(*counter, *member.Context, struct{}) (int64, error)) func() simulated {
+		return func() simulated {
 			return member.New(squall.SubgroupConfig{Name: "counter"}, func() *counter { return &counter{} }, member.Handle(add, f), member.Handle(read, q))
 		}
 	}
 	stale := int64(0)
 	for _, c := range []struct {
 		name   string
-		object func() any
+		object func() simulated
 		work   func(*Client)
 		check  func(any) error
 		want   string
@@ -121,7 +121,7 @@ func TestFaultsAreChosen(t *testing.T) {
 	if (Crashes|Disks).kinds() == Faults(0).kinds() || Faults(0).kinds() == 0 {
 		t.Error("a set of faults is all faults")
 	}
-	if _, err := play(Config{}, 1, func() any {
+	if _, err := play(Config{}, 1, func() simulated {
 		return member.New(squall.SubgroupConfig{Name: "x", Shards: 2}, func() *counter { return nil })
 	}, count, right, false); err == nil {
 		t.Error("an object that is wrongly declared was played")

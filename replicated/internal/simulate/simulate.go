@@ -1,8 +1,16 @@
-// Package seam gives package squalltest what it needs of package replicated and programs do not: copies of objects, and clients, whose
-// processes, clocks and connections are simulated. Package replicated sets the functions.
-package seam
+// Package simulate is what package squalltest needs of package member and programs do not: copies of objects whose processes, clocks and
+// connections are simulated. It has the interface between both; package member implements Object, and package squalltest Host.
+package simulate
 
-import "time"
+// Object is an object that takes part in a simulation.
+type Object interface {
+	// Declared returns how the object is declared, or an error if that is wrong.
+	Declared() (Declaration, error)
+	// Copy makes the object a process's copy.
+	Copy() (Copy, error)
+	// Model makes the object one that is in no group.
+	Model() Model
+}
 
 // Host is the process of a copy.
 type Host interface {
@@ -87,45 +95,6 @@ type Model interface {
 type At struct {
 	View, Seq, Index, Time, Member, Session uint64
 }
-
-// Carrier performs what a client decides.
-type Carrier interface {
-	Now() time.Time
-	// Call sends a request on a link to a place and waits for the answer, which it gives to f. It fails if there is none. Shard is 1 + the
-	// number of the shard that the link is to, or 0.
-	Call(shard int, link uint64, place string, request []byte, f func(answer []byte)) error
-	// Dropped says that the link is not used any more, or with a link of 0 none to the shard: calls that wait on it fail.
-	Dropped(shard int, link uint64)
-	// Pick draws one of n.
-	Pick(n int) int
-	// Sleep waits.
-	Sleep(time.Duration)
-	// Wait waits until Changed is called.
-	Wait()
-	Changed()
-	// Over returns why a call that began so long ago is given up, or nil.
-	Over(began time.Time) error
-	// Ask and Asked are told when an operation is called, and when and how that ends.
-	Ask(shard int, request []byte) (call int)
-	Asked(call int, answer []byte, err error)
-}
-
-// Client is a client whose carrier is simulated.
-type Client interface {
-	// Object returns a *replicated.RemoteObject.
-	Object(token [16]byte) any
-	// Late drops members that do not answer, and returns what is to be called for sessions that are idle.
-	Late() (touch []func())
-}
-
-// These are set by package replicated.
-var (
-	NewCopy   func(object any) (Copy, error)
-	NewModel  func(object any) Model
-	NewClient func(object string, places []string, shards int, sessionTimeout, memberTimeout time.Duration, c Carrier) Client
-	// Declared returns how an object is declared, or an error if that is wrong.
-	Declared func(object any) (Declaration, error)
-)
 
 // Declaration is what a declaration says of an object.
 type Declaration struct {
