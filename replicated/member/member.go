@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 func (o *object) startAnew() {
 	o.mu.Lock()
 	o.reset()
-	o.machine, o.failed, o.loop = machine.Machine{}, nil, 0
+	o.machine, o.failed, o.delivery.loop = machine.Machine{}, nil, 0
 	o.operationsEnabled()
 	o.mu.Unlock()
 	o.answers.mu.Lock()
@@ -100,7 +100,7 @@ func (o *object) begin(ctx context.Context, g *squall.Group) (err error) {
 		return fmt.Errorf("replicated: object %q: waiting for its state: %w", o.sg.Name, context.Cause(ctx))
 	}
 	o.mu.Lock()
-	o.group, o.sub = g, sub
+	o.group, o.sub, o.halt = g, sub, g.Halt
 	err = o.failed
 	o.mu.Unlock()
 	if err != nil { // while the log was replayed
@@ -123,6 +123,13 @@ func (o *object) ready() error {
 		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrNotOpen)
 	}
 	return nil
+}
+
+// tending is what the steward keeps.
+type tending struct {
+	wake       chan struct{} // it has something to look at
+	announcing squall.ViewID // in which it announced the operations last
+	maturing   enabling
 }
 
 // steward announces what this process can execute and, at the leader, enables operations. It ends with the group.
@@ -424,14 +431,6 @@ func (o *object) query(ctx context.Context, s *stay, name string, c invoke.Consi
 	return fmt.Errorf("replicated: object %q: the query %q has other types here", o.sg.Name, name)
 }
 
-// reading returns the context of a query. The lock is held.
-func (o *object) reading() Context {
-	view, seq := o.machine.At()
-	return Context{
-		Time: squall.Time(o.machine.Time()), Version: squall.Version{View: squall.ViewID(view), Seq: squall.Seq(seq)}, object: o.sg.Name,
-	}
-}
-
 // readable waits until a query may read the copy of a stay, and takes the lock for it (lockToRead).
 func (o *object) readable(ctx context.Context, s *stay, c invoke.Consistency) (inside bool, err error) {
 	if err := o.ready(); err != nil {
@@ -482,14 +481,6 @@ func (o *object) lockToRead() (inside bool, err error) {
 		return false, o.inQuery()
 	}
 	return true, nil
-}
-
-func (o *object) unlockRead(inside bool) {
-	if inside {
-		o.nested.runlock()
-		return
-	}
-	o.mu.RUnlock()
 }
 
 // confirmed is confirm for a caller that may be in a query.

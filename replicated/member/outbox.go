@@ -86,15 +86,6 @@ func (o *object) HandleTask(name string, f func(ctx context.Context, t Task) err
 	o.tasks[name] = f
 }
 
-// send keeps what a handler sends. The lock is held.
-func (o *object) send(to machine.Destination, operation string, data []byte) error {
-	if !o.machine.Send(to, operation, data) {
-		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, ErrOutboxFull)
-	}
-	o.sent = true
-	return nil
-}
-
 // Outgoing returns how much its handlers sent that is not handed over yet.
 func (o *object) Outgoing() int {
 	o.mu.RLock()

@@ -12,7 +12,6 @@ import (
 	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
@@ -30,7 +29,7 @@ type history struct {
 
 // pastCopy is a copy of the object as it was behind a version.
 type pastCopy struct {
-	*object
+	*replica
 	upTo squall.Version // of the last record that was applied, or of the snapshot
 }
 
@@ -43,7 +42,7 @@ const (
 // queryPast runs a query of a stay about the past.
 func (o *object) queryPast(ctx context.Context, s *stay, name string, at invoke.Moment, r invoke.Reading) error {
 	typed := true
-	err := o.readPast(ctx, s, name, at, func(c *object, b *bound) (err error) {
+	err := o.readPast(ctx, s, name, at, func(c *replica, b *bound) (err error) {
 		typed, err = b.read(c.state, c.reading(), r)
 		return err
 	})
@@ -54,7 +53,7 @@ func (o *object) queryPast(ctx context.Context, s *stay, name string, at invoke.
 }
 
 // readPast has f read the copy of a moment.
-func (o *object) readPast(ctx context.Context, s *stay, name string, at invoke.Moment, f func(c *object, b *bound) error) error {
+func (o *object) readPast(ctx context.Context, s *stay, name string, at invoke.Moment, f func(c *replica, b *bound) error) error {
 	if b := o.bound[name]; b == nil || !b.query {
 		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, replicated.ErrUnknownOperation, name)
 	}
@@ -83,7 +82,7 @@ func (o *object) readPast(ctx context.Context, s *stay, name string, at invoke.M
 	b := c.bound[name]
 	o.queries.Add(1)
 	defer o.queries.Add(-1)
-	look(func() { err = f(c.object, b) })
+	look(func() { err = f(c.replica, b) })
 	return err
 }
 
@@ -205,8 +204,7 @@ func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 
 // beginning returns a copy as of the log's snapshot, or of an object that begins.
 func (o *object) beginning(log *squall.Log, v squall.Version) (*pastCopy, error) {
-	c := &pastCopy{object: o.another()}
-	c.together = o.together
+	c := &pastCopy{replica: o.another()}
 	record, content, err := log.OpenSnapshot()
 	if errors.Is(err, squall.ErrNotInLog) {
 		return c, c.restored(strings.NewReader(""))
@@ -246,24 +244,6 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 	return nil
 }
 
-// replay applies a record of the log.
-func (o *object) replay(r *squall.Record) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	defer o.panicked()
-	rs := machine.Split(r.Data)
-	o.enter(uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Sender), uint64(r.Time))
-	for data, ok := rs.Next(); ok && o.failed == nil; data, ok = rs.Next() {
-		o.record.Data = data
-		o.machine.Apply(&o.record, (*handler)(o), &o.result)
-		if o.result.Enabled {
-			o.operationsEnabled()
-		}
-		o.context.Index++
-	}
-	o.letGo()
-}
-
 // pastWait is how long a member keeps a client's query about a version or a time that is not final yet.
 const pastWait = 500 * time.Millisecond
 
@@ -279,7 +259,7 @@ func (d *desk) answerPast(ctx context.Context, m *ripc.Message, r *relay.Request
 		if !at.Timed {
 			at.Version = squall.Version{View: squall.ViewID(r.At.View), Seq: squall.Seq(r.At.Seq)}
 		}
-		err = o.readPast(ctx, s, string(r.Name), at, func(c *object, b *bound) error {
+		err = o.readPast(ctx, s, string(r.Name), at, func(c *replica, b *bound) error {
 			head := c.reading()
 			head.Caller = Caller{Member: squall.NodeID(o.self.Load()), Identity: m.Identity()}
 			answer = (&relay.Answer{Said: relay.Done, View: uint64(head.Version.View), Seq: uint64(head.Version.Seq)}).AppendTo(nil)

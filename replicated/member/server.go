@@ -70,40 +70,8 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	s.answers.mostWorking, s.answers.mostWorkingEach = maxWorking, maxWorkingPerParty
 	g := guide{answers: &s.answers}
 	for _, x := range objects {
-		o := x.core()
-		if err = o.ready(); err != nil {
-			break
-		}
-		s.objects = append(s.objects, o)
-		desks := 1
-		if o.sharded() {
-			desks += o.sg.Shards
-		}
-		for shard := range desks {
-			var svc *ripc.Service
-			d := &desk{object: o, shard: shard, group: o.group.View().Group, serving: serving, answers: &s.answers}
-			if svc, err = e.Register(ctx, d.id()); err != nil {
-				break
-			}
-			svc.CopyMessages() // a client can change a request between the check of its access and its execution
-			d.service, d.authorize, d.done = svc, server.Authorize, &s.done
-			d.most = max(cfg.RingBytes, ripc.DefaultRingBytes)/4 - relay.AnswerHead - relay.EventBytes
-			d.queries.wake = make(chan struct{}, 1)
-			if shard == 0 {
-				g.desks = append(g.desks, d)
-			}
-			s.done.Go(d.receive)
-			s.done.Go(func() { d.read(serving) })
-			s.done.Go(func() { // a member that halted is no use to clients
-				select {
-				case <-o.group.Done():
-					_ = svc.Close()
-				case <-serving.Done():
-				}
-			})
-		}
-		if err != nil {
-			break
+		if err == nil {
+			err = s.serve(ctx, serving, x.core(), &server, &g)
 		}
 	}
 	if err == nil {
@@ -121,6 +89,42 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	}
 	_ = s.Close()
 	return nil, fmt.Errorf("replicated: serving: %w", err)
+}
+
+// serve serves an object: with a desk, and another one for each of its shards.
+func (s *Server) serve(ctx, serving context.Context, o *object, cfg *ServerConfig, g *guide) error {
+	if err := o.ready(); err != nil {
+		return err
+	}
+	s.objects = append(s.objects, o)
+	desks := 1
+	if o.sharded() {
+		desks += o.sg.Shards
+	}
+	for shard := range desks {
+		d := &desk{object: o, shard: shard, group: o.group.View().Group, serving: serving, answers: &s.answers}
+		svc, err := s.endpoint.Register(ctx, d.id())
+		if err != nil {
+			return err
+		}
+		svc.CopyMessages() // a client can change a request between the check of its access and its execution
+		d.service, d.authorize, d.done = svc, cfg.Authorize, &s.done
+		d.most = max(cfg.Endpoint.RingBytes, ripc.DefaultRingBytes)/4 - relay.AnswerHead - relay.EventBytes
+		d.queries.wake = make(chan struct{}, 1)
+		if shard == 0 {
+			g.desks = append(g.desks, d)
+		}
+		s.done.Go(d.receive)
+		s.done.Go(func() { d.read(serving) })
+		s.done.Go(func() { // a member that halted is no use to clients
+			select {
+			case <-o.group.Done():
+				_ = svc.Close()
+			case <-serving.Done():
+			}
+		})
+	}
+	return nil
 }
 
 // Addr returns the host:port at which clients reach this member.
@@ -372,6 +376,12 @@ func (r *relayed) reply(together hooks.Replies) {
 // Typed implements invoke.Pending.
 func (r *relayed) Typed() any { return nil }
 
+// touches is the sessions that are to be kept from expiring.
+type touches struct {
+	mu       sync.Mutex
+	sessions map[uint64]struct{}
+}
+
 // touch keeps a session of a shard from expiring, with the next record that does. It reports whether the session is there.
 func (o *object) touch(session uint64, shard int) (there bool, err error) {
 	o.mu.RLock()
@@ -382,9 +392,9 @@ func (o *object) touch(session uint64, shard int) (there bool, err error) {
 		return false, o.elsewhere()
 	}
 	if ok {
-		o.touchMu.Lock()
-		o.touched[session] = struct{}{}
-		o.touchMu.Unlock()
+		o.touches.mu.Lock()
+		o.touches.sessions[session] = struct{}{}
+		o.touches.mu.Unlock()
 		o.stir()
 	}
 	return ok, nil
@@ -395,14 +405,14 @@ const maxTouched = 128
 
 // takeTouched returns sessions that were touched.
 func (o *object) takeTouched() (sessions []uint64) {
-	o.touchMu.Lock()
-	defer o.touchMu.Unlock()
-	for s := range o.touched {
+	o.touches.mu.Lock()
+	defer o.touches.mu.Unlock()
+	for s := range o.touches.sessions {
 		if len(sessions) == maxTouched {
 			break
 		}
 		sessions = append(sessions, s)
-		delete(o.touched, s)
+		delete(o.touches.sessions, s)
 	}
 	slices.Sort(sessions)
 	return sessions

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,13 @@ import (
 // for another shard is called as a client does, at a member of that shard. Every record names its shard (RO10).
 
 func (o *object) sharded() bool { return o.sg.Shards > 1 }
+
+// stays is where this process is, of an object in shards.
+type stays struct {
+	stay     atomic.Pointer[stay]
+	settling sync.Mutex                        // of stays that are over, one after the other
+	others   atomic.Pointer[replicated.Client] // calls the shards that this process is not in
+}
 
 // stay is the time that a process is in one shard. No stay stands for that of a process in an object without shards, which does not end.
 type stay struct {

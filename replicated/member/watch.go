@@ -3,10 +3,8 @@ package member
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -19,27 +17,6 @@ func (c *Context) Emit(topic string, data []byte) {
 	if c.emit != nil {
 		c.emit(topic, data)
 	}
-}
-
-// matching returns events behind a cursor, with up to so many bytes, and the cursor behind all that was looked at. The lock is held.
-func (o *object) matching(after machine.Cursor, prefix string, bytes int) (events []machine.Event, next machine.Cursor, err error) {
-	all, ok := o.machine.Events(after)
-	if !ok {
-		return nil, after, fmt.Errorf("replicated: object %q: %w", o.sg.Name, replicated.ErrCompacted)
-	}
-	next = after
-	for i := range all {
-		e := &all[i]
-		if strings.HasPrefix(e.Topic, prefix) {
-			size := relay.EventBytes + len(e.Topic) + len(e.Data)
-			if bytes -= size; bytes < 0 && len(events) > 0 {
-				return events, next, nil
-			}
-			events = append(events, *e)
-		}
-		next = e.Cursor
-	}
-	return events, next, nil
 }
 
 // maxWatched bounds the bytes of events that are handed over at once.
@@ -77,12 +54,6 @@ func (o *object) latest(ctx context.Context, s *stay) (machine.Cursor, error) {
 	}
 	defer o.unlockRead(inside)
 	return o.machine.LastEvent(), nil
-}
-
-// emit keeps an event of the command that is executed. The lock is held.
-func (o *object) emit(topic string, data []byte) {
-	o.machine.Emit(uint64(o.context.Version.View), uint64(o.context.Version.Seq), topic, data)
-	o.news = true
 }
 
 // watching is a client's question for events, which is answered when there are some, or at its end.

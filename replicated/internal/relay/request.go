@@ -80,17 +80,7 @@ func Parse(data []byte) (r Request, err error) {
 		r.Session, r.Number, r.Acked = order.Uint64(b), order.Uint64(b[8:]), order.Uint64(b[16:])
 		return r, r.operation(b[3*8:])
 	case Query:
-		if len(b) == 0 {
-			return r, ErrMalformed
-		}
-		r.Consistency, b = b[0], b[1:]
-		if r.Past() {
-			if len(b) < 2*8 {
-				return r, ErrMalformed
-			}
-			r.At.View, r.At.Seq, b = order.Uint64(b), order.Uint64(b[8:]), b[2*8:]
-		}
-		return r, r.operation(b)
+		return r, r.query(b)
 	case Close, Touch:
 		if len(b) != 8 {
 			return r, ErrMalformed
@@ -102,13 +92,7 @@ func Parse(data []byte) (r Request, err error) {
 		}
 		r.Session, r.Acked, r.Rest = order.Uint64(b), order.Uint64(b[8:]), b[2*8:]
 	case Forward:
-		n := ForwardBytes
-		if len(b) < n || len(b) < n+int(b[n-1]) {
-			return r, ErrMalformed
-		}
-		n += int(b[n-1])
-		r.Rest = b[:n]
-		return r, r.operation(b[n:])
+		return r, r.forward(b)
 	case Watch, Group:
 		r.Rest = b
 	case Now:
@@ -122,6 +106,32 @@ func Parse(data []byte) (r Request, err error) {
 		return r, ErrMalformed
 	}
 	return r, nil
+}
+
+// query takes what follows the kind of a Query apart.
+func (r *Request) query(b []byte) error {
+	if len(b) == 0 {
+		return ErrMalformed
+	}
+	r.Consistency, b = b[0], b[1:]
+	if r.Past() {
+		if len(b) < 2*8 {
+			return ErrMalformed
+		}
+		r.At.View, r.At.Seq, b = order.Uint64(b), order.Uint64(b[8:]), b[2*8:]
+	}
+	return r.operation(b)
+}
+
+// forward takes what follows the kind of a Forward apart.
+func (r *Request) forward(b []byte) error {
+	n := ForwardBytes
+	if len(b) < n || len(b) < n+int(b[n-1]) {
+		return ErrMalformed
+	}
+	n += int(b[n-1])
+	r.Rest = b[:n]
+	return r.operation(b[n:])
 }
 
 // operation takes a name and arguments apart.
