@@ -29,6 +29,33 @@ var pure = []string{
 	"ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "ripc/internal/table", "smc", "sst", "views",
 }
 
+// pureFiles lists the cores of packages that have their shells next to them, by package.
+var pureFiles = map[string][]string{
+	"internal/join":    {"acceptor.go", "bootstrap.go", "check.go", "effects.go", "joiner.go", "keyed.go", "message.go", "probation.go", "word.go"},
+	"internal/restart": {"announcer.go", "core.go", "effects.go", "event.go", "follow.go", "identity.go", "incomplete.go", "keyed.go", "lead.go", "message.go", "state.go", "text.go", "wait.go"},
+}
+
+// isPure reports whether a file is pure: its package is, or it is the core of one.
+func (f file) isPure() bool {
+	return !f.isTest() && (slices.Contains(pure, f.pkg()) || slices.Contains(pureFiles[f.pkg()], path.Base(f.name)))
+}
+
+// addresses lists what a pure package may name of package net: functions of text.
+var addresses = []string{"JoinHostPort", "ParseIP", "SplitHostPort"}
+
+// onlyAddresses reports whether a file names nothing of package net but addresses.
+func (f file) onlyAddresses() bool {
+	only := true
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			x, isName := sel.X.(*ast.Ident)
+			only = only && (!isName || x.Name != "net" || slices.Contains(addresses, sel.Sel.Name))
+		}
+		return true
+	})
+	return only
+}
+
 // impureImports are the packages that a pure one has no use for, with what is below them. All of
 // sync is among them (sync/atomic is a package of its own): what is in it waits, or depends on the
 // collector. Addresses of net/netip are values.
@@ -50,12 +77,12 @@ func impure(importPath string) bool {
 // pure packages are free.
 func purePackagesArePure(m *module) {
 	for _, f := range m.files {
-		if f.isTest() || !slices.Contains(pure, f.pkg()) {
+		if !f.isPure() {
 			continue
 		}
 		timeNames := map[string]bool{}
 		f.imports(func(spec *ast.ImportSpec, p string) {
-			if impure(p) {
+			if impure(p) && !(p == "net" && spec.Name == nil && f.onlyAddresses()) {
 				m.fault(spec.Pos(), "a pure package imports %s", p)
 			}
 			switch {
@@ -104,11 +131,14 @@ func impurity(n ast.Node, timeNames map[string]bool) string {
 // pureLoopsHaveAnOrder needs types: it finds loops over maps, over the iterators of package maps,
 // and over channels.
 func pureLoopsHaveAnOrder(m *module) {
-	for _, pkg := range pure {
-		var files []*ast.File
+	for _, pkg := range withPureFiles() {
+		var files, judged []*ast.File
 		for _, f := range m.files {
 			if f.pkg() == pkg && !f.isTest() && f.builds() {
 				files = append(files, f.syntax)
+				if f.isPure() {
+					judged = append(judged, f.syntax)
+				}
 			}
 		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
@@ -116,7 +146,7 @@ func pureLoopsHaveAnOrder(m *module) {
 		// here.
 		conf := types.Config{Importer: compiled(), Error: func(error) {}, FakeImportC: true}
 		_, _ = conf.Check(modulePath+"/"+pkg, m.fset, files, &info)
-		for _, f := range files {
+		for _, f := range judged {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if loop, ok := n.(*ast.RangeStmt); ok {
 					if what := unordered(loop.X, &info); what != "" {
@@ -127,6 +157,11 @@ func pureLoopsHaveAnOrder(m *module) {
 			})
 		}
 	}
+}
+
+// withPureFiles are the packages that have something pure.
+func withPureFiles() []string {
+	return slices.Concat(pure, slices.Sorted(maps.Keys(pureFiles)))
 }
 
 // builds reports whether the file is part of the package on this platform. Samples are on no disk
@@ -182,7 +217,7 @@ func core(t types.Type) types.Type {
 // need. The data comes from the go command's cache, so that nothing is type-checked twice.
 var exports = sync.OnceValues(func() (map[string]string, error) {
 	args := []string{"list", "-e", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}", "maps", "slices"}
-	for _, pkg := range pure {
+	for _, pkg := range withPureFiles() {
 		args = append(args, modulePath+"/"+pkg)
 	}
 	cmd := exec.Command("go", args...)
@@ -215,6 +250,16 @@ var compiled = sync.OnceValue(func() types.Importer {
 	})
 })
 
+func TestPureFilesExist(t *testing.T) {
+	for pkg, names := range pureFiles {
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(root, pkg, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestPurePackagesArePure(t *testing.T) { hold(t, purePackagesArePure) }
 
 func TestPurePackagesDoNotLoopOverMaps(t *testing.T) {
@@ -246,6 +291,10 @@ func TestImpurityIsFound(t *testing.T) {
 		{"a socket", "\n-- sst/a.go --\npackage sst\nimport \"net\"\nvar c net.Conn\n", "imports net"},
 		{"the system", "\n-- sst/a.go --\npackage sst\nimport \"golang.org/x/sys/unix\"\nvar e = unix.EAGAIN\n", "imports golang.org/x/sys/unix"},
 		{"the system the old way", "\n-- sst/a.go --\npackage sst\nimport \"syscall\"\nvar e = syscall.EAGAIN\n", "imports syscall"},
+		{"a core with a clock", "\n-- internal/restart/lead.go --\npackage restart\nimport \"time\"\nvar now = time.Now\n", "time.Now"},
+		{"its shell", "\n-- internal/restart/run.go --\npackage restart\nimport \"time\"\nvar now = time.Now\n", ""},
+		{"an address", "\n-- internal/join/message.go --\npackage join\nimport \"net\"\nvar ip = net.ParseIP\n", ""},
+		{"a dialer", "\n-- internal/join/message.go --\npackage join\nimport \"net\"\nvar dial = net.Dial\n", "imports net"},
 		{"a file for another platform", "\n-- sst/a_windows.go --\n//go:build windows\n\npackage sst\nimport \"os\"\n", "imports os"},
 		{"what is allowed", `
 -- sst/a.go --
@@ -269,6 +318,8 @@ import "net"
 func TestALoopWithoutOrderIsFound(t *testing.T) {
 	const body = "\n-- views/a.go --\npackage views\n"
 	catches(t, pureLoopsHaveAnOrder, []violation{
+		{"a map in a core", "\n-- internal/join/joiner.go --\npackage join\nfunc f(m map[int]int) { for range m {} }\n", "a map"},
+		{"a map in a shell", "\n-- internal/join/dialer.go --\npackage join\nfunc f(m map[int]int) { for range m {} }\n", ""},
 		{"a map", body + "func f(m map[int]int) { for range m {} }\n", "a map"},
 		{"a named map", body + "type set map[int]bool\nfunc f(s struct{ in set }) { for k := range s.in { _ = k } }\n", "a map"},
 		{"a map of a type parameter", body + "func f[M ~map[int]int](m M) { for range m {} }\n", "a map"},
