@@ -53,13 +53,9 @@ type options struct {
 	Dir     string // for the logs; empty: one that is removed
 }
 
-// NewCommand returns the command "demo", with that of its members below it.
-func NewCommand() *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
-		Use:   "demo [FILE...]",
-		Short: "Start a group of processes that all deliver the same sequence, and show how fast",
-		Long: `Start a group of processes on this machine. Each sends its share of the lines of the files, all at once, and all of them
+// The help of this command.
+const (
+	demoHelp = `Start a group of processes on this machine. Each sends its share of the lines of the files, all at once, and all of them
 deliver everything in one order. A table shows what each delivered, how fast, and by which fabric; the digest covers
 the delivered messages and their senders, in order. Computing it takes a good part of the time.
 
@@ -73,16 +69,26 @@ the end nothing may be missing that was acknowledged.
 With --chaos the members send for as long as --duration says, while some are killed, stopped until the others have gone
 on without them, or leave; new ones take their places, sometimes as the same node, and get the state: a digest of all that was
 ever delivered. What happens is printed as it happens; in the end all digests must be equal, and nothing that a survivor sent may
-be missing.`,
-		Example: `  squall demo
+be missing.`
+	demoExamples = `  squall demo
   squall demo --nodes 5 --fabric tcp
   squall demo --size 10240 README.md
   seq 1000000 | squall demo --repeat 1 -
   squall demo --json | jq '.members[].unloaded.p50_ns'
   squall demo --chaos --nodes 5 --duration 30s --seed 7
   squall demo --durable
-  squall demo --durable --engine wal --dir /tmp/logs && squall log verify /tmp/logs/node-1`,
-		Args: cobra.ArbitraryArgs,
+  squall demo --durable --engine wal --dir /tmp/logs && squall log verify /tmp/logs/node-1`
+)
+
+// NewCommand returns the command "demo", with that of its members below it.
+func NewCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:     "demo [FILE...]",
+		Short:   "Start a group of processes that all deliver the same sequence, and show how fast",
+		Long:    demoHelp,
+		Example: demoExamples,
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Files = args
 			if err := o.mixed(cmd.Flags()); err != nil {

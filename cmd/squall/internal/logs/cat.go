@@ -22,22 +22,28 @@ type selection struct {
 	limit                               uint64
 }
 
+// The help of this command.
+const (
+	catHelp = `Cat prints the records of a log, in their order: all that are kept, or those that the flags say. Each takes a line with its version,
+time, sender, size and data; --json, --raw, --hex and --format print them otherwise. A range has its first bound and not its second
+one. Times are UTC.`
+	catExamples = `  squall log cat /var/lib/squall orders
+  squall log cat --from 3 --to 4 localhost:7400 orders         # what view 3 delivered
+  squall log cat --version 3:1200 --raw localhost:7400 orders  # the data of one record
+  squall log cat --at '2026-03-04 05:06' /var/lib/squall       # the last one before then, or at that instant
+  squall log cat --since 10m --json localhost:7400 orders | jq -r '.data | @base64d'
+  squall log cat --limit 5 --format '{{.Sender}}: {{.Data}}' /var/lib/squall`
+)
+
 func newCatCommand() *cobra.Command {
 	var t target
 	var s selection
 	var how style
 	cmd := &cobra.Command{
-		Use:   "cat [flags] TARGET [LOG]",
-		Short: "Print records of a log",
-		Long: `Cat prints the records of a log, in their order: all that are kept, or those that the flags say. Each takes a line with its version,
-time, sender, size and data; --json, --raw, --hex and --format print them otherwise. A range has its first bound and not its second
-one. Times are UTC.`,
-		Example: `  squall log cat /var/lib/squall orders
-  squall log cat --from 3 --to 4 localhost:7400 orders         # what view 3 delivered
-  squall log cat --version 3:1200 --raw localhost:7400 orders  # the data of one record
-  squall log cat --at '2026-03-04 05:06' /var/lib/squall       # the last one before then, or at that instant
-  squall log cat --since 10m --json localhost:7400 orders | jq -r '.data | @base64d'
-  squall log cat --limit 5 --format '{{.Sender}}: {{.Data}}' /var/lib/squall`,
+		Use:               "cat [flags] TARGET [LOG]",
+		Short:             "Print records of a log",
+		Long:              catHelp,
+		Example:           catExamples,
 		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,20 +23,26 @@ type dumping struct {
 	json             bool
 }
 
+// The help of this command.
+const (
+	dumpHelp = `Dump takes out all that it takes to rebuild a state as it was: the snapshot, if the log has one, and the records after it, up to
+a time or a version, or all of them. As lines of JSON these are one of kind log, the snapshot in pieces of kind snapshot, the records
+like those of "squall log cat --json" with kind record, and one of kind end, without which the dump is not complete.
+
+With --out DIR/ the snapshot is the file DIR/snapshot, as it is, and everything else DIR/dump.jsonl. What is there already is not overwritten.`
+	dumpExamples = `  squall log dump /var/lib/squall orders --at 2026-03-04T05:06:07Z --out orders.jsonl
+  squall log dump localhost:7400 orders --version 3:1200 --out orders-dump/
+  squall log dump localhost:7400 orders | jq -r 'select(.kind == "record") | .data | @base64d'`
+)
+
 func newDumpCommand() *cobra.Command {
 	var t target
 	var d dumping
 	cmd := &cobra.Command{
-		Use:   "dump [flags] TARGET [LOG]",
-		Short: "Take out what a log says up to a time or a version",
-		Long: `Dump takes out all that it takes to rebuild a state as it was: the snapshot, if the log has one, and the records after it, up to
-a time or a version, or all of them. As lines of JSON these are one of kind log, the snapshot in pieces of kind snapshot, the records
-like those of "squall log cat --json" with kind record, and one of kind end, without which the dump is not complete.
-
-With --out DIR/ the snapshot is the file DIR/snapshot, as it is, and everything else DIR/dump.jsonl. What is there already is not overwritten.`,
-		Example: `  squall log dump /var/lib/squall orders --at 2026-03-04T05:06:07Z --out orders.jsonl
-  squall log dump localhost:7400 orders --version 3:1200 --out orders-dump/
-  squall log dump localhost:7400 orders | jq -r 'select(.kind == "record") | .data | @base64d'`,
+		Use:               "dump [flags] TARGET [LOG]",
+		Short:             "Take out what a log says up to a time or a version",
+		Long:              dumpHelp,
+		Example:           dumpExamples,
 		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,12 +15,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-func newRepairCommand() *cobra.Command {
-	var asJSON, yes, giveUp bool
-	cmd := &cobra.Command{
-		Use:   "repair [flags] DIR [LOG]",
-		Short: "Repair logs of a member that does not run, and drop damaged records that no other member has",
-		Long: `Repair reads all logs of a member that does not run, or one of them.
+// The help of this command.
+const (
+	repairHelp = `Repair reads all logs of a member that does not run, or one of them.
 
 If no other member of the last view has the log, repair truncates it at the first damaged record. Unreadable log files and damaged snapshots are
 renamed in logs/. What is dropped is lost, so that this is the last
@@ -35,10 +32,19 @@ when the group goes on, and drop what they have beyond it. So do this at the mem
 and repair show how long a log is, and where it is damaged. A directory that has nothing of the log can give it up, too: then it begins anew.
 The nodes for whose disks this one stands in are named. If one of these disks comes back later, what it has beyond this log is dropped.
 
-Look first with squall log verify, and keep a copy.`,
-		Example: `  squall log verify /var/lib/squall
+Look first with squall log verify, and keep a copy.`
+	repairExamples = `  squall log verify /var/lib/squall
   squall log repair --yes /var/lib/squall
-  squall log repair --yes --give-up /var/lib/squall orders`,
+  squall log repair --yes --give-up /var/lib/squall orders`
+)
+
+func newRepairCommand() *cobra.Command {
+	var asJSON, yes, giveUp bool
+	cmd := &cobra.Command{
+		Use:               "repair [flags] DIR [LOG]",
+		Short:             "Repair logs of a member that does not run, and drop damaged records that no other member has",
+		Long:              repairHelp,
+		Example:           repairExamples,
 		Args:              arguments("DIR", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,6 +14,13 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
+// The help of this command.
+const (
+	tailExamples = `  squall log tail /var/lib/squall orders
+  squall log tail -f -n 0 localhost:7400 orders       # only what comes
+  squall log tail -f --json localhost:7400 | jq -r '.data | @base64d'`
+)
+
 func newTailCommand() *cobra.Command {
 	var t target
 	var how style
@@ -24,9 +31,7 @@ func newTailCommand() *cobra.Command {
 		Short: "Print the last records of a log, and follow it",
 		Long: `Tail prints the last records of a log. With -f it goes on with those that come, across views, until it is interrupted. A member that
 goes meanwhile is looked for until it is back, which standard error says; nothing is missed or printed twice.`,
-		Example: `  squall log tail /var/lib/squall orders
-  squall log tail -f -n 0 localhost:7400 orders       # only what comes
-  squall log tail -f --json localhost:7400 | jq -r '.data | @base64d'`,
+		Example:           tailExamples,
 		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {

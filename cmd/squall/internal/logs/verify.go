@@ -17,23 +17,29 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-func newVerifyCommand() *cobra.Command {
-	var keyFile string
-	var asJSON, quiet bool
-	cmd := &cobra.Command{
-		Use:   "verify [flags] DIR…",
-		Short: "Check the logs in directories, and compare several members'",
-		Long: `Verify reads everything in the directories of members that do not run: each checksum, that numbers, versions and times grow, that
+// The help of this command.
+const (
+	verifyHelp = `Verify reads everything in the directories of members that do not run: each checksum, that numbers, versions and times grow, that
 nothing is missing in between, and the snapshots. Of several directories, it compares the logs of the same name record by record: where
 all of them have records, these must be the same; a log may begin later than another one, or end earlier.
 
 With --keys, every record must be vouched for by a signature of its member. The file has a line for each member: its node id and its
 Ed25519 public key, in base64 or hexadecimal; what follows a # is not looked at.
 
-Nothing is changed. Exit status 0 says that everything is as it was written.`,
-		Example: `  squall log verify /var/lib/squall
+Nothing is changed. Exit status 0 says that everything is as it was written.`
+	verifyExamples = `  squall log verify /var/lib/squall
   squall log verify --keys members.keys /var/lib/squall
-  squall log verify --json node1 node2 node3 | jq '.compared[] | {log, records, differ}'`,
+  squall log verify --json node1 node2 node3 | jq '.compared[] | {log, records, differ}'`
+)
+
+func newVerifyCommand() *cobra.Command {
+	var keyFile string
+	var asJSON, quiet bool
+	cmd := &cobra.Command{
+		Use:               "verify [flags] DIR…",
+		Short:             "Check the logs in directories, and compare several members'",
+		Long:              verifyHelp,
+		Example:           verifyExamples,
 		Args:              directories,
 		ValidArgsFunction: completeDirectories,
 		RunE: func(cmd *cobra.Command, dirs []string) error {

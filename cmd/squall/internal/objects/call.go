@@ -23,13 +23,9 @@ type caller struct {
 	shard  int
 }
 
-// NewCallCommand returns the command "call".
-func NewCallCommand() *cobra.Command {
-	var c caller
-	cmd := &cobra.Command{
-		Use:   "call --connect HOST:PORT [flags] OBJECT OPERATION [JSON]",
-		Short: "Call an operation of a replicated object, and print its reply",
-		Long: `Call has a command executed, or runs a query, and prints the reply. A command runs in a session: it is executed exactly once, whichever members fail
+// The help of this command.
+const (
+	callHelp = `Call has a command executed, or runs a query, and prints the reply. A command runs in a session: it is executed exactly once, whichever members fail
 during the call. If no member answers in time the command may or may not have been executed. The error of a handler is printed, and the exit status is 1.
 
 Arguments and replies of CBOR are JSON here. Without JSON the arguments are null, which a handler sees as the zero value; "-" stands for the standard
@@ -38,12 +34,22 @@ input. Byte strings are {"$bytes": "…"} with base64, tags {"$tag": 1, "$value"
 An object in shards is called on one of them: --key names what the arguments are about, and the shard of that key is called, as by a program that
 declares the operation with this key; --shard names the shard itself.
 
-Arguments and replies of raw bytes are text, as it is, or base64 with --base64. Other encodings, such as protocol buffers, need a program that has the types.`,
-		Example: `  go run ./examples/bank member -id 1 -members 127.0.0.1:7001   # a bank of one member, in another terminal
+Arguments and replies of raw bytes are text, as it is, or base64 with --base64. Other encodings, such as protocol buffers, need a program that has the types.`
+	callExamples = `  go run ./examples/bank member -id 1 -members 127.0.0.1:7001   # a bank of one member, in another terminal
   squall call --connect 127.0.0.1:8001 bank deposit '{"Account":"ann","Cents":100}'
   squall call --connect 127.0.0.1:8001 bank balance '"ann"'
   squall call --connect 127.0.0.1:8001 --local bank balance - < account.json
-  squall call --connect 127.0.0.1:8001 --key colour kv get '"colour"'`,
+  squall call --connect 127.0.0.1:8001 --key colour kv get '"colour"'`
+)
+
+// NewCallCommand returns the command "call".
+func NewCallCommand() *cobra.Command {
+	var c caller
+	cmd := &cobra.Command{
+		Use:               "call --connect HOST:PORT [flags] OBJECT OPERATION [JSON]",
+		Short:             "Call an operation of a replicated object, and print its reply",
+		Long:              callHelp,
+		Example:           callExamples,
 		Args:              operands,
 		ValidArgsFunction: c.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {

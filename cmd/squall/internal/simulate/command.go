@@ -50,13 +50,9 @@ type options struct {
 	play         sim.Options // how plans are run; tests break something here
 }
 
-// NewCommand returns the command "sim".
-func NewCommand() *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
-		Use:   "sim",
-		Short: "Run whole groups in virtual time, break them in every way, and check every promise",
-		Long: `Sim draws a plan from each seed: members, subgroups, how the network behaves, what the applications send, who joins, and what
+// The help of this command.
+const (
+	simulateHelp = `Sim draws a plan from each seed: members, subgroups, how the network behaves, what the applications send, who joins, and what
 goes wrong. Then it steps real members through it in virtual time, and checks every promise after each event. The same seed is the same run,
 event by event, as long as the code is the same.
 
@@ -64,16 +60,26 @@ Sim stops at the first violation, with exit status 1, and prints the seed, what 
 last part of its trace. In a trace a node has a column and an event a line, so that a view change is a shape on the screen.
 
 A failing plan is made smaller, as long as it fails in the same way: it loses faults, members, subgroups, messages and features. The plan that
-is left is kept in a file, which --plan plays. A campaign does so for a minute, --seed and --plan with --shrink as long as it takes.`,
-		Example: `  squall sim                                         # seeds 1 to 1000
+is left is kept in a file, which --plan plays. A campaign does so for a minute, --seed and --plan with --shrink as long as it takes.`
+	simulateExamples = `  squall sim                                         # seeds 1 to 1000
   squall sim --seeds 100000 --coverage               # many, and which rare branches they took
   squall sim --seeds 5000-6000 --faults crash,leave  # only members that end, in one way or the other
   squall sim --seeds 2000 --nodes 4 --faults partition
   squall sim --seed 4711 --trace | less -S           # everything that happens in one run
   squall sim --seed 4711 --shrink --save small.json  # the smallest plan that fails as this seed does
   squall sim --plan small.json --trace | less -S     # what happens in it
-  squall sim --seeds 20000 --json | jq .seeds_per_second`,
-		Args: cobra.NoArgs,
+  squall sim --seeds 20000 --json | jq .seeds_per_second`
+)
+
+// NewCommand returns the command "sim".
+func NewCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:     "sim",
+		Short:   "Run whole groups in virtual time, break them in every way, and check every promise",
+		Long:    simulateHelp,
+		Example: simulateExamples,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd.Flags()); err != nil {
 				return err

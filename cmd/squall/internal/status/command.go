@@ -25,23 +25,29 @@ type options struct {
 	json    bool
 }
 
-// NewCommand returns the command "status".
-func NewCommand() *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
-		Use:   "status HOST:PORT...",
-		Short: "Show the members of a group, and whether they are well",
-		Long: `Status asks the members of a group how they are. It needs the address of one member; with several, it uses the first one that answers. That member
+// The help of this command.
+const (
+	statusHelp = `Status asks the members of a group how they are. It needs the address of one member; with several, it uses the first one that answers. That member
 names the others, and each of them is asked, too.
 
 A table shows the members of the view. A table for each subgroup shows how many positions of the order each member lacks that another member has
 received, delivered or written to its disk. A position is a message, or the turn of a member that had none to send. With --hash the members of each
 replicated object take a hash of their state after the same command, and the hashes are compared. Commands wait while the state is encoded.
 
-The exit status is 1 if a member does not answer, is not ready, or is suspected, and if views, groups or hashes differ.`,
-		Example: `  squall status 10.0.0.1:7000
+The exit status is 1 if a member does not answer, is not ready, or is suspected, and if views, groups or hashes differ.`
+	statusExamples = `  squall status 10.0.0.1:7000
   squall status --hash 10.0.0.1:7000 10.0.0.2:7000
-  squall status --json 10.0.0.1:7000 | jq .problems`,
+  squall status --json 10.0.0.1:7000 | jq .problems`
+)
+
+// NewCommand returns the command "status".
+func NewCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:     "status HOST:PORT...",
+		Short:   "Show the members of a group, and whether they are well",
+		Long:    statusHelp,
+		Example: statusExamples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("name the address of a member: HOST:PORT")

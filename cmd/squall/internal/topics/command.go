@@ -78,15 +78,20 @@ func (o *options) declare(cmd *cobra.Command) {
 	}
 }
 
-// with calls f with a participant that is a member meanwhile, or a client.
-func (o *options) with(ctx context.Context, f func(*dds.Participant) error) error {
+// check checks the flags of a process.
+func (o *options) check() error {
 	if o.timeout <= 0 {
 		return fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
 	}
 	if len(o.connect) > 0 && (len(o.join) > 0 || o.serve != "" || o.dir != "") {
 		return errors.New("--connect is for a process outside of the group: give it without --join, --serve and --dir")
 	}
-	if err := show.Addresses("--connect", o.connect); err != nil {
+	return show.Addresses("--connect", o.connect)
+}
+
+// with calls f with a participant that is a member meanwhile, or a client.
+func (o *options) with(ctx context.Context, f func(*dds.Participant) error) error {
+	if err := o.check(); err != nil {
 		return err
 	}
 	certificates, err := o.secure.Load()

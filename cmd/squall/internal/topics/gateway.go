@@ -45,21 +45,24 @@ type file struct {
 	Lease     string
 	Silent    string
 	UserData  string `json:"user_data"`
-	Topics    []struct {
-		Name       string
-		DDSName    string `json:"dds_name"`
-		Type       string
-		Direction  string
-		Durability string
-		Keep       int  // samples of each instance that late readers get; 0: all
-		BestEffort bool `json:"best_effort"`
-		Exclusive  bool
-		BySource   bool `json:"by_source"`
-		XCDR2      bool `json:"xcdr2"`
-		Partitions []string
-		// PartitionsOut are the partitions of the gateway's writers.
-		PartitionsOut []string `json:"partitions_out"`
-	}
+	Topics    []fileTopic
+}
+
+// fileTopic is a topic in the file.
+type fileTopic struct {
+	Name       string
+	DDSName    string `json:"dds_name"`
+	Type       string
+	Direction  string
+	Durability string
+	Keep       int  // samples of each instance that late readers get; 0: all
+	BestEffort bool `json:"best_effort"`
+	Exclusive  bool
+	BySource   bool `json:"by_source"`
+	XCDR2      bool `json:"xcdr2"`
+	Partitions []string
+	// PartitionsOut are the partitions of the gateway's writers.
+	PartitionsOut []string `json:"partitions_out"`
 }
 
 const gatewayExample = `{
@@ -122,6 +125,37 @@ var (
 	}
 )
 
+// topic is a topic as the gateway carries it.
+func (in *fileTopic) topic() (t rtps.Topic, err error) {
+	t = rtps.Topic{Name: in.Name, DDSName: in.DDSName, Partitions: in.Partitions, PartitionsOut: in.PartitionsOut, XCDR2: in.XCDR2}
+	if t.Type, err = rtps.ParseType(in.Type); err != nil {
+		return t, fmt.Errorf("topic %q: %w", in.Name, err)
+	}
+	var ok bool
+	if t.Direction, ok = directions[in.Direction]; !ok {
+		return t, fmt.Errorf("topic %q: direction %q is not in, out or both", in.Name, in.Direction)
+	}
+	if t.QoS.Durability, ok = durabilities[in.Durability]; !ok {
+		return t, fmt.Errorf("topic %q: durability %q", in.Name, in.Durability)
+	}
+	if t.QoS.Durability > qos.Volatile {
+		t.QoS.Service.History = qos.KeepAll()
+		if in.Keep > 0 {
+			t.QoS.Service.History = qos.KeepLast(in.Keep)
+		}
+	}
+	if in.BestEffort {
+		t.QoS.Reliability.Kind = qos.BestEffort
+	}
+	if in.Exclusive {
+		t.QoS.Ownership = qos.Exclusive
+	}
+	if in.BySource {
+		t.QoS.Order = qos.BySource
+	}
+	return t, nil
+}
+
 // gateway is the configuration without the participant.
 func (f *file) gateway() (c rtps.Config, err error) {
 	c = rtps.Config{Side: f.Side, Domain: f.Domain, Interface: f.Interface, Index: rtps.AnyIndex, Multicast: f.Multicast, Peers: f.Peers, UserData: []byte(f.UserData)}
@@ -138,32 +172,10 @@ func (f *file) gateway() (c rtps.Config, err error) {
 			return c, fmt.Errorf("silent %q is no duration of a second or more", f.Silent)
 		}
 	}
-	for _, in := range f.Topics {
-		t := rtps.Topic{Name: in.Name, DDSName: in.DDSName, Partitions: in.Partitions, PartitionsOut: in.PartitionsOut, XCDR2: in.XCDR2}
-		if t.Type, err = rtps.ParseType(in.Type); err != nil {
-			return c, fmt.Errorf("topic %q: %w", in.Name, err)
-		}
-		var ok bool
-		if t.Direction, ok = directions[in.Direction]; !ok {
-			return c, fmt.Errorf("topic %q: direction %q is not in, out or both", in.Name, in.Direction)
-		}
-		if t.QoS.Durability, ok = durabilities[in.Durability]; !ok {
-			return c, fmt.Errorf("topic %q: durability %q", in.Name, in.Durability)
-		}
-		if t.QoS.Durability > qos.Volatile {
-			t.QoS.Service.History = qos.KeepAll()
-			if in.Keep > 0 {
-				t.QoS.Service.History = qos.KeepLast(in.Keep)
-			}
-		}
-		if in.BestEffort {
-			t.QoS.Reliability.Kind = qos.BestEffort
-		}
-		if in.Exclusive {
-			t.QoS.Ownership = qos.Exclusive
-		}
-		if in.BySource {
-			t.QoS.Order = qos.BySource
+	for i := range f.Topics {
+		t, err := f.Topics[i].topic()
+		if err != nil {
+			return c, err
 		}
 		c.Topics = append(c.Topics, t)
 	}
@@ -207,6 +219,11 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 		err = errors.Join(err, g.Close(ctx))
 	}()
 	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Address(), p.Group().ID(), f.Group.Cluster, p.Group().Addr())
+	return report(ctx, out, p.Group(), g, every)
+}
+
+// report prints what the gateway did, now and then, until the context or the group ends.
+func report(ctx context.Context, out io.Writer, group *squall.Group, g *rtps.Gateway, every time.Duration) error {
 	var tick <-chan time.Time
 	if every > 0 {
 		ticker := time.NewTicker(every)
@@ -217,8 +234,8 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.Group().Done():
-			return p.Group().Err()
+		case <-group.Done():
+			return group.Err()
 		case <-tick:
 			s := g.Stats()
 			fmt.Fprintf(out, "carries: %v, participants: %d, writers: %d, in: %d of %d acknowledged, out: %d, refused: %d\n",

@@ -109,10 +109,7 @@ func declare(ctx context.Context, pattern, name string) (*Declared, error) {
 	if !isType(name) {
 		return nil, fmt.Errorf("%q is not the name of a type in its package", name)
 	}
-	var p struct {
-		Dir, ImportPath, Name     string
-		TestGoFiles, XTestGoFiles []string
-	}
+	var p idlPackage
 	out, err := goCommand(ctx, nil, "list", "-json=Dir,ImportPath,Name,TestGoFiles,XTestGoFiles", pattern)
 	if err != nil {
 		return nil, err
@@ -121,17 +118,24 @@ func declare(ctx context.Context, pattern, name string) (*Declared, error) {
 	if err := d.Decode(&p); err != nil || d.More() {
 		return nil, errors.Join(fmt.Errorf("%q is not one package", pattern), err)
 	}
+	return p.declare(ctx, name)
+}
+
+// idlPackage is what "go list" says about a package.
+type idlPackage struct {
+	Dir, ImportPath, Name     string
+	TestGoFiles, XTestGoFiles []string
+}
+
+// declare runs a test in the package, in place of its own, which prints the declaration of a type.
+func (p *idlPackage) declare(ctx context.Context, name string) (*Declared, error) {
 	dir, err := os.MkdirTemp("", "squall-dds-idl-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	test, overlay, answer := filepath.Join(dir, idlFile), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "answer.json")
-	replace := map[string]string{filepath.Join(p.Dir, idlFile): test}
-	for _, f := range append(p.TestGoFiles, p.XTestGoFiles...) {
-		replace[filepath.Join(p.Dir, f)] = "" // none
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
+	text, err := json.Marshal(map[string]any{"Replace": p.replaced(test)})
 	if err == nil {
 		err = errors.Join(os.WriteFile(test, fmt.Appendf(nil, idlTest, p.Name, name), 0o600), os.WriteFile(overlay, text, 0o600))
 	}
@@ -157,6 +161,15 @@ func declare(ctx context.Context, pattern, name string) (*Declared, error) {
 		return nil, errors.New(a.Error)
 	}
 	return &Declared{Package: p.ImportPath, Go: name, Name: a.Name, IDL: a.IDL}, nil
+}
+
+// replaced are the files that others replace: the package's own tests by none.
+func (p *idlPackage) replaced(test string) map[string]string {
+	all := map[string]string{filepath.Join(p.Dir, idlFile): test}
+	for _, f := range append(p.TestGoFiles, p.XTestGoFiles...) {
+		all[filepath.Join(p.Dir, f)] = ""
+	}
+	return all
 }
 
 // undefined is what the compiler says of the name in the test.

@@ -32,26 +32,32 @@ type Played struct {
 	Torn    string         `json:"torn,omitempty"` // where the end of the file is missing
 }
 
-func newPlayCommand() *cobra.Command {
-	var o options
-	y := play{result: Played{Topics: map[string]int{}}}
-	var only []string
-	var check bool
-	cmd := &cobra.Command{
-		Use:   "play FILE [flags]",
-		Short: "Play samples of a recording into topics",
-		Long: `Play writes the samples of a recording (squall dds record) with their bytes, in their order and at their pace, and ends instances where they ended. Topics that do
+// The help of this command.
+const (
+	playHelp = `Play writes the samples of a recording (squall dds record) with their bytes, in their order and at their pace, and ends instances where they ended. Topics that do
 not exist are declared as they were. The samples of all writers of a topic that had the same partitions come from one writer.
 
 A member (--join, or none) plays samples with their source times, and --resume goes on where an earlier play of the file ended, without a sample twice,
 as long as the group knows of it: ten minutes. A client (--connect) plays them with times of now.
 
 All of the file is checked before anything is played: one that is damaged is refused with the place. Of one whose end is missing, because its recorder was killed,
-everything before is played.`,
-		Example: `  squall dds play flight.mcap --join 127.0.0.1:7001 --readers 1
+everything before is played.`
+	playExamples = `  squall dds play flight.mcap --join 127.0.0.1:7001 --readers 1
   squall dds play flight.mcap --join 127.0.0.1:7001 --speed 10 --topic positions=replayed --topic alarms
   squall dds play flight.mcap --join 127.0.0.1:7001 --speed 0 --loop 5
-  squall dds play flight.mcap --check`,
+  squall dds play flight.mcap --check`
+)
+
+func newPlayCommand() *cobra.Command {
+	var o options
+	y := play{result: Played{Topics: map[string]int{}}}
+	var only []string
+	var check bool
+	cmd := &cobra.Command{
+		Use:               "play FILE [flags]",
+		Short:             "Play samples of a recording into topics",
+		Long:              playHelp,
+		Example:           playExamples,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: recordings,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -204,6 +210,21 @@ func (y *play) run(ctx context.Context, p *dds.Participant) error {
 	return err
 }
 
+// topic opens the topic into which one of the recording, with a name, is played: the one that is there, or a new one.
+func (y *play) topic(ctx context.Context, p *dds.Participant, info dds.TopicInfo, name string) (dds.TopicInfo, *dds.Topic[dds.Encoded], error) {
+	for _, there := range p.Topics() {
+		if there.Name != info.Name {
+			continue
+		}
+		if there.Type != info.Type || there.Keyed != info.Keyed {
+			return info, nil, fmt.Errorf("topic %q is of %s here, and of %s in the recording: --topic %s=AS plays it under another name", info.Name, there.Type, info.Type, name)
+		}
+		info = there
+	}
+	t, err := open(ctx, p, info)
+	return info, t, err
+}
+
 // open opens a writer for each topic and its partitions.
 func (y *play) open(ctx context.Context, p *dds.Participant) error {
 	for name := range y.names {
@@ -228,16 +249,7 @@ func (y *play) open(ctx context.Context, p *dds.Participant) error {
 			}
 		}
 		info.Name = s.as
-		for _, there := range p.Topics() {
-			if there.Name != s.as {
-				continue
-			}
-			if there.Type != info.Type || there.Keyed != info.Keyed {
-				return fmt.Errorf("topic %q is of %s here, and of %s in the recording: --topic %s=AS plays it under another name", s.as, there.Type, info.Type, name)
-			}
-			info = there
-		}
-		topic, err := open(ctx, p, info)
+		info, topic, err := y.topic(ctx, p, info, name)
 		if err != nil {
 			return err
 		}

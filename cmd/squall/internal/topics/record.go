@@ -36,24 +36,30 @@ type Recorded struct {
 	Topics  map[string]int `json:"topics"`
 }
 
+// The help of this command.
+const (
+	recordHelp = `Record writes the samples of topics to the file FILE, which must not exist, until it is interrupted: their bytes, writers, source times and positions, and when
+instances end. "squall dds play" plays it. A topic that does not exist yet is recorded as soon as it does.
+
+The file is in the format MCAP, which tools of robotics open. With --idl they show the fields of samples in XCDR; "squall dds idl" prints the IDL
+of a Go type. What was written more than a second before this process is killed can be read.
+
+Recording delays no writer. If the disk is so slow that more than --buffer wait for it, the recording ends there, with an error.`
+	recordExamples = `  squall dds record positions alarms flight.mcap --join 127.0.0.1:7001
+  squall dds record --all flight.mcap --join 127.0.0.1:7001 --history --for 10m
+  squall dds record positions flight.mcap --connect 127.0.0.1:8001 --idl positions=fleet.idl`
+)
+
 func newRecordCommand() *cobra.Command {
 	var o options
 	var r recording
 	var all, history bool
 	var schemas map[string]string
 	cmd := &cobra.Command{
-		Use:   "record (TOPIC… | --all) FILE [flags]",
-		Short: "Record samples of topics in a file",
-		Long: `Record writes the samples of topics to the file FILE, which must not exist, until it is interrupted: their bytes, writers, source times and positions, and when
-instances end. "squall dds play" plays it. A topic that does not exist yet is recorded as soon as it does.
-
-The file is in the format MCAP, which tools of robotics open. With --idl they show the fields of samples in XCDR; "squall dds idl" prints the IDL
-of a Go type. What was written more than a second before this process is killed can be read.
-
-Recording delays no writer. If the disk is so slow that more than --buffer wait for it, the recording ends there, with an error.`,
-		Example: `  squall dds record positions alarms flight.mcap --join 127.0.0.1:7001
-  squall dds record --all flight.mcap --join 127.0.0.1:7001 --history --for 10m
-  squall dds record positions flight.mcap --connect 127.0.0.1:8001 --idl positions=fleet.idl`,
+		Use:     "record (TOPIC… | --all) FILE [flags]",
+		Short:   "Record samples of topics in a file",
+		Long:    recordHelp,
+		Example: recordExamples,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case all && len(args) != 1:

@@ -368,6 +368,29 @@ type Counted struct {
 	Bytes   int64  `json:"bytes"`
 }
 
+// count counts a sample or the end of an instance.
+func (c *Content) count(r *recorded, counts map[uint16]*Counted) {
+	if c.First.IsZero() {
+		c.First = time.Unix(0, r.logged)
+	}
+	c.Last = time.Unix(0, r.logged)
+	if c.voices[voiceOf(r)] == nil {
+		c.voices[voiceOf(r)] = &recorded{channel: r.channel, partitions: r.partitions}
+	}
+	if r.operation != dds.OperationWrite {
+		c.Changes++
+		return
+	}
+	n := counts[r.channel]
+	if n == nil {
+		n = &Counted{}
+		counts[r.channel] = n
+	}
+	n.Samples++
+	n.Bytes += int64(len(r.data))
+	c.Samples++
+}
+
 // survey reads all of a recording, and checks it. A file whose end is missing has what comes before.
 func survey(path string, file *os.File) (*Content, error) {
 	p, err := openRecording(file)
@@ -375,28 +398,9 @@ func survey(path string, file *os.File) (*Content, error) {
 	counts := map[uint16]*Counted{}
 	for err == nil {
 		var r *recorded
-		if r, err = p.next(); err != nil {
-			break
+		if r, err = p.next(); err == nil {
+			c.count(r, counts)
 		}
-		if c.First.IsZero() {
-			c.First = time.Unix(0, r.logged)
-		}
-		c.Last = time.Unix(0, r.logged)
-		if c.voices[voiceOf(r)] == nil {
-			c.voices[voiceOf(r)] = &recorded{channel: r.channel, partitions: r.partitions}
-		}
-		if r.operation != dds.OperationWrite {
-			c.Changes++
-			continue
-		}
-		n := counts[r.channel]
-		if n == nil {
-			n = &Counted{}
-			counts[r.channel] = n
-		}
-		n.Samples++
-		n.Bytes += int64(len(r.data))
-		c.Samples++
 	}
 	switch {
 	case errors.Is(err, mcap.ErrTorn):

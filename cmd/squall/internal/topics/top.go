@@ -22,20 +22,26 @@ type Busy struct {
 	Fault   string `json:"fault,omitempty"` // why its samples are not counted
 }
 
+// The help of this command.
+const (
+	topHelp = `Top shows, until it is interrupted, for each topic of a space: writers, readers, samples and bytes each second, and latencies. It reads the topics that are named, or all, with readers
+that delay no writer. On a terminal each table takes the place of the one before.
+
+A latency is the time between the writing of a sample and its arrival here: between two hosts it is as good as their clocks agree.`
+	topExamples = `  squall dds top --join 127.0.0.1:7001
+  squall dds top positions --connect 127.0.0.1:8001 --every 5s
+  squall dds top --join 127.0.0.1:7001 --count 1 --json | jq '.[] | {topic, samples}'`
+)
+
 func newTopCommand() *cobra.Command {
 	var o options
 	var every time.Duration
 	var count int
 	cmd := &cobra.Command{
-		Use:   "top [TOPIC…] [flags]",
-		Short: "Show rates and latencies of topics, again and again",
-		Long: `Top shows, until it is interrupted, for each topic of a space: writers, readers, samples and bytes each second, and latencies. It reads the topics that are named, or all, with readers
-that delay no writer. On a terminal each table takes the place of the one before.
-
-A latency is the time between the writing of a sample and its arrival here: between two hosts it is as good as their clocks agree.`,
-		Example: `  squall dds top --join 127.0.0.1:7001
-  squall dds top positions --connect 127.0.0.1:8001 --every 5s
-  squall dds top --join 127.0.0.1:7001 --count 1 --json | jq '.[] | {topic, samples}'`,
+		Use:     "top [TOPIC…] [flags]",
+		Short:   "Show rates and latencies of topics, again and again",
+		Long:    topHelp,
+		Example: topExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every <= 0 || count < 0 {
 				return fmt.Errorf("--every %v and --count %d: the time must be more than 0, and the number not negative", every, count)

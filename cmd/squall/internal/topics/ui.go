@@ -37,16 +37,21 @@ const (
 	uiWriteLimit = 5 * time.Second        // a page that takes nothing for so long is closed
 )
 
+// The help of this command.
+const (
+	uIHelp = `Ui serves a web page until it is interrupted: the topics of a space, its processes, writers and readers, which of them match and why others do not, samples as they come, and
+their rates and latencies. It reads the topics that are named, or all, with readers that delay no writer.
+
+A latency is the time between the writing of a sample and its arrival here: between two hosts it is as good as their clocks agree. The page has no password, and is served to this host only unless --at says otherwise.`
+)
+
 func newUICommand() *cobra.Command {
 	var o options
 	var at string
 	cmd := &cobra.Command{
 		Use:   "ui [TOPIC…] [flags]",
 		Short: "Show topics, endpoints, matches, samples, rates and latencies on a web page",
-		Long: `Ui serves a web page until it is interrupted: the topics of a space, its processes, writers and readers, which of them match and why others do not, samples as they come, and
-their rates and latencies. It reads the topics that are named, or all, with readers that delay no writer.
-
-A latency is the time between the writing of a sample and its arrival here: between two hosts it is as good as their clocks agree. The page has no password, and is served to this host only unless --at says otherwise.`,
+		Long:  uIHelp,
 		Example: `  squall dds ui --join 127.0.0.1:7001
   squall dds ui positions alarms --connect 127.0.0.1:8001 --at 127.0.0.1:9000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
