@@ -180,7 +180,7 @@ func (t *Accounts[P]) Refund(a *Account[P], n int64) (again []P) {
 	a.bytes -= n
 	t.bytes -= n
 	if invariants.Enabled {
-		invariants.Check(a.bytes >= 0 && t.bytes >= a.bytes, "EP1", "%d bytes of %s, of %d in all", a.bytes, a.Name, t.bytes)
+		invariants.Check(a.bytes >= 0 && t.bytes >= a.bytes, "EP1", "more is given back than was charged")
 	}
 	clear(t.relieve)
 	t.relieve = a.wake(t.relieve[:0])

@@ -171,7 +171,7 @@ func (i *Intake[W]) Refund(account string, n int64, b *Budget) {
 		delete(i.ofOne, account)
 	}
 	if invariants.Enabled {
-		invariants.Check(i.bytes >= 0 && b.used >= i.bytes && i.ofOne[account] >= 0, "EP9", "%d bytes of a service, of %d in all", i.bytes, b.used)
+		invariants.Check(i.bytes >= 0 && b.used >= i.bytes && i.ofOne[account] >= 0, "EP9", "more is given back than was charged")
 	}
 }
 

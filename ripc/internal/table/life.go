@@ -26,7 +26,7 @@ func (l *Life) Keep() { l.kept++ }
 func (l *Life) GiveBack() {
 	l.kept--
 	if invariants.Enabled {
-		invariants.Check(l.kept >= 0, "EP8", "%d frames of a pair are in use", l.kept)
+		invariants.Check(l.kept >= 0, "EP8", "a frame is given back twice")
 	}
 }
 
