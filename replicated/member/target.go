@@ -35,15 +35,18 @@ func (w whole) ShardCount(context.Context) (int, error) { return max(1, w.o.sg.S
 func (w whole) ShardAt(n int) invoke.Target { return oneShard{w.o, n} }
 
 func (w whole) Command(ctx context.Context, name string, args invoke.Encoder, p invoke.Pending) error {
-	if err := w.o.unsharded(); err != nil {
-		return err
+	if w.o.sharded() {
+		return w.o.unsharded()
 	}
 	return w.o.command(ctx, nil, name, args, p)
 }
 
-// Start does not wait either.
+// Start does what Command does, which does not wait for the outcome.
 func (w whole) Start(ctx context.Context, name string, args invoke.Encoder, p invoke.Pending) error {
-	return w.Command(ctx, name, args, p)
+	if w.o.sharded() {
+		return w.o.unsharded()
+	}
+	return w.o.command(ctx, nil, name, args, p)
 }
 
 func (w whole) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
@@ -54,8 +57,8 @@ func (w whole) Replies(ctx context.Context, name string, args invoke.Encoder, n 
 }
 
 func (w whole) Query(ctx context.Context, name string, c invoke.Consistency, r invoke.Reading) error {
-	if err := w.o.unsharded(); err != nil {
-		return err
+	if w.o.sharded() {
+		return w.o.unsharded()
 	}
 	return w.o.query(ctx, nil, name, c, r)
 }
