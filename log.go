@@ -36,24 +36,13 @@ type LogEngine = persist.Engine
 type Retention = persist.Retention
 
 // Stage is how far a version of a persistent subgroup has come.
-type Stage uint8
+type Stage = order.Stage
 
 // Stages of a version. A version that is OnEveryDisk survives even if all members end at once.
 const (
-	OnThisDisk  = Stage(member.Here)
-	OnEveryDisk = Stage(member.Everywhere)
+	OnThisDisk  = order.OnThisDisk
+	OnEveryDisk = order.OnEveryDisk
 )
-
-// String returns "on this disk" or "on every disk".
-func (s Stage) String() string {
-	switch s {
-	case OnThisDisk:
-		return "on this disk"
-	case OnEveryDisk:
-		return "on every disk"
-	}
-	return fmt.Sprintf("stage %d", uint8(s))
-}
 
 // LogConfig says how this process keeps the log of a persistent subgroup. It may differ between
 // members.

@@ -38,6 +38,25 @@ func init() {
 	}
 	hooks.BeforeLeave = func(s any, f func(context.Context)) { s.(*Subgroup).leaving.Store(&f) }
 	hooks.Bound = func(ctx context.Context, s any) context.Context { return s.(*Subgroup).group.upcalls.bound(ctx) }
+	hooks.RoomsOf = func(s any) hooks.Rooms { return (*rooms)(s.(*Subgroup)) }
+}
+
+// rooms is a subgroup as package dds claims room in it.
+type rooms Subgroup
+
+func (r *rooms) TryClaim(n int) (hooks.Room, error) { return roomOf(r.outbox.TryClaim(n)) }
+
+func (r *rooms) Claim(ctx context.Context, n int) (hooks.Room, error) {
+	c, err := (*Subgroup)(r).Claim(ctx, n)
+	return roomOf(c.claim, err)
+}
+
+func (r *rooms) Commit(o hooks.Room) error { return r.outbox.Commit(smc.ClaimOf(o.Number, o.Bytes)) }
+
+func (r *rooms) Abort(o hooks.Room) error { return r.outbox.Abort(smc.ClaimOf(o.Number, o.Bytes)) }
+
+func roomOf(c smc.Claim, err error) (hooks.Room, error) {
+	return hooks.Room{Number: c.Number(), Bytes: c.Bytes}, err
 }
 
 // Name returns the subgroup's name.

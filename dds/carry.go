@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
-	"github.com/squall-go/squall/dds/qos"
 )
 
 // This file is what a gateway to another system needs: samples as they are encoded, and where they come from. Package dds/rtps uses it.
@@ -73,27 +70,18 @@ type Carried struct {
 }
 
 // WriterFor opens a writer that stands for one of another system. Its samples are written with Carry, and each of them takes
-// effect once, by its number, also if several members carry it: a number that is not above all before it has no effect.
+// effect once, by its number, also if several members carry it: a number that is not above all before it has no effect. A client has none.
 func (t *Topic[T]) WriterFor(ctx context.Context, set QoS, o Origin) (*Writer[T], error) {
-	if t.p.client != nil {
-		return nil, fmt.Errorf("dds: topic %q: %w: a writer that stands for another one is of a member", t.name, qos.ErrRefused)
-	}
-	at := space.Origin(o)
-	e, err := t.open(ctx, space.EndpointInfo{QoS: set, Origin: &at}, unfiltered)
-	if err != nil {
-		return nil, err
-	}
-	return newWriter(t, e, set), nil
+	return t.writer(ctx, set, &o)
 }
 
 // Carry writes a sample of the writer's origin, in the order of their numbers. It waits for buffer space in the order, and does not wait
-// until the sample has its position: Participant.Carried tells.
+// until the sample has its position: Carried of package member tells.
 func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 	if c.Sequence == 0 {
 		return fmt.Errorf("dds: topic %q: a sample of another system without a number", w.topic.name)
 	}
-	s := space.Sample{Operation: space.Operation(c.Operation), Source: c.Source, Sequence: c.Sequence}
-	_, err := w.write(ctx, s, v, false)
+	_, err := w.write(ctx, what{op: space.Operation(c.Operation), sequence: c.Sequence, source: c.Source}, v, false)
 	return err
 }
 
@@ -101,83 +89,5 @@ func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 // name that starts later numbers its own from 1.
 func (w *Writer[T]) CloseOrigin(ctx context.Context) error {
 	w.closed.Store(true)
-	return w.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendOriginEnd(nil, now, w.id) })
-}
-
-// Progress is how far the order has come at this process.
-type Progress struct {
-	Position uint64         // records that were applied
-	Version  squall.Version // of the last one, in the log of a space that is Persistent
-	Changes  uint64         // of topics, writers and readers of the space
-}
-
-// Carried waits until this process is beyond a position, and calls see. Its argument returns the number of the last sample of an origin that is in the
-// order, and the position at which the origin ended last (CloseOrigin): all earlier samples are in the order, and the number counts only later ones.
-// Both are 0 if there is none. The argument must not be kept.
-func (p *Participant) Carried(ctx context.Context, after uint64, see func(of func(Origin) (last, ended uint64))) (Progress, error) {
-	if p.client != nil {
-		return Progress{}, fmt.Errorf("dds: %w: a client does not have the order", qos.ErrRefused)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.space.Position() <= after {
-		if err := p.wait(ctx); err != nil {
-			return Progress{}, err
-		}
-	}
-	see(func(o Origin) (last, ended uint64) { return p.space.Ordered(space.Origin(o)) })
-	return Progress{p.space.Position(), p.version, p.changes}, nil
-}
-
-// TopicInfo describes a topic of the space.
-type TopicInfo struct {
-	Name  string
-	Type  string // name of the codec
-	Keyed bool
-	QoS   QoS
-}
-
-// Topics returns the topics of the space, in the order in which they were declared. A client asks its relay, and returns none if it has no relay.
-func (p *Participant) Topics() []TopicInfo {
-	var all []TopicInfo
-	for _, t := range p.topicsAndEndpoints().Topics {
-		all = append(all, TopicInfo(t))
-	}
-	return all
-}
-
-// Endpoint is a writer or a reader of the space, at whichever member.
-type Endpoint struct {
-	ID     ID
-	Topic  string
-	Reader bool
-	QoS    QoS
-	Origin *Origin // of a writer that stands for one of another system
-}
-
-// topicsAndEndpoints describes the space.
-func (p *Participant) topicsAndEndpoints() remote.Answer {
-	if p.client != nil {
-		return p.client.describe()
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return remote.Answer{Topics: p.space.Topics(), Endpoints: p.space.Endpoints()}
-}
-
-// Endpoints returns the writers and readers of the space, in the order in which they were opened. A client asks its relay, and returns none if it has
-// no relay.
-func (p *Participant) Endpoints() []Endpoint {
-	var all []Endpoint
-	for _, e := range p.topicsAndEndpoints().Endpoints {
-		all = append(all, Endpoint{ID: idOf(e.ID), Topic: e.Topic, Reader: e.Reader, QoS: e.QoS, Origin: (*Origin)(e.Origin)})
-	}
-	return all
-}
-
-// Self is the participant's own part in the names of its writers and readers: an ID without a number.
-func (p *Participant) Self() ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return idOf(space.ID{Process: p.self})
+	return w.p.Backend.EndOrigin(ctx, w.id)
 }

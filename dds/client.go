@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -25,6 +27,7 @@ const (
 // ClientConfig says how a process outside of the group reaches its members.
 type ClientConfig struct {
 	Cluster string // the name of the group
+	Space   string // the name of the space: of the subgroup that it is
 	// Addresses are the addresses of relays (Relay.Addr). The client uses one relay, and another when that relay fails.
 	Addresses []string
 	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint finds them.
@@ -36,12 +39,13 @@ type ClientConfig struct {
 	RelayTimeout time.Duration
 	// OutboxBytes bounds the samples of one writer that are not known to be in the order: Write waits. 0 is DefaultOutboxBytes.
 	OutboxBytes int
+	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
+	Events func(Event)
 }
 
-// Defaults of the endpoints of a relay and of a client. A relay has samples for all readers of a client. Each time that the client or the relay has to wait for the other one
-// costs a slice of time on a busy host, so that as much as possible is in the memory between them.
+// Defaults of the endpoint of a client. Each time that the client or the relay has to wait for the other one costs a slice of time on a busy host, so that as much as
+// possible is in the memory between them.
 const (
-	relayRingBytes    = 1 << 20
 	clientRingBytes   = 256 << 10
 	clientStreamBytes = 1 << 20
 )
@@ -55,9 +59,10 @@ var (
 	ErrTooLarge = errors.New("dds: the sample is too large")
 )
 
-// client is a participant's way to the members.
+// client is the Backend of a process that is outside of the group.
 type client struct {
-	p        *Participant
+	p        *core.Participant
+	events   func(Event) // the application; nil: nobody
 	cfg      ClientConfig
 	endpoint *ripc.Endpoint
 	at       *places // nil: Services are used
@@ -78,6 +83,8 @@ type client struct {
 	called  uint64
 	sets    []*sending // in the order of their numbers
 	lastSet uint64
+	writing map[uint64]*clientSet // coherent sets that the application writes, by the numbers that NewSet gave
+	newSet  uint64
 	topics  []space.TopicInfo
 	all     []*used // writers and readers, in the order in which they were opened
 
@@ -153,7 +160,7 @@ func (p *places) Resolve(ctx context.Context, _ ripc.ID) (ripc.Place, error) {
 	p.mu.Lock()
 	addr := p.addr
 	p.mu.Unlock()
-	if place, err := ripc.OneHost("").Resolve(ctx, relayHere(addr)); err == nil {
+	if place, err := ripc.OneHost("").Resolve(ctx, ripc.ID(core.Here(addr))); err == nil {
 		return place, nil
 	}
 	return ripc.Place{Addr: addr}, nil
@@ -164,62 +171,74 @@ func (p *places) Publish(context.Context, ripc.ID, ripc.Place) (func() error, er
 	return func() error { return nil }, nil
 }
 
+// RelayService is the id of the service of a relay whose endpoint has a Resolver.
+func RelayService(cluster, space string, member order.NodeID) ripc.ID {
+	return ripc.ID(fmt.Sprintf("%s\x00%d", core.Service(cluster, space), member))
+}
+
 // Dial makes this process a client of the space, outside of the group: its topics, writers and readers are used as those of a member are, by a relay, which is
-// a member that serves clients. It returns when a relay is reached. Of the participant's Config, the name of the Subgroup and Events count.
+// a member that serves clients. It returns when a relay is reached.
 //
 // When the relay fails, the client goes on with another one. Each sample that was written takes effect once, in the order of its writer. Readers go on where they
 // were: with what the tail of the new relay has, or else with the history of the topic; if neither has all samples, SampleLost tells how many are missing.
 //
-// A client's reader never holds up writers. What a client cannot have is refused: changes of a reader's partitions, and writers that stand for others.
-func (p *Participant) Dial(ctx context.Context, cfg ClientConfig) error {
+// A client's reader never holds up writers. What a client cannot have is refused: changes of a reader's partitions.
+func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
+	cfg.RelayTimeout, cfg.OutboxBytes = cmp.Or(cfg.RelayTimeout, DefaultRelayTimeout), cmp.Or(cfg.OutboxBytes, DefaultOutboxBytes)
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("dds: space %q: %w", cfg.Space, err)
+	}
 	c := &client{
-		p: p, cfg: cfg, room: make(chan struct{}, 1), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{}, byNumber: map[uint32]*used{},
+		p: core.New(cfg.Space), events: cfg.Events, room: make(chan struct{}, 1), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
+		byNumber: map[uint32]*used{}, writing: map[uint64]*clientSet{},
 	}
-	c.cfg.RelayTimeout, c.cfg.OutboxBytes = cmp.Or(cfg.RelayTimeout, DefaultRelayTimeout), cmp.Or(cfg.OutboxBytes, DefaultOutboxBytes)
-	var err error
-	switch {
-	case p.group != nil || p.client != nil:
-		err = errors.New("it was opened before")
-	case p.cfg.Subgroup.Name == "":
-		err = errors.New("Subgroup.Name must be the name of the space")
-	case (len(cfg.Addresses) == 0) == (len(cfg.Services) == 0):
-		err = errors.New("either Addresses or Services must have a relay")
-	case c.cfg.RelayTimeout < 2*heartbeat || c.cfg.OutboxBytes < 0:
-		err = fmt.Errorf("RelayTimeout must be %v at least, and OutboxBytes not negative", 2*heartbeat)
-	}
-	if err != nil {
-		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, err)
-	}
+	c.p.Backend = c
 	if len(cfg.Services) == 0 {
 		c.at = &places{}
 		cfg.Endpoint.Resolver = c.at
 	}
 	cfg.Endpoint.Addr, cfg.Endpoint.MoveTime = "", -1
-	c.ctx, c.cancel = context.WithCancel(context.Background())
 	cfg.Endpoint.RingBytes = cmp.Or(cfg.Endpoint.RingBytes, clientRingBytes)
 	cfg.Endpoint.StreamBytes = cmp.Or(cfg.Endpoint.StreamBytes, clientStreamBytes)
+	c.cfg = cfg
+	var err error
 	if c.endpoint, err = ripc.Open(ctx, cfg.Endpoint); err != nil {
-		c.cancel()
-		return fmt.Errorf("dds: space %q: %w", p.cfg.Subgroup.Name, err)
+		return nil, fmt.Errorf("dds: space %q: %w", cfg.Space, err)
 	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // it does not fail
 	copy(c.token[:], b[8:])
-	p.mu.Lock()
-	p.client = c
-	p.self = space.Process{Incarnation: binary.LittleEndian.Uint64(b[:])}
-	p.mu.Unlock()
+	c.p.Self = space.Process{Incarnation: binary.LittleEndian.Uint64(b[:])}
+	participant := of(c.p, cfg.Events)
 	c.done.Go(c.run)
-	err = c.until(ctx, func() (bool, error) { return c.met, nil })
-	if err != nil {
-		c.mu.Lock()
-		if c.failed != nil {
-			err = fmt.Errorf("%w; %w", err, c.failed)
-		}
-		c.mu.Unlock()
-		return errors.Join(fmt.Errorf("dds: space %q: no relay was reached: %w", p.cfg.Subgroup.Name, err), c.close(ctx))
+	if err := c.until(ctx, func() (bool, error) { return c.met, nil }); err != nil {
+		return nil, errors.Join(fmt.Errorf("dds: space %q: no relay was reached: %w", cfg.Space, c.because(err)), c.Close(ctx))
+	}
+	return participant, nil
+}
+
+// validate says what is wrong with a configuration that has its defaults.
+func (cfg *ClientConfig) validate() error {
+	switch {
+	case cfg.Space == "":
+		return errors.New("Space must be the name of the space")
+	case (len(cfg.Addresses) == 0) == (len(cfg.Services) == 0):
+		return errors.New("either Addresses or Services must have a relay")
+	case cfg.RelayTimeout < 2*core.Heartbeat || cfg.OutboxBytes < 0:
+		return fmt.Errorf("RelayTimeout must be %v at least, and OutboxBytes not negative", 2*core.Heartbeat)
 	}
 	return nil
+}
+
+// because adds why no relay was reached to an error.
+func (c *client) because(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		err = fmt.Errorf("%w; %w", err, c.failed)
+	}
+	return err
 }
 
 // until waits until f, which is called under the lock, says that something is so, or fails.
@@ -248,8 +267,8 @@ func (c *client) news() {
 	c.changed = make(chan struct{})
 }
 
-// close ends the client, once what it has written is in the order, or there was no relay for the time after which one is given up.
-func (c *client) close(ctx context.Context) error {
+// Close ends the client, once what it has written is in the order, or there was no relay for the time after which one is given up.
+func (c *client) Close(ctx context.Context) error {
 	err := c.until(ctx, func() (bool, error) {
 		left := uint64(0)
 		for _, u := range c.all {
@@ -258,7 +277,7 @@ func (c *client) close(ctx context.Context) error {
 			}
 		}
 		if left > 0 && c.link == nil && time.Since(c.since) >= c.cfg.RelayTimeout {
-			return false, fmt.Errorf("dds: space %q: there is no relay, and %d samples are not known to be in the order", c.p.cfg.Subgroup.Name, left)
+			return false, fmt.Errorf("dds: space %q: there is no relay, and %d samples are not known to be in the order", c.p.Name, left)
 		}
 		return left == 0, nil
 	})
@@ -273,7 +292,7 @@ func (c *client) close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	if l != nil { // the relay closes the connection
-		bye, cancel := context.WithTimeout(ctx, heartbeat)
+		bye, cancel := context.WithTimeout(ctx, core.Heartbeat)
 		_ = c.until(bye, func() (bool, error) { return c.link != l, nil })
 		cancel()
 	}
@@ -284,13 +303,8 @@ func (c *client) close(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	p := c.p
-	p.mu.Lock()
-	if !p.closing {
-		p.closing = true
-		close(p.done)
-	}
-	p.wake()
-	p.roomy()
+	p.Mu.Lock()
+	p.End()
 	err = errors.Join(err, c.endpoint.Close())
 	c.done.Wait()
 	return err

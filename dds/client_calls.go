@@ -7,29 +7,31 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
 
-func (c *client) persistent() bool {
+// Persistent implements core.Backend, as the other methods with capitals do.
+func (c *client) Persistent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.welcome.Persistent
 }
 
-// declare declares a topic. The client declares the topic at later relays, too.
-func (c *client) declare(ctx context.Context, info space.TopicInfo) error {
+// Declare declares a topic. The client declares the topic at later relays, too.
+func (c *client) Declare(ctx context.Context, info space.TopicInfo) error {
 	if err := c.ask(ctx, &call{request: remote.Request{Op: remote.OpTopic, Topic: &info}}); err != nil {
 		return err
 	}
-	data, err := space.AppendTopic(nil, now(), info)
+	data, err := space.AppendTopic(nil, core.Now(), info)
 	if err != nil {
 		return err
 	}
-	c.p.mu.Lock()
-	err = c.p.space.Apply(space.Record{Data: data})
-	c.p.mu.Unlock()
+	c.p.Mu.Lock()
+	err = c.p.Space.Apply(space.Record{Data: data})
+	c.p.Mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.ContainsFunc(c.topics, func(t space.TopicInfo) bool { return t.Name == info.Name }) {
@@ -38,50 +40,73 @@ func (c *client) declare(ctx context.Context, info space.TopicInfo) error {
 	return err
 }
 
-func (c *client) forget(ctx context.Context, name string) error {
+// Forget forgets a topic.
+func (c *client) Forget(ctx context.Context, name string) error {
 	c.mu.Lock()
 	c.topics = slices.DeleteFunc(c.topics, func(t space.TopicInfo) bool { return t.Name == name })
 	c.mu.Unlock()
 	err := c.ask(ctx, &call{request: remote.Request{Op: remote.OpForget, Topic: &space.TopicInfo{Name: name}}})
 	if err == nil {
 		var data []byte
-		if data, err = space.AppendForget(nil, now(), name); err == nil {
-			c.p.mu.Lock()
-			err = c.p.space.Apply(space.Record{Data: data})
-			c.p.mu.Unlock()
+		if data, err = space.AppendForget(nil, core.Now(), name); err == nil {
+			c.p.Mu.Lock()
+			err = c.p.Space.Apply(space.Record{Data: data})
+			c.p.Mu.Unlock()
 		}
 	}
 	return err
 }
 
-// open opens a writer or a reader.
-func (c *client) open(ctx context.Context, topic string, info space.EndpointInfo, prepare func(space.ID) *remote.Filter) (endpoint, error) {
+// Open opens a writer or a reader.
+func (c *client) Open(ctx context.Context, info space.EndpointInfo, prepare func(space.ID) *remote.Filter) (space.ID, error) {
+	if info.Origin != nil {
+		return space.ID{}, errOrigin
+	}
 	p := c.p
-	p.mu.Lock()
-	p.number++
-	u := &used{id: space.ID{Process: p.self, Number: p.number}, info: info}
-	u.info.ID, u.info.Topic = u.id, topic
-	known, _ := p.space.Topic(topic)
+	p.Mu.Lock()
+	u := &used{id: p.NextID(), info: info}
+	u.info.ID = u.id
+	known, _ := p.Space.Topic(info.Topic)
 	u.filter = prepare(u.id)
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	u.persist = !info.Reader && known.QoS.Durability == qos.Persistent
 	u.guid = c.guid(u.id.Number)
 	k := &call{request: u.request()}
 	var failed error
 	k.then = func(a *remote.Answer) { failed = c.opened(u, a) }
 	if err := cmp.Or(c.ask(ctx, k), failed); err != nil {
-		p.mu.Lock()
-		p.space.Detach(u.id)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		p.Space.Detach(u.id)
+		p.Mu.Unlock()
 		if ctx.Err() != nil { // it may be open there
-			c.forgetEndpoint(u)
-			c.mu.Lock()
-			c.make(&call{request: remote.Request{Op: remote.OpClose, Number: u.id.Number}})
-			c.mu.Unlock()
+			c.abandon(u)
 		}
-		return endpoint{}, fmt.Errorf("dds: topic %q: %w", topic, err)
+		return space.ID{}, err
 	}
-	return endpoint{p, u.id}, nil
+	return u.id, nil
+}
+
+var errOrigin = fmt.Errorf("%w: a writer that stands for another one is of a member", qos.ErrRefused)
+
+// EndOrigin implements core.Backend. There is no such writer.
+func (c *client) EndOrigin(context.Context, space.ID) error { return errOrigin }
+
+// abandon closes an endpoint without waiting.
+func (c *client) abandon(u *used) {
+	c.forgetEndpoint(u)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.make(&call{request: remote.Request{Op: remote.OpClose, Number: u.id.Number}})
+}
+
+// GiveUp forgets a reader that nobody is going to use.
+func (c *client) GiveUp(id space.ID) {
+	c.mu.Lock()
+	u := c.find(id)
+	c.mu.Unlock()
+	if u != nil {
+		c.abandon(u)
+	}
 }
 
 // opened begins with an endpoint that a relay has opened.
@@ -90,16 +115,16 @@ func (c *client) opened(u *used, a *remote.Answer) (err error) {
 		return nil
 	}
 	p := c.p
-	p.mu.Lock()
+	p.Mu.Lock()
 	if u.info.Reader {
 		u.reached = &a.Resume
 		var data []byte
-		if data, err = space.AppendOpen(nil, now(), u.info); err == nil {
-			err = p.space.Apply(space.Record{Sender: u.id.Node, Data: data})
+		if data, err = space.AppendOpen(nil, core.Now(), u.info); err == nil {
+			err = p.Space.Apply(space.Record{Sender: u.id.Node, Data: data})
 		}
 	}
 	c.byNumber[u.id.Number] = u
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u.there, u.open = a.ID, true
@@ -117,39 +142,13 @@ func (c *client) find(id space.ID) *used {
 	return nil
 }
 
-// matches returns how many endpoints match one of this process. The participant's lock is held.
-func (c *client) matches(id space.ID) (n int, ok bool) {
+// Matches returns how many endpoints match one of this process. The participant's lock is held.
+func (c *client) Matches(id space.ID) (n int, ok bool) {
 	u := c.byNumber[id.Number]
 	if u == nil {
 		return 0, false
 	}
 	return u.matched, true
-}
-
-// put gives a writer's sample to the relays, as soon as it has room. F is its future, or nil.
-func (c *client) put(ctx context.Context, id space.ID, op space.Operation, key, data []byte, f *future) error {
-	e := remote.Entry{Operation: uint8(op), Source: c.p.sampleTime(), Key: key, Data: data}
-	return c.until(ctx, func() (bool, error) {
-		u, err := c.usable(id)
-		if err == nil {
-			err = c.fits(key, data)
-		}
-		if err == nil && u.outbox.Bytes() > 0 && u.outbox.Bytes()+e.Bytes() > c.cfg.OutboxBytes {
-			return false, c.p.mayWait()
-		}
-		if err != nil {
-			return false, err
-		}
-		u.outbox.Put(e)
-		if f != nil {
-			f.of, f.sequence, u.future = u, u.outbox.Last(), u.outbox.Last()
-			u.futures = append(u.futures, f)
-		}
-		if c.link != nil && u.open {
-			c.link.rouse()
-		}
-		return true, nil
-	})
 }
 
 // usable finds a writer that can write. The lock is held.
@@ -188,8 +187,8 @@ func (c *client) flush(ctx context.Context, id space.ID) error {
 	})
 }
 
-// change changes policies.
-func (c *client) change(ctx context.Context, id space.ID, set QoS) error {
+// Change changes policies.
+func (c *client) Change(ctx context.Context, id space.ID, set QoS) error {
 	c.mu.Lock()
 	u := c.find(id)
 	c.mu.Unlock()
@@ -207,22 +206,22 @@ func (c *client) change(ctx context.Context, id space.ID, set QoS) error {
 		return err
 	}
 	var err error
-	c.p.mu.Lock()
+	c.p.Mu.Lock()
 	if u.info.Reader {
 		var data []byte
-		if data, err = space.AppendChange(nil, now(), id, set); err == nil {
-			err = c.p.space.Apply(space.Record{Sender: id.Node, Data: data})
+		if data, err = space.AppendChange(nil, core.Now(), id, set); err == nil {
+			err = c.p.Space.Apply(space.Record{Sender: id.Node, Data: data})
 		}
 	}
-	c.p.mu.Unlock()
+	c.p.Mu.Unlock()
 	c.mu.Lock()
 	u.info.QoS = set
 	c.mu.Unlock()
 	return err
 }
 
-// shut closes an endpoint, a writer once its samples are in the order.
-func (c *client) shut(ctx context.Context, id space.ID) error {
+// Shut closes an endpoint, a writer once its samples are in the order.
+func (c *client) Shut(ctx context.Context, id space.ID) error {
 	c.mu.Lock()
 	u := c.find(id)
 	if u != nil {
@@ -234,7 +233,7 @@ func (c *client) shut(ctx context.Context, id space.ID) error {
 	}
 	var err error
 	if !u.info.Reader {
-		if err = c.flush(ctx, id); err == nil && c.persistent() { // relays send no acknowledgements to a closed writer
+		if err = c.flush(ctx, id); err == nil && c.Persistent() { // relays send no acknowledgements to a closed writer
 			err = c.stored(ctx, u, func() uint64 { return u.future })
 		}
 	}
@@ -250,48 +249,40 @@ func (c *client) forgetEndpoint(u *used) {
 	c.news()
 	c.mu.Unlock()
 	p := c.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	delete(c.byNumber, u.id.Number)
 	if !u.info.Reader {
 		return
 	}
-	if data, err := space.AppendClose(nil, now(), u.id); err == nil {
-		_ = p.space.Apply(space.Record{Sender: u.id.Node, Data: data}) // it is known here
+	if data, err := space.AppendClose(nil, core.Now(), u.id); err == nil {
+		_ = p.Space.Apply(space.Record{Sender: u.id.Node, Data: data}) // it is known here
 	}
-	p.wake()
+	p.Wake()
 }
 
-// describe asks the relay for the topics and endpoints of the space.
-func (c *client) describe() remote.Answer {
+// Describe asks the relay for the topics and endpoints of the space.
+func (c *client) Describe() ([]space.TopicInfo, []space.EndpointInfo) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RelayTimeout)
 	defer cancel()
 	k := &call{request: remote.Request{Op: remote.OpDescribe}}
 	if err := c.ask(ctx, k); err != nil {
-		return remote.Answer{}
+		return nil, nil
 	}
-	return k.answer
+	return k.answer.Topics, k.answer.Endpoints
 }
 
-// explain explains whether a writer and a reader match: of this client, by their ids here, or of others.
-func (c *client) explain(writer, reader ID) ([]qos.Verdict, error) {
-	there := func(id ID) space.ID {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if u := c.find(id.internal()); u != nil {
-			return u.there
-		}
-		return id.internal()
+// InSpace returns the name that an endpoint has at the relay.
+func (c *client) InSpace(id space.ID) space.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if u := c.find(id); u != nil {
+		return u.there
 	}
-	all := c.describe().Endpoints
-	find := func(id space.ID) (space.EndpointInfo, bool) {
-		i := slices.IndexFunc(all, func(e space.EndpointInfo) bool { return e.ID == id })
-		if i < 0 {
-			return space.EndpointInfo{}, false
-		}
-		return all[i], true
-	}
-	w, ok := find(there(writer))
-	r, found := find(there(reader))
-	return explain(writer, reader, &w, &r, ok, found)
+	return id
+}
+
+// Assert has the relay assert a writer or, with the number 0, the client.
+func (c *client) Assert(ctx context.Context, id space.ID) error {
+	return c.ask(ctx, &call{request: remote.Request{Op: remote.OpAssert, Number: id.Number}})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
@@ -68,8 +69,8 @@ func ask(t *testing.T, conn net.Conn, k remote.Kind, v any, want remote.Kind) []
 
 // Best effort samples of a client are in the order, also in a space that has a subgroup for samples that need none.
 func TestBestEffortSamplesOfAClientHaveAnOrder(t *testing.T) {
-	all := open(t, 1, func(_ int, p *dds.Config, _ *squall.Config) { p.Unordered.Name = "loose" })
-	c := dial(t, nil, serve(t, all[0], dds.RelayConfig{}).Addr())
+	all := open(t, 1, func(_ int, p *member.Config, _ *squall.Config) { p.Unordered.Name = "loose" })
+	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
 	set := dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}}
 	r := reader(t, topic(t, all[0], dds.QoS{}), set)
 	w := writer(t, topic(t, c, dds.QoS{}), set)
@@ -85,7 +86,7 @@ func TestBestEffortSamplesOfAClientHaveAnOrder(t *testing.T) {
 // A client that has seen the origin of another one's writer, which all readers see, cannot write as that one.
 func TestTheOriginOfAClientsWriterDoesNotAllowToWriteAsIt(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	c := dial(t, nil, relay.Addr())
 	set := dds.QoS{History: qos.KeepAll()}
 	r := reader(t, topic(t, all[0], dds.QoS{}), set)
@@ -124,7 +125,7 @@ func TestTheOriginOfAClientsWriterDoesNotAllowToWriteAsIt(t *testing.T) {
 // A relay takes no frame that is larger than what its space takes.
 func TestARelayReadsNoHugeFrames(t *testing.T) {
 	all := open(t, 1, nil)
-	conn := dialRaw(t, serve(t, all[0], dds.RelayConfig{ClientTimeout: time.Minute}).Addr())
+	conn := dialRaw(t, serve(t, all[0], member.RelayConfig{ClientTimeout: time.Minute}).Addr())
 	if _, err := conn.Write(append(binary.LittleEndian.AppendUint32(nil, 1<<29), byte(remote.KindHello))); err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +137,14 @@ func TestARelayReadsNoHugeFrames(t *testing.T) {
 // A client that closes without a relay says that its samples have not come into the order, and does not wait for ever.
 func TestAClientThatClosesWithoutARelayTellsOfItsSamples(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	gone := make(chan struct{}, 10)
-	c := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}, Events: func(e dds.Event) {
+	events := func(e dds.Event) {
 		if e, ok := e.(dds.Relayed); ok && e.Err != nil {
 			gone <- struct{}{}
 		}
-	}})
-	err := c.Dial(t.Context(), dds.ClientConfig{Cluster: "test", Addresses: []string{relay.Addr()}, RelayTimeout: 600 * time.Millisecond})
+	}
+	c, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}, RelayTimeout: 600 * time.Millisecond, Events: events})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func (w watched) Write(b []byte) (int, error) {
 }
 
 // hold fills the order behind a reader of a member that has no room, so that a call that sends waits. The reader is returned.
-func hold(t *testing.T, p *dds.Participant) *dds.Reader[position] {
+func hold(t *testing.T, p dds.Space) *dds.Reader[position] {
 	t.Helper()
 	tp, err := dds.NewTopic(t.Context(), p, "held", dds.CBOR[position](), dds.QoS{})
 	if err != nil {
@@ -196,7 +197,7 @@ func hold(t *testing.T, p *dds.Participant) *dds.Reader[position] {
 func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
 	all := open(t, 1, nil)
 	lines := make(watched, 100)
-	relay := serve(t, all[0], dds.RelayConfig{ClientTimeout: 600 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(lines, nil))})
+	relay := serve(t, all[0], member.RelayConfig{ClientTimeout: 600 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(lines, nil))})
 	c := dial(t, nil, relay.Addr())
 	r := reader(t, topic(t, all[0], dds.QoS{}), dds.QoS{History: qos.KeepAll()})
 	w := writer(t, topic(t, c, dds.QoS{}), dds.QoS{})
@@ -225,7 +226,7 @@ func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
 func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 	all := open(t, 1, nil)
 	failed := make(chan error, 10)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	c := dial(t, func(e dds.Event) {
 		if e, ok := e.(dds.Relayed); ok && e.Err != nil {
 			failed <- e.Err
@@ -256,7 +257,7 @@ func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 // A client's reader whose samples have expired has room again.
 func TestAClientsReaderHasRoomWhenItsSamplesHaveExpired(t *testing.T) {
 	all := open(t, 1, nil)
-	c := dial(t, nil, serve(t, all[0], dds.RelayConfig{}).Addr())
+	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
 	r := reader(t, topic(t, c, dds.QoS{}), dds.QoS{History: qos.KeepAll(), Limits: qos.Limits{Samples: 2}})
 	w := writer(t, topic(t, all[0], dds.QoS{}), dds.QoS{Lifespan: time.Second})
 	for range 4 {

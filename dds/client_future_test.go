@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
@@ -17,12 +18,12 @@ import (
 // The futures of a client say that samples are in the order and, in a persistent space, on the disks: also of topics that are not PERSISTENT, and after the writer was closed.
 func TestFuturesOfAClientAreAboutTheOrderAndTheDisks(t *testing.T) {
 	for _, persistent := range []bool{false, true} {
-		all := open(t, 2, func(_ int, p *dds.Config, c *squall.Config) {
+		all := open(t, 2, func(_ int, p *member.Config, c *squall.Config) {
 			if persistent {
 				p.Subgroup.Mode, c.Dir = squall.Persistent, t.TempDir()
 			}
 		})
-		c := dial(t, nil, serve(t, all[0], dds.RelayConfig{}).Addr())
+		c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
 		durabilities := []qos.Durability{qos.Volatile}
 		if persistent {
 			durabilities = append(durabilities, qos.Persistent)
@@ -50,8 +51,8 @@ func TestFuturesOfAClientAreAboutTheOrderAndTheDisks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range futures {
-				_, err := f.Persisted(testutil.Within(t), squall.OnThisDisk)
-				if persistent && err != nil || !persistent && !errors.Is(err, squall.ErrNotPersistent) {
+				_, err := f.Persisted(testutil.Within(t), dds.OnThisDisk)
+				if persistent && err != nil || !persistent && !errors.Is(err, dds.ErrNotPersistent) {
 					t.Errorf("persistent=%v: %v", persistent, err)
 				}
 			}
@@ -62,8 +63,10 @@ func TestFuturesOfAClientAreAboutTheOrderAndTheDisks(t *testing.T) {
 // A client's relay is closed again and again while samples with futures are on their way: each future comes true, and each sample takes effect once.
 func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 	const laps, samples = 4, 500
-	all := open(t, 2, func(_ int, p *dds.Config, c *squall.Config) { p.Subgroup.Mode, c.Dir = squall.Persistent, t.TempDir() })
-	relays := []*dds.Relay{serve(t, all[0], dds.RelayConfig{}), serve(t, all[1], dds.RelayConfig{})}
+	all := open(t, 2, func(_ int, p *member.Config, c *squall.Config) {
+		p.Subgroup.Mode, c.Dir = squall.Persistent, t.TempDir()
+	})
+	relays := []*member.Relay{serve(t, all[0], member.RelayConfig{}), serve(t, all[1], member.RelayConfig{})}
 	addresses := []string{relays[0].Addr(), relays[1].Addr()}
 	found := make(chan string, 100)
 	c := dial(t, func(e dds.Event) {
@@ -89,7 +92,7 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 			if err := relays[n].Close(); err != nil {
 				t.Fatal(err)
 			}
-			again, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: at}}, all[n])
+			again, err := member.Serve(t.Context(), member.RelayConfig{Member: all[n], Endpoint: ripc.Config{Addr: at}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +100,7 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 			relays[n] = again
 		}
 		for _, f := range futures {
-			at, err := f.Persisted(testutil.Within(t), squall.OnEveryDisk)
+			at, err := f.Persisted(testutil.Within(t), dds.OnEveryDisk)
 			if err != nil || at.Before(last) {
 				t.Fatalf("at %v, after %v: %v", at, last, err)
 			}
@@ -121,14 +124,15 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 // The future of a sample that has not come to a relay when the client is closed says so.
 func TestAFutureEndsWithItsClient(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	gone := make(chan struct{}, 10)
-	c := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}, Events: func(e dds.Event) {
+	events := func(e dds.Event) {
 		if e, ok := e.(dds.Relayed); ok && e.Err != nil {
 			gone <- struct{}{}
 		}
-	}})
-	if err := c.Dial(t.Context(), dds.ClientConfig{Cluster: "test", Addresses: []string{relay.Addr()}, RelayTimeout: 600 * time.Millisecond}); err != nil {
+	}
+	c, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}, RelayTimeout: 600 * time.Millisecond, Events: events})
+	if err != nil {
 		t.Fatal(err)
 	}
 	w := writer(t, topic(t, c, dds.QoS{}), dds.QoS{})

@@ -9,12 +9,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
-	"github.com/squall-go/squall/internal/goroutine"
-
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/ripc"
 )
+
+// batchBytes bounds the samples of a writer that are sent at once.
+const batchBytes = 256 << 10
 
 // Pauses between attempts to reach a relay, after all of them have failed.
 const (
@@ -55,8 +59,8 @@ func (c *client) name(i int) string {
 
 // tell tells the application of something.
 func (c *client) tell(e Event) {
-	if c.p.cfg.Events != nil {
-		c.p.cfg.Events(e)
+	if c.events != nil {
+		c.events(e)
 	}
 }
 
@@ -69,7 +73,7 @@ func (c *client) use(i int) (met bool, err error) {
 		return false, err
 	}
 	defer service.Close()
-	id := relays(c.cfg.Cluster, c.p.cfg.Subgroup.Name)
+	id := ripc.ID(core.Service(c.cfg.Cluster, c.p.Name))
 	if c.at == nil {
 		id = c.cfg.Services[i]
 	} else {
@@ -84,15 +88,15 @@ func (c *client) use(i int) (met bool, err error) {
 	stop := context.AfterFunc(c.ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	in := &frames{conn: conn, timeout: c.cfg.RelayTimeout}
-	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.cfg.Subgroup.Name, Client: c.guid(0)})
+	in := &core.Frames{Conn: conn, Timeout: c.cfg.RelayTimeout}
+	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.Name, Client: c.guid(0)})
 	if err == nil {
 		_, err = conn.Write(hello)
 	}
 	if err != nil {
 		return false, err
 	}
-	kind, body, err := in.next()
+	kind, body, err := in.Next()
 	if err != nil {
 		return false, err
 	}
@@ -115,7 +119,7 @@ func (c *client) use(i int) (met bool, err error) {
 			_ = conn.Close() // receive fails
 		}
 	})
-	c.p.hearers.Run(goroutine.ID(), func() { err = c.receive(in) })
+	c.p.Hearers.Run(goroutine.ID(), func() { err = c.receive(in) })
 	end()
 	c.end(l)
 	_ = conn.Close()
@@ -126,11 +130,11 @@ func (c *client) use(i int) (met bool, err error) {
 // begin has everything declared and opened at a relay that the client uses, and the requests sent that have no answer.
 func (c *client) begin(l *link, welcome remote.Welcome) error {
 	p := c.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	for _, u := range c.byNumber {
 		u.matched = 0
-		p.space.Interrupt(u.id)
+		p.Space.Interrupt(u.id)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,11 +201,11 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	if !u.info.Reader {
 		return
 	}
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
+	c.p.Mu.Lock()
+	defer c.p.Mu.Unlock()
 	switch {
 	case err != nil:
-		c.p.space.Detach(u.id)
+		c.p.Space.Detach(u.id)
 	case u.reached.Born != a.Resume.Born || u.reached.Position > a.Resume.Position: // the reader begins anew, or goes back to where the space has lost records
 		u.reached = &a.Resume
 	}
@@ -209,8 +213,8 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 
 // released notes that the relay goes on with the readers that want coherent access, and knows how far each of them is.
 func (c *client) released() {
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
+	c.p.Mu.Lock()
+	defer c.p.Mu.Unlock()
 	c.held = false
 }
 
@@ -279,7 +283,7 @@ func (c *client) ask(ctx context.Context, k *call) error {
 
 // send sends requests and samples to a relay.
 func (c *client) send(ctx context.Context, l *link) error {
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(core.Heartbeat)
 	defer beat.Stop()
 	var out []byte
 	for {
@@ -313,10 +317,10 @@ func (c *client) send(ctx context.Context, l *link) error {
 }
 
 // receive takes what a relay sends.
-func (c *client) receive(in *frames) error {
+func (c *client) receive(in *core.Frames) error {
 	var batch remote.Batch
 	for {
-		kind, body, err := in.next()
+		kind, body, err := in.Next()
 		if err != nil {
 			return err
 		}
@@ -388,8 +392,8 @@ func (c *client) answered(a *remote.Answer) {
 // happened tells of an event of an endpoint.
 func (c *client) happened(e *remote.Event) {
 	p := c.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	u := c.byNumber[e.Number]
 	if u == nil {
 		return
@@ -399,19 +403,19 @@ func (c *client) happened(e *remote.Event) {
 	case space.Matched, space.Unmatched:
 		u.matched = e.Event.Current
 	}
-	p.told = append(p.told, e.Event)
-	p.wake()
-	p.tellAll()
+	p.Happened(e.Event)
+	p.Wake()
+	p.TellAll()
 }
 
 // feed gives a batch to the readers. If one of them has no room, it waits: then the relay is not read from, and does not wait for the client.
 func (c *client) feed(b *remote.Batch) error {
 	p := c.p
-	t := now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	t := core.Now()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	if b.Gate != remote.GateOpen {
-		p.space.Gate(true)
+		p.Space.Gate(true)
 	}
 	for i := range b.Fed {
 		f := &b.Fed[i]
@@ -419,24 +423,24 @@ func (c *client) feed(b *remote.Batch) error {
 		if u == nil {
 			continue
 		}
-		for p.space.FeedFull(u.id, f) && (i == 0 || f.Position == 0 || b.Fed[i-1].Position != f.Position) { // a set comes as a whole
-			p.stalled = true
-			p.wake()
-			p.tellAll()
-			p.mu.Unlock()
+		for p.Space.FeedFull(u.id, f) && (i == 0 || f.Position == 0 || b.Fed[i-1].Position != f.Position) { // a set comes as a whole
+			p.Stalled = true
+			p.Wake()
+			p.TellAll()
+			p.Mu.Unlock()
 			select {
 			case <-c.room:
 			case <-c.ctx.Done():
 			}
-			p.mu.Lock()
+			p.Mu.Lock()
 			if c.ctx.Err() != nil {
 				return ErrNotOpen
 			}
 		}
-		p.space.Feed(t, u.id, f)
+		p.Space.Feed(t, u.id, f)
 	}
 	if b.Gate != remote.GateShut && !c.held {
-		p.space.Gate(false)
+		p.Space.Gate(false)
 	}
 	if b.Lineage != nil {
 		c.lineage = b.Lineage
@@ -446,14 +450,14 @@ func (c *client) feed(b *remote.Batch) error {
 			u.reached.Reached, u.reached.Lineage = r.Reached, c.lineage
 		}
 	}
-	p.space.Advance(b.Position)
-	p.wake()
-	p.tellAll()
+	p.Space.Advance(b.Position)
+	p.Wake()
+	p.TellAll()
 	return nil
 }
 
-// roomy wakes what waits for a reader that was full.
-func (c *client) roomy() {
+// Roomy wakes what waits for a reader that was full.
+func (c *client) Roomy() {
 	select {
 	case c.room <- struct{}{}:
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
@@ -19,10 +20,13 @@ func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
 	persistent := dds.QoS{Durability: qos.Persistent}
 	addr := testutil.FreeAddress(t)
-	start := func(dir string) (*dds.Participant, *dds.Writer[position]) {
+	start := func(dir string) (*member.Member, *dds.Writer[position]) {
 		t.Helper()
-		p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet", Mode: squall.Persistent}})
-		if err := p.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: addr, Join: []string{addr}, InitialMembers: 1, Dir: dir, Logger: quiet}); err != nil {
+		p, err := member.Open(t.Context(), member.Config{
+			Group:    squall.Config{Cluster: "test", ID: 1, Listen: addr, Join: []string{addr}, InitialMembers: 1, Dir: dir, Logger: quiet},
+			Subgroup: squall.SubgroupConfig{Name: "fleet", Mode: squall.Persistent},
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		return p, writer(t, topic(t, p, set), persistent)
@@ -45,7 +49,7 @@ func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, w := start(dir)
-	relay, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, second)
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: second, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +79,7 @@ func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 	closeAll(t, second)
 	third, w := start(copied)
 	put(w, 30)
-	again, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: relay.Addr()}}, third)
+	again, err := member.Serve(t.Context(), member.RelayConfig{Member: third, Endpoint: ripc.Config{Addr: relay.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}

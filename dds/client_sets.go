@@ -51,20 +51,42 @@ func (s *sending) needs(u *used) bool {
 	return slices.ContainsFunc(s.of, func(p setPart) bool { return p.used == u && p.outbox.Acknowledged() < p.last })
 }
 
-// add adds a sample to a set that is being written.
-func (c *client) add(s *clientSet, writer space.ID, key, data []byte) error {
+// NewSet implements core.Backend.
+func (c *client) NewSet() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := setEntry{writer, remote.Entry{Operation: uint8(space.Write), Source: c.p.sampleTime(), Key: key, Data: data}}
-	if err := c.fits(key, data); err != nil {
+	c.newSet++
+	return c.newSet
+}
+
+// add adds a sample to a set that is being written. The client's lock is held.
+func (c *client) add(number uint64, writer space.ID, e remote.Entry) error {
+	if err := c.fits(e.Key, e.Data); err != nil {
 		return err
 	}
-	if most := min(c.cfg.OutboxBytes, remote.MaxSetBytes); s.bytes+e.entry.Bytes() > most {
+	s := c.writing[number]
+	if s == nil {
+		s = &clientSet{}
+		c.writing[number] = s
+	}
+	if most := min(c.cfg.OutboxBytes, remote.MaxSetBytes); s.bytes+e.Bytes() > most {
 		return fmt.Errorf("%w: a coherent set of a client has %d bytes at most (OutboxBytes)", ErrTooLarge, most)
 	}
-	s.bytes += e.entry.Bytes()
-	s.entries = append(s.entries, e)
+	s.bytes += e.Bytes()
+	s.entries = append(s.entries, setEntry{writer, e})
 	return nil
+}
+
+// EndSet implements core.Backend.
+func (c *client) EndSet(ctx context.Context, number uint64, drop bool) error {
+	c.mu.Lock()
+	s := c.writing[number]
+	delete(c.writing, number)
+	c.mu.Unlock()
+	if drop || s == nil {
+		return nil
+	}
+	return c.commit(ctx, s)
 }
 
 // commit gives a set that is whole to the relays, as soon as its writers have room, and waits until it is in the order.

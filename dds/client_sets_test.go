@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
@@ -24,7 +25,7 @@ import (
 var inSets = dds.QoS{Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}, KeepUnregistered: true}
 
 // two declares two topics, for sets that span them.
-func two(t *testing.T, p *dds.Participant) (both [2]*dds.Topic[position]) {
+func two(t *testing.T, p dds.Space) (both [2]*dds.Topic[position]) {
 	t.Helper()
 	for i := range both {
 		tp, err := dds.NewTopic(t.Context(), p, fmt.Sprint("topic ", i), dds.CBOR[position](), dds.QoS{})
@@ -39,12 +40,12 @@ func two(t *testing.T, p *dds.Participant) (both [2]*dds.Topic[position]) {
 // A client's set takes effect at one position, over two topics, at a reader of a member and at one of a client; or not at all.
 func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 	all := open(t, 2, nil)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	c := dial(t, nil, relay.Addr())
 	var readers []*dds.Reader[position]
 	set := inSets
 	set.KeepUnregistered, set.History = false, qos.KeepAll()
-	for _, p := range []*dds.Participant{all[1], dial(t, nil, relay.Addr())} {
+	for _, p := range []dds.Space{all[1], dial(t, nil, relay.Addr())} {
 		for _, tp := range two(t, p) {
 			readers = append(readers, reader(t, tp, set))
 		}
@@ -126,7 +127,7 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 // A client that ends in the middle of what it sends of a set has written nothing of it, and leaves nothing behind.
 func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], dds.RelayConfig{Grace: time.Millisecond})
+	relay := serve(t, all[0], member.RelayConfig{Grace: time.Millisecond})
 	r := reader(t, topic(t, all[0], dds.QoS{}), dds.QoS{History: qos.KeepAll()})
 	conn := dialRaw(t, relay.Addr())
 	ask(t, conn, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"}, remote.KindWelcome)
@@ -268,7 +269,7 @@ func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
 	var done atomic.Bool
 	var cuts atomic.Int64
 	for _, p := range all {
-		relay := serve(t, p, dds.RelayConfig{Grace: 50 * time.Millisecond})
+		relay := serve(t, p, member.RelayConfig{Grace: 50 * time.Millisecond})
 		addresses = append(addresses, (&cutter{to: relay.Addr(), most: 16 << 10, done: &done, cuts: &cuts}).listen(t))
 	}
 	c := dial(t, nil, addresses...)
@@ -296,8 +297,10 @@ func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 	addr, all := startRelays(t, members, members+1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	inside := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	err := inside.Open(ctx, squall.Config{Cluster: "test", ID: squall.NodeID(members + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: members + 1, Logger: quiet})
+	inside, err := member.Open(ctx, member.Config{
+		Group:    squall.Config{Cluster: "test", ID: squall.NodeID(members + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: members + 1, Logger: quiet},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +354,7 @@ func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 // A writer that is closed before a set of it is known to be in the order leaves the others of the set without a way to go on: they say so, and write nothing.
 func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	used := make(chan dds.Relayed, 10)
 	c := dial(t, func(e dds.Event) {
 		if e, ok := e.(dds.Relayed); ok {
@@ -382,7 +385,7 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	if err := writers[1].Write(t.Context(), position{}); err == nil || !strings.Contains(err.Error(), "another writer was closed") {
 		t.Errorf("the other writer of the set: %v", err)
 	}
-	again, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: relay.Addr()}}, all[0])
+	again, err := member.Serve(t.Context(), member.RelayConfig{Member: all[0], Endpoint: ripc.Config{Addr: relay.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,8 +415,8 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 	const rounds, samples = 6, 40
 	all := open(t, 2, nil)
 	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
-	relayed := dds.RelayConfig{TailBytes: 16 << 10}
-	relays := []*dds.Relay{serve(t, all[0], relayed), serve(t, all[1], relayed)}
+	relayed := member.RelayConfig{TailBytes: 16 << 10}
+	relays := []*member.Relay{serve(t, all[0], relayed), serve(t, all[1], relayed)}
 	addresses := []string{relays[0].Addr(), relays[1].Addr()}
 	found := make(chan string, 100)
 	c := dial(t, func(e dds.Event) {
@@ -426,7 +429,7 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 			t.Errorf("lost: %+v", e)
 		}
 	}, addresses...)
-	declare := func(p *dds.Participant, i int) *dds.Topic[position] {
+	declare := func(p dds.Space, i int) *dds.Topic[position] {
 		tp, err := dds.NewTopic(t.Context(), p, fmt.Sprint("topic ", i), dds.CBOR[position](), durable)
 		if err != nil {
 			t.Fatal(err)
@@ -505,8 +508,8 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 		}
 		write(10)
 		cfg := relayed
-		cfg.Endpoint.Addr = at
-		again, err := dds.ServeClients(t.Context(), cfg, all[n])
+		cfg.Endpoint.Addr, cfg.Member = at, all[n]
+		again, err := member.Serve(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

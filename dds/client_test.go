@@ -13,6 +13,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
@@ -20,10 +21,10 @@ import (
 )
 
 // serve has a member serve clients.
-func serve(t testing.TB, p *dds.Participant, cfg dds.RelayConfig) *dds.Relay {
+func serve(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay {
 	t.Helper()
-	cfg.Endpoint.Addr = "127.0.0.1:0"
-	r, err := dds.ServeClients(t.Context(), cfg, p)
+	cfg.Endpoint.Addr, cfg.Member = "127.0.0.1:0", m
+	r, err := member.Serve(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +39,8 @@ func serve(t testing.TB, p *dds.Participant, cfg dds.RelayConfig) *dds.Relay {
 // dial returns a client of relays.
 func dial(t testing.TB, events func(dds.Event), addresses ...string) *dds.Participant {
 	t.Helper()
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}, Events: events})
-	if err := p.Dial(t.Context(), dds.ClientConfig{Cluster: "test", Addresses: addresses}); err != nil {
+	p, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: addresses, Events: events})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -74,7 +75,7 @@ func TestAClientHasTopicsLikeAMember(t *testing.T) {
 	for _, transport := range []ripc.Transport{ripc.SHM, ripc.TCP} {
 		t.Run(fmt.Sprint(transport), func(t *testing.T) {
 			all := open(t, 2, nil)
-			relay := serve(t, all[0], dds.RelayConfig{Endpoint: ripc.Config{Transport: transport}})
+			relay := serve(t, all[0], member.RelayConfig{Endpoint: ripc.Config{Transport: transport}})
 			c := dial(t, nil, relay.Addr())
 			inside, outside := topic(t, all[1], dds.QoS{Durability: qos.Transient}), topic(t, c, dds.QoS{Durability: qos.Transient})
 			set := dds.QoS{Durability: qos.Transient, History: qos.KeepAll()}
@@ -131,7 +132,7 @@ func TestAClientHasTopicsLikeAMember(t *testing.T) {
 
 func TestTheEndOfAClientIsThatOfItsWriters(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], dds.RelayConfig{})
+	relay := serve(t, all[0], member.RelayConfig{})
 	c := dial(t, nil, relay.Addr())
 	r := reader(t, topic(t, all[0], dds.QoS{}), dds.QoS{History: qos.KeepAll()})
 	w := writer(t, topic(t, c, dds.QoS{}), dds.QoS{})
@@ -156,7 +157,7 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 	for _, durability := range []qos.Durability{qos.Volatile, qos.Transient} {
 		t.Run(durability.String(), func(t *testing.T) {
 			all := open(t, 2, nil)
-			relays := []*dds.Relay{serve(t, all[0], dds.RelayConfig{}), serve(t, all[1], dds.RelayConfig{})}
+			relays := []*member.Relay{serve(t, all[0], member.RelayConfig{}), serve(t, all[1], member.RelayConfig{})}
 			addresses := []string{relays[0].Addr(), relays[1].Addr()}
 			lost := make(chan dds.SampleLost, 10)
 			found := make(chan string, 100)
@@ -194,7 +195,7 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 					t.Fatal(err)
 				}
 				if i < 3 {
-					r, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: at}}, all[n])
+					r, err := member.Serve(t.Context(), member.RelayConfig{Member: all[n], Endpoint: ripc.Config{Addr: at}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -230,12 +231,12 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 
 func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 	all := open(t, 1, nil)
-	c := dial(t, nil, serve(t, all[0], dds.RelayConfig{}).Addr())
+	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
 	tp := topic(t, c, dds.QoS{})
 	w, r := writer(t, tp, dds.QoS{}), reader(t, tp, dds.QoS{})
 	_, carrier := tp.WriterFor(t.Context(), dds.QoS{}, dds.Origin{})
 	_, persistent := dds.NewTopic(t.Context(), c, "p", dds.CBOR[position](), dds.QoS{Durability: qos.Persistent})
-	_, served := dds.ServeClients(t.Context(), dds.RelayConfig{}, c)
+	_, served := member.Serve(t.Context(), member.RelayConfig{})
 	for _, refused := range []struct {
 		err, is error
 		why     string
@@ -343,11 +344,10 @@ func TestAClientSurvivesKilledRelays(t *testing.T) {
 // A client that reaches no relay says what became of its last attempt.
 func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
 	t.Parallel()
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
 	address := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err := p.Dial(ctx, dds.ClientConfig{Cluster: "test", Addresses: []string{address}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+	_, err := dds.Dial(ctx, dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{address}, Endpoint: ripc.Config{Transport: ripc.TCP}})
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) || !strings.Contains(err.Error(), address) {
 		t.Errorf("the client says: %v", err)
 	}

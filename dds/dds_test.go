@@ -17,6 +17,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
 	"github.com/squall-go/squall/dds/filter"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 	_ "github.com/squall-go/squall/persist/bolt"
@@ -32,25 +33,25 @@ type position struct {
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // open returns the participants of a new group.
-func open(t testing.TB, n int, change func(i int, p *dds.Config, c *squall.Config)) []*dds.Participant {
+func open(t testing.TB, n int, change func(i int, p *member.Config, c *squall.Config)) []*member.Member {
 	t.Helper()
-	all := make([]*dds.Participant, n)
+	all := make([]*member.Member, n)
 	errs := make([]error, n)
 	addr := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range all {
-		cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}}
-		c := squall.Config{Cluster: "test", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: n, Logger: quiet}
+		cfg := member.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}}
+		c := &cfg.Group
+		*c = squall.Config{Cluster: "test", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: n, Logger: quiet}
 		if i == 0 {
 			c.Listen = addr
 		}
 		if change != nil {
-			change(i, &cfg, &c)
+			change(i, &cfg, c)
 		}
-		all[i] = dds.NewParticipant(cfg)
-		wg.Go(func() { errs[i] = all[i].Open(ctx, c) })
+		wg.Go(func() { all[i], errs[i] = member.Open(ctx, cfg) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -60,7 +61,7 @@ func open(t testing.TB, n int, change func(i int, p *dds.Config, c *squall.Confi
 	return all
 }
 
-func closeAll(t testing.TB, all ...*dds.Participant) {
+func closeAll(t testing.TB, all ...*member.Member) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -75,10 +76,12 @@ func closeAll(t testing.TB, all ...*dds.Participant) {
 }
 
 // join adds a participant to the group of another one.
-func join(t *testing.T, to *dds.Participant, node squall.NodeID, members int) *dds.Participant {
+func join(t *testing.T, to *member.Member, node squall.NodeID, members int) *member.Member {
 	t.Helper()
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	err := p.Open(t.Context(), squall.Config{Cluster: "test", ID: node, Listen: "127.0.0.1:0", Join: []string{to.Group().Addr()}, InitialMembers: members, Logger: quiet})
+	p, err := member.Open(t.Context(), member.Config{
+		Group:    squall.Config{Cluster: "test", ID: node, Listen: "127.0.0.1:0", Join: []string{to.Group().Addr()}, InitialMembers: members, Logger: quiet},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +89,7 @@ func join(t *testing.T, to *dds.Participant, node squall.NodeID, members int) *d
 	return p
 }
 
-func topic(t *testing.T, p *dds.Participant, set dds.QoS) *dds.Topic[position] {
+func topic(t *testing.T, p dds.Space, set dds.QoS) *dds.Topic[position] {
 	t.Helper()
 	tp, err := dds.NewTopic(t.Context(), p, "positions", dds.CBOR[position](), set)
 	if err != nil {
@@ -217,7 +220,7 @@ func TestALateReaderMissesNothingAndGetsNothingTwice(t *testing.T) {
 
 func TestOwnershipGoesOverWhenAProcessEndsAtOnePosition(t *testing.T) {
 	t.Parallel()
-	all := open(t, 3, func(_ int, _ *dds.Config, c *squall.Config) {
+	all := open(t, 3, func(_ int, _ *member.Config, c *squall.Config) {
 		c.Heartbeat, c.FailAfter = 100*time.Millisecond, time.Second
 	})
 	exclusive := dds.QoS{Ownership: qos.Exclusive}
@@ -328,7 +331,7 @@ func (r *recorder) until(t *testing.T, what string, f func(dds.Event) bool) {
 func TestEventsSayWhy(t *testing.T) {
 	t.Parallel()
 	var told recorder
-	all := open(t, 2, func(i int, p *dds.Config, _ *squall.Config) {
+	all := open(t, 2, func(i int, p *member.Config, _ *squall.Config) {
 		if i == 0 {
 			p.Events = told.add
 		}
@@ -373,7 +376,7 @@ func TestEventsSayWhy(t *testing.T) {
 
 func TestAFullReaderHoldsUpTheWriters(t *testing.T) {
 	t.Parallel()
-	all := open(t, 2, func(_ int, p *dds.Config, _ *squall.Config) {
+	all := open(t, 2, func(_ int, p *member.Config, _ *squall.Config) {
 		p.Subgroup.RingBytes, p.Subgroup.Window = 1<<12, 16
 	})
 	w := writer(t, topic(t, all[0], dds.QoS{}), dds.QoS{Reliability: qos.Reliability{MaxBlocking: 300 * time.Millisecond}})
@@ -411,7 +414,7 @@ func TestPersistentTopicsSurviveTheEndOfAllProcesses(t *testing.T) {
 	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
 	var n int32
 	for lap := range 3 {
-		all := open(t, 2, func(i int, p *dds.Config, c *squall.Config) {
+		all := open(t, 2, func(i int, p *member.Config, c *squall.Config) {
 			p.Subgroup.Mode = squall.Persistent
 			c.Dir, c.Listen, c.Join = dirs[i], addrs[i], addrs
 		})
@@ -422,7 +425,7 @@ func TestPersistentTopicsSurviveTheEndOfAllProcesses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.Persisted(t.Context(), squall.OnEveryDisk); err != nil {
+			if _, err := f.Persisted(t.Context(), dds.OnEveryDisk); err != nil {
 				t.Fatal(err)
 			}
 			n++
@@ -532,12 +535,18 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		"shards":     {Name: "s", Shards: 2},
 		"members":    {Name: "s", Members: []squall.NodeID{1}},
 	} {
-		if err := dds.NewParticipant(dds.Config{Subgroup: sg}).Open(ctx, squall.Config{}); err == nil {
+		if _, err := member.Open(ctx, member.Config{Subgroup: sg}); err == nil {
 			t.Errorf("%s is accepted", what)
 		}
 	}
-	if _, err := dds.NewTopic(ctx, dds.NewParticipant(dds.Config{}), "t", dds.Raw(), dds.QoS{}); !errors.Is(err, dds.ErrNotOpen) {
-		t.Errorf("a participant that is not open: %v", err)
+	for what, cfg := range map[string]dds.ClientConfig{
+		"no space":    {Addresses: []string{"127.0.0.1:1"}},
+		"no relay":    {Space: "s"},
+		"no patience": {Space: "s", Addresses: []string{"127.0.0.1:1"}, RelayTimeout: time.Millisecond},
+	} {
+		if _, err := dds.Dial(ctx, cfg); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s is accepted: %v", what, err)
+		}
 	}
 }
 

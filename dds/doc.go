@@ -1,13 +1,17 @@
 // Package dds is publish-subscribe in the words of DDS: topics with keys and policies, of which all readers see the same
 // samples in the same order.
 //
-//	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-//	err := p.Open(ctx, squall.Config{ … })
-//	positions, err := dds.NewTopic(ctx, p, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
+//	c, err := dds.Dial(ctx, dds.ClientConfig{Cluster: "fleet", Space: "fleet", Addresses: []string{ … }}) // or member.Open
+//	positions, err := dds.NewTopic(ctx, c, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
 //	w, err := positions.Writer(ctx, dds.QoS{Durability: qos.Transient})
 //	r, err := positions.Reader(ctx, dds.QoS{History: qos.KeepAll()})
 //	err = w.Write(ctx, Position{Vehicle: 7, X: 1})
 //	for s, err := range r.All(ctx) { … s.Value, s.Info.Position … }
+//
+// # Members and clients
+//
+// A process uses topics as a member of a group, which package dds/member makes it, or as a client of such members (Dial). Topics, writers and readers are the same
+// for both. A program that imports this package only is built without the group's code.
 //
 // # Spaces
 //

@@ -93,55 +93,23 @@ func (LivelinessChanged) event() {}
 func (SampleLost) event()        {}
 func (Relayed) event()           {}
 
-// tellAll calls Events for what happened to endpoints of this process. The lock is held, and released meanwhile: what happens then, the goroutine that tells already
-// tells, too, so that the events come one after the other and in order.
-func (p *Participant) tellAll() {
-	if p.telling {
-		return
-	}
-	p.telling = true
-	for len(p.told) > 0 {
-		p.tell()
-	}
-	p.telling = false
-}
-
-// tell is tellAll for what has happened until now.
-func (p *Participant) tell() {
-	told := p.told[:0]
-	for _, e := range p.told {
-		if e.Endpoint.Process != p.self {
-			continue
-		}
-		if of := p.clients[e.Endpoint.Number]; of != nil {
-			of.told(e)
-		} else {
-			told = append(told, e)
-		}
-	}
-	p.told = nil
-	if p.cfg.Events == nil || len(told) == 0 {
-		return
-	}
-	p.mu.Unlock()
-	defer p.mu.Lock()
-	for _, e := range told {
-		of, peer := idOf(e.Endpoint), idOf(e.Peer)
-		switch e.Kind {
-		case space.Matched:
-			p.cfg.Events(Matched{of, peer, e.Current, e.Position})
-		case space.Unmatched:
-			p.cfg.Events(Unmatched{of, peer, e.Current, e.Position})
-		case space.Incompatible:
-			p.cfg.Events(IncompatibleQoS{of, peer, e.Policies, e.Position})
-		case space.DeadlineMissed:
-			p.cfg.Events(DeadlineMissed{of, peer, []byte(e.Key), e.Position})
-		case space.LivelinessLost:
-			p.cfg.Events(LivelinessLost{of, e.Liveliness, e.Position})
-		case space.LivelinessChanged:
-			p.cfg.Events(LivelinessChanged{of, peer, !e.Gone, e.Current, e.Liveliness, e.Position})
-		case space.SampleLost:
-			p.cfg.Events(SampleLost{of, peer, e.Count, e.Position})
-		}
+// tell calls events for what happened.
+func tell(events func(Event), e *space.Event) {
+	of, peer := idOf(e.Endpoint), idOf(e.Peer)
+	switch e.Kind {
+	case space.Matched:
+		events(Matched{of, peer, e.Current, e.Position})
+	case space.Unmatched:
+		events(Unmatched{of, peer, e.Current, e.Position})
+	case space.Incompatible:
+		events(IncompatibleQoS{of, peer, e.Policies, e.Position})
+	case space.DeadlineMissed:
+		events(DeadlineMissed{of, peer, []byte(e.Key), e.Position})
+	case space.LivelinessLost:
+		events(LivelinessLost{of, e.Liveliness, e.Position})
+	case space.LivelinessChanged:
+		events(LivelinessChanged{of, peer, !e.Gone, e.Current, e.Liveliness, e.Position})
+	case space.SampleLost:
+		events(SampleLost{of, peer, e.Count, e.Position})
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -26,7 +27,7 @@ func numbered(t *testing.T, w *dds.Writer[[]byte], from, to, bytes int) {
 }
 
 // lateTopic declares a topic of bytes with a long history, and opens a writer.
-func lateTopic(t *testing.T, p *dds.Participant) (*dds.Topic[[]byte], *dds.Writer[[]byte]) {
+func lateTopic(t *testing.T, p dds.Space) (*dds.Topic[[]byte], *dds.Writer[[]byte]) {
 	t.Helper()
 	tp, err := dds.NewTopic(t.Context(), p, "samples", dds.Raw(), longHistory)
 	if err != nil {
@@ -121,7 +122,7 @@ func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 			for err == nil {
 				err = put()
 			}
-			if !errors.Is(err, squall.ErrInUpcall) {
+			if !errors.Is(err, dds.ErrInUpcall) {
 				t.Error(err)
 			}
 		}
@@ -137,14 +138,14 @@ func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 // A listener of a client that has no relay writes until the client's outbox is full, and does not wait for buffer space that only its own goroutine could make.
 func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	all := open(t, 1, nil)
-	c := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	relay := serve(t, all[0], dds.RelayConfig{})
-	if err := c.Dial(t.Context(), dds.ClientConfig{Cluster: "test", Addresses: []string{relay.Addr()}, OutboxBytes: 64 << 10}); err != nil {
+	relay := serve(t, all[0], member.RelayConfig{})
+	c, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}, OutboxBytes: 64 << 10})
+	if err != nil {
 		t.Fatal(err)
 	}
 	tp, w := lateTopic(t, c)
 	told := make(chan error, 1)
-	_, err := tp.Reader(t.Context(), dds.QoS{}, dds.Listen(func(*dds.Sample[[]byte], error) {
+	_, err = tp.Reader(t.Context(), dds.QoS{}, dds.Listen(func(*dds.Sample[[]byte], error) {
 		for {
 			if err := w.Write(t.Context(), make([]byte, 16<<10)); err != nil {
 				select {
@@ -161,7 +162,7 @@ func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	numbered(t, w, 0, 1, 100)
 	select {
 	case err := <-told:
-		if !errors.Is(err, squall.ErrInUpcall) {
+		if !errors.Is(err, dds.ErrInUpcall) {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):
@@ -172,5 +173,26 @@ func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	}
 	if err := c.Close(testutil.Within(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A reader whose opening is given up while it reads a history is closed: the space has none afterwards.
+func TestAReaderThatIsGivenUpIsClosed(t *testing.T) {
+	all := open(t, 1, nil)
+	tp, w := lateTopic(t, all[0])
+	numbered(t, w, 0, 1000, 100)
+	if err := w.Flush(testutil.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := tp.Reader(ctx, dds.QoS{Durability: qos.Transient}, dds.Listen(func(*dds.Sample[[]byte], error) { cancel() }))
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); slices.ContainsFunc(all[0].Endpoints(), func(e dds.Endpoint) bool { return e.Reader }); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the reader is open")
+		}
 	}
 }

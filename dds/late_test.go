@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/proc"
 )
@@ -24,7 +25,7 @@ var (
 var longHistory = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
 
 // runLate is a process of a group to which another one comes late: it writes the history, and more samples after it, or reads these.
-func runLate(ctx context.Context, p *proc.Parent, spec memberSpec, participant *dds.Participant) error {
+func runLate(ctx context.Context, p *proc.Parent, spec memberSpec, participant *member.Member) error {
 	tp, err := dds.NewTopic(ctx, participant, "samples", dds.Raw(), longHistory)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func writeLate(ctx context.Context, p *proc.Parent, samples uint64, tp *dds.Topi
 type late func(ctx context.Context) ([]dds.Sample[[]byte], error)
 
 // lateReader opens a reader.
-func lateReader(ctx context.Context, p *dds.Participant) (late, error) {
+func lateReader(ctx context.Context, p dds.Space) (late, error) {
 	tp, err := dds.NewTopic(ctx, p, "samples", dds.Raw(), longHistory)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func lateReader(ctx context.Context, p *dds.Participant) (late, error) {
 }
 
 // lateListener opens a reader that hears the samples.
-func lateListener(ctx context.Context, p *dds.Participant) (late, error) {
+func lateListener(ctx context.Context, p dds.Space) (late, error) {
 	tp, err := dds.NewTopic(ctx, p, "samples", dds.Raw(), longHistory)
 	if err != nil {
 		return nil, err
@@ -134,9 +135,9 @@ func lateListener(ctx context.Context, p *dds.Participant) (late, error) {
 }
 
 // lateClient opens a reader of a client, of which the process that came late is the relay.
-func lateClient(t *testing.T) func(context.Context, *dds.Participant) (late, error) {
-	return func(ctx context.Context, p *dds.Participant) (late, error) {
-		return lateReader(ctx, dial(t, nil, serve(t, p, dds.RelayConfig{}).Addr()))
+func lateClient(t *testing.T) func(context.Context, dds.Space) (late, error) {
+	return func(ctx context.Context, p dds.Space) (late, error) {
+		return lateReader(ctx, dial(t, nil, serve(t, p.(*member.Member), member.RelayConfig{}).Addr()))
 	}
 }
 
@@ -150,7 +151,7 @@ func TestALateListenerHearsALongHistory(t *testing.T) { getLate(t, lateListener)
 // As above, with a client's reader.
 func TestALateClientGetsALongHistory(t *testing.T) { getLate(t, lateClient(t)) }
 
-func getLate(t *testing.T, open func(context.Context, *dds.Participant) (late, error)) {
+func getLate(t *testing.T, open func(context.Context, dds.Space) (late, error)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	addr, all := startMembers(t, 2, memberSpec{Members: 2, Late: true, Samples: *lateSamples}, memberSpec{Members: 2, Late: true})
@@ -172,13 +173,15 @@ func getLate(t *testing.T, open func(context.Context, *dds.Participant) (late, e
 	}
 	ask()
 	began := time.Now()
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	err := p.Open(ctx, squall.Config{Cluster: "test", ID: 3, Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 2, Logger: quiet})
+	p, err := member.Open(ctx, member.Config{
+		Group:    squall.Config{Cluster: "test", ID: 3, Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 2, Logger: quiet},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(t, p) })
-	member := time.Since(began)
+	joined := time.Since(began)
 	more, err := open(ctx, p)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +207,7 @@ func getLate(t *testing.T, open func(context.Context, *dds.Participant) (late, e
 	for goal := next + 100; next < goal; { // and the tail
 		take()
 	}
-	t.Logf("%d samples of history after %v, a member after %v; the other reader's longest gap was %v", *lateSamples, took, member, longest)
+	t.Logf("%d samples of history after %v, a member after %v; the other reader's longest gap was %v", *lateSamples, took, joined, longest)
 	if *lateWithin > 0 && took > *lateWithin || *lateGap > 0 && longest > *lateGap {
 		t.Errorf("the bounds are %v and %v", *lateWithin, *lateGap)
 	}

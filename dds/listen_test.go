@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 )
 
@@ -80,7 +81,7 @@ func TestAListenerMayWrite(t *testing.T) {
 					return
 				}
 			}
-			if err := writers[i].Write(t.Context(), s.Value); err != nil && !errors.Is(err, squall.ErrInUpcall) {
+			if err := writers[i].Write(t.Context(), s.Value); err != nil && !errors.Is(err, dds.ErrInUpcall) {
 				t.Errorf("writing what was heard: %v", err)
 			}
 		}))
@@ -99,7 +100,7 @@ func TestAListenerMayWrite(t *testing.T) {
 }
 
 // rawTopic returns the ends of a topic of bytes at one participant.
-func rawTopic(t *testing.T, at *dds.Participant) (*dds.Reader[[]byte], *dds.Writer[[]byte]) {
+func rawTopic(t *testing.T, at dds.Space) (*dds.Reader[[]byte], *dds.Writer[[]byte]) {
 	t.Helper()
 	tp, err := dds.NewTopic(t.Context(), at, "raw", dds.Raw(), dds.QoS{})
 	if err != nil {
@@ -240,7 +241,7 @@ func TestRawSamplesAllocateNothing(t *testing.T) {
 // end in the order. All other samples are ordered.
 func TestBestEffortSamplesMayComeWithoutAnOrder(t *testing.T) {
 	t.Parallel()
-	all := open(t, 2, func(_ int, p *dds.Config, _ *squall.Config) { p.Unordered.Name = "loose" })
+	all := open(t, 2, func(_ int, p *member.Config, _ *squall.Config) { p.Unordered.Name = "loose" })
 	loose := dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}}
 	here, there := topic(t, all[0], dds.QoS{}), topic(t, all[1], dds.QoS{})
 	r := reader(t, there, dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}, History: qos.KeepAll()})
@@ -274,8 +275,8 @@ func TestBestEffortSamplesMayComeWithoutAnOrder(t *testing.T) {
 	if s := next(t, r, 1)[0]; s.Value.N != 7 || s.Info.Position == 0 {
 		t.Errorf("a sample of a reliable writer: %+v", s)
 	}
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "a"}, Unordered: squall.SubgroupConfig{Name: "b", Mode: squall.Persistent}})
-	if err := p.Open(t.Context(), squall.Config{}); err == nil {
+	cfg := member.Config{Subgroup: squall.SubgroupConfig{Name: "a"}, Unordered: squall.SubgroupConfig{Name: "b", Mode: squall.Persistent}}
+	if _, err := member.Open(t.Context(), cfg); err == nil {
 		t.Error("samples that need no order are on disk")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -20,7 +21,7 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 			lost <- e
 		}
 	}
-	all := open(t, 2, func(i int, p *dds.Config, _ *squall.Config) {
+	all := open(t, 2, func(i int, p *member.Config, _ *squall.Config) {
 		p.Events = func(e dds.Event) {
 			ofWriter(e)
 			if e, ok := e.(dds.LivelinessChanged); ok {
@@ -28,7 +29,7 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 			}
 		}
 	})
-	client := dial(t, ofWriter, serve(t, all[0], dds.RelayConfig{}).Addr())
+	client := dial(t, ofWriter, serve(t, all[0], member.RelayConfig{}).Addr())
 	lease := qos.Liveliness{Kind: qos.ManualByTopic, Lease: 50 * time.Millisecond}
 	tp := topic(t, all[0], dds.QoS{})
 	reader(t, tp, dds.QoS{Liveliness: lease})
@@ -49,7 +50,7 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 		}
 		return position
 	}
-	for _, p := range []*dds.Participant{all[0], client} {
+	for _, p := range []*dds.Participant{all[0].Participant, client} {
 		w := writer(t, topic(t, p, dds.QoS{}), dds.QoS{Liveliness: lease})
 		at := take(false)
 		select {
@@ -84,14 +85,14 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 // The writers of a client that are MANUAL_BY_PARTICIPANT are asserted together, also at another relay, and those of another client of the relay are not.
 func TestAClientAssertsItsWriters(t *testing.T) {
 	changed := make(chan dds.LivelinessChanged, 100)
-	all := open(t, 2, func(i int, p *dds.Config, _ *squall.Config) {
+	all := open(t, 2, func(i int, p *member.Config, _ *squall.Config) {
 		p.Events = func(e dds.Event) {
 			if e, ok := e.(dds.LivelinessChanged); ok && i == 1 {
 				changed <- e
 			}
 		}
 	})
-	relays := []*dds.Relay{serve(t, all[0], dds.RelayConfig{}), serve(t, all[1], dds.RelayConfig{})}
+	relays := []*member.Relay{serve(t, all[0], member.RelayConfig{}), serve(t, all[1], member.RelayConfig{})}
 	reader(t, topic(t, all[1], dds.QoS{}), dds.QoS{})
 	set := dds.QoS{Liveliness: qos.Liveliness{Kind: qos.ManualByParticipant, Lease: 50 * time.Millisecond}}
 	used := make(chan string, 10)

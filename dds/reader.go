@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/squall-go/squall/internal/goroutine"
 	"iter"
 	"math"
 	"runtime"
 	"sync"
 
 	"github.com/squall-go/squall/dds/filter"
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
-	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/goroutine"
 )
 
 // SampleState, ViewState and InstanceState are masks; 0 is any state.
@@ -120,7 +120,7 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 
 // Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
 // is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that cannot be
-// decoded: it is a DecodeError, whose data are valid as long as the sample is. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return squall.ErrInUpcall
+// decoded: it is a DecodeError, whose data are valid as long as the sample is. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return ErrInUpcall
 // where they would have to wait. With the history of a durable topic, and what comes meanwhile, f is called by Topic.Reader, while the order goes on.
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	return func(r *Reader[T]) {
@@ -139,7 +139,7 @@ func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*
 	r := &Reader[T]{topic: t, ready: make(chan struct{}, 1)}
 	r.view, _ = t.codec.(viewer[T])
 	e, err := t.open(ctx, space.EndpointInfo{Reader: true, QoS: set}, func(id space.ID) *remote.Filter {
-		r.cache = t.p.space.Expect(id)
+		r.cache = t.p.Space.Expect(id)
 		r.cache.Ready = r.signal
 		for _, o := range options {
 			o(r)
@@ -151,7 +151,7 @@ func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*
 		return nil, err
 	}
 	if err := r.fill(ctx); err != nil {
-		t.p.giveUp(e, true)
+		t.p.Backend.GiveUp(e.id)
 		return nil, fmt.Errorf("dds: a reader of topic %q: %w", t.name, err)
 	}
 	return r, nil
@@ -165,16 +165,16 @@ func (r *Reader[T]) fill(ctx context.Context) error {
 	p := r.p
 	var heard []space.Held
 	for {
-		p.mu.Lock()
-		more := p.space.Fill(r.cache, fillPiece)
+		p.Mu.Lock()
+		more := p.Space.Fill(r.cache, fillPiece)
 		heard = r.cache.Heard(heard)
-		p.tellAll()
-		closing := p.closing
+		p.TellAll()
+		closing := p.Closing
 		if !more {
-			p.roomy()
+			p.Roomy()
 			return nil
 		}
-		p.mu.Unlock()
+		p.Mu.Unlock()
 		switch {
 		case closing:
 			return ErrNotOpen
@@ -183,7 +183,7 @@ func (r *Reader[T]) fill(ctx context.Context) error {
 		case len(heard) == 0:
 			runtime.Gosched()
 		default:
-			p.hearers.Run(goroutine.ID(), func() {
+			p.Hearers.Run(goroutine.ID(), func() {
 				for i := range heard {
 					r.hear(&heard[i])
 				}
@@ -215,7 +215,7 @@ func (r *Reader[T]) AppendTake(dst []Sample[T], q Query) ([]Sample[T], error) {
 func (r *Reader[T]) appended(dst []Sample[T], q Query, take bool) ([]Sample[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.p.mu.Lock()
+	r.p.Mu.Lock()
 	r.held = r.cache.AppendSelect(r.held[:0], space.Query{
 		Max: q.Max, Samples: space.SampleState(q.Samples), Views: space.ViewState(q.Views), States: space.InstanceState(q.Instances), Take: take, Now: r.now(),
 	})
@@ -236,19 +236,19 @@ func (r *Reader[T]) appended(dst []Sample[T], q Query, take bool) ([]Sample[T], 
 // now is the time for a query. The clock is read only if it matters.
 func (r *Reader[T]) now() int64 {
 	if r.cache.Timed() {
-		return now()
+		return core.Now()
 	}
 	return math.MinInt64
 }
 
 // unlock releases the participant's lock after samples were taken, perhaps. What is held up by this reader goes on when half of its room is free,
-// or when the group's loop looks again. A client has no such loop.
+// or when the group's loop looks again, if it does.
 func (r *Reader[T]) unlock() {
-	if r.p.stalled && (r.p.client != nil || !r.cache.Crowded()) {
-		r.p.roomy()
+	if r.p.Stalled && (!r.p.Looks || !r.cache.Crowded()) {
+		r.p.Roomy()
 		return
 	}
-	r.p.mu.Unlock()
+	r.p.Mu.Unlock()
 }
 
 // decode fills a sample; value, which is zero, is memory for it, or nil.
@@ -299,7 +299,7 @@ func (r *Reader[T]) Next(ctx context.Context) (s Sample[T], err error) {
 
 func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 	p := r.p
-	p.mu.Lock()
+	p.Mu.Lock()
 	for !r.cache.Ended() {
 		r.one = r.cache.AppendSelect(r.one[:0], space.Query{Max: 1, Take: true, Now: r.now()})
 		if len(r.one) > 0 {
@@ -319,23 +319,23 @@ func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 		r.unlock() // samples may have expired
 		select {
 		case <-r.ready:
-		case <-p.done:
+		case <-p.Done:
 			err = ErrNotOpen
-		case <-p.over():
-			err = p.cause()
+		case <-p.Over:
+			err = p.Cause()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		p.mu.Lock()
+		p.Mu.Lock()
 		if r.waiting--; err != nil {
-			p.mu.Unlock()
+			p.Mu.Unlock()
 			return h, err
 		}
 	}
 	if r.waiting > 0 {
 		r.signal()
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	return h, fmt.Errorf("%w: the reader was closed", ErrUnknown)
 }
 
@@ -357,40 +357,16 @@ func (r *Reader[T]) All(ctx context.Context) iter.Seq2[Sample[T], error] {
 
 // Lost is the number of samples for which a best effort reader had no room.
 func (r *Reader[T]) Lost() uint64 {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
+	r.p.Mu.Lock()
+	defer r.p.Mu.Unlock()
 	return r.cache.Lost()
 }
 
 // Close ends the reader at a position of the order. From now on it holds up no writer.
 func (r *Reader[T]) Close(ctx context.Context) error {
-	r.p.mu.Lock()
-	r.p.space.Detach(r.id)
-	r.p.wake()
-	r.p.roomy()
-	return r.close(ctx)
-}
-
-// Explain returns the verdict on each policy by which a writer and a reader of this space match, or do not.
-func (p *Participant) Explain(writer, reader ID) ([]qos.Verdict, error) {
-	if p.client != nil {
-		return p.client.explain(writer, reader)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w, _, ok := p.space.Endpoint(writer.internal())
-	r, _, found := p.space.Endpoint(reader.internal())
-	return explain(writer, reader, &w, &r, ok, found)
-}
-
-func explain(writer, reader ID, w, r *space.EndpointInfo, ok, found bool) ([]qos.Verdict, error) {
-	switch {
-	case !ok || w.Reader:
-		return nil, fmt.Errorf("%w: writer %v", ErrUnknown, writer)
-	case !found || !r.Reader:
-		return nil, fmt.Errorf("%w: reader %v", ErrUnknown, reader)
-	case w.Topic != r.Topic:
-		return nil, fmt.Errorf("%w: the writer is of topic %q, the reader of %q", ErrInconsistentTopic, w.Topic, r.Topic)
-	}
-	return qos.Explain(w.QoS, r.QoS), nil
+	r.p.Mu.Lock()
+	r.p.Space.Detach(r.id)
+	r.p.Wake()
+	r.p.Roomy()
+	return r.p.Backend.Shut(ctx, r.id)
 }

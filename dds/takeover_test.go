@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
@@ -52,8 +53,10 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	if err := p.Config(&spec); err != nil {
 		return err
 	}
-	participant := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	err := participant.Open(ctx, squall.Config{Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: []string{spec.Join}, InitialMembers: spec.Members, Logger: quiet})
+	participant, err := member.Open(ctx, member.Config{
+		Group:    squall.Config{Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: []string{spec.Join}, InitialMembers: spec.Members, Logger: quiet},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+	})
 	if err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 		return runLate(ctx, p, spec, participant)
 	}
 	if spec.Relay {
-		relay, err := dds.ServeClients(ctx, dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, participant)
+		relay, err := member.Serve(ctx, member.RelayConfig{Member: participant, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
 		if err == nil {
 			err = p.Send(relay.Addr())
 		}

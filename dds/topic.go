@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/filter"
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
@@ -14,7 +15,7 @@ import (
 
 // Topic is a topic of a space, with samples of type T.
 type Topic[T any] struct {
-	p     *Participant
+	p     *core.Participant
 	name  string
 	codec Codec[T]
 	key   key[T] // nil: the topic has no keys
@@ -28,80 +29,71 @@ type key[T any] interface {
 }
 
 // NewTopic declares a topic, or finds it if another member has declared it alike.
-func NewTopic[T any](ctx context.Context, p *Participant, name string, codec Codec[T], set QoS) (*Topic[T], error) {
+func NewTopic[T any](ctx context.Context, s Space, name string, codec Codec[T], set QoS) (*Topic[T], error) {
+	p := s.participant().core
 	t := &Topic[T]{p: p, name: name, codec: codec, set: set}
+	key, err := keyOf(codec)
+	if err == nil {
+		err = set.Validate(qos.Topic)
+	}
+	if err == nil && set.Durability == qos.Persistent && !p.Backend.Persistent() {
+		err = core.NotPersistent(set.Durability)
+	}
+	if err == nil {
+		t.key = key
+		err = p.Backend.Declare(ctx, space.TopicInfo{Name: name, Type: codec.Name(), Keyed: t.key != nil, QoS: set})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
+	}
+	p.Know(t.name, codec.Name(), filterOf(codec))
+	return t, nil
+}
+
+// keyOf returns what encodes the keys of a codec's samples, or nil.
+func keyOf[T any](codec Codec[T]) (key[T], error) {
 	if c, ok := any(codec).(encodedCodec); ok {
 		if c.keyed {
-			t.key = any(encodedKey{}).(key[T])
+			return any(encodedKey{}).(key[T]), nil
 		}
-	} else if reflect.TypeFor[T]().Kind() == reflect.Struct {
-		key, err := cdr.NewKey[T]()
+		return nil, nil
+	}
+	if reflect.TypeFor[T]().Kind() != reflect.Struct {
+		return nil, nil
+	}
+	key, err := cdr.NewKey[T]()
+	if err != nil || !key.Keyed() {
+		return nil, err
+	}
+	return key, nil
+}
+
+// filterOf returns the function that makes filters for encoded samples.
+func filterOf[T any](c Codec[T]) core.Binder {
+	if _, ok := any(c).(encodedCodec); ok {
+		return nil
+	}
+	return func(e *filter.Expression, parameters []string) (func([]byte) bool, error) {
+		f, err := filter.Bind[T](e, parameters...)
 		if err != nil {
-			return nil, fmt.Errorf("dds: topic %q: %w", name, err)
+			return nil, err
 		}
-		if key.Keyed() {
-			t.key = key
-		}
+		return func(data []byte) bool {
+			var v T
+			return c.Decode(data, &v) != nil || f(&v)
+		}, nil
 	}
-	if err := set.Validate(qos.Topic); err != nil {
-		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
-	}
-	if err := topicFits(p, set.Durability); err != nil {
-		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
-	}
-	if err := p.declare(ctx, space.TopicInfo{Name: name, Type: codec.Name(), Keyed: t.key != nil, QoS: set}); err != nil {
-		return nil, fmt.Errorf("dds: topic %q: %w", name, err)
-	}
-	p.know(t.name, codec.Name(), filterOf(codec))
-	return t, nil
 }
 
 // Name returns the topic's name.
 func (t *Topic[T]) Name() string { return t.name }
 
 // Forget removes the topic and its history from the space. It must have no writers and readers.
-func (t *Topic[T]) Forget(ctx context.Context) error {
-	if t.p.client != nil {
-		return t.p.client.forget(ctx, t.name)
-	}
-	return t.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendForget(nil, now, t.name) })
-}
-
-// topicFits reports what a topic asks for that the space does not have.
-func topicFits(p *Participant, d qos.Durability) error {
-	if d == qos.Persistent && !p.persistent() {
-		return fmt.Errorf("%w: %v needs a space whose subgroup has the mode Persistent", qos.ErrRefused, d)
-	}
-	return nil
-}
-
-// declare declares a topic in the order.
-func (p *Participant) declare(ctx context.Context, info space.TopicInfo) error {
-	if p.client != nil {
-		return p.client.declare(ctx, info)
-	}
-	return p.control(ctx, func(now int64) ([]byte, error) { return space.AppendTopic(nil, now, info) })
-}
-
-// persistent reports whether the space has a log.
-func (p *Participant) persistent() bool {
-	if p.client != nil {
-		return p.client.persistent()
-	}
-	return p.cfg.Subgroup.Mode == squall.Persistent
-}
-
-// matches returns how many endpoints match one of this process. The lock is held.
-func (p *Participant) matches(id space.ID) (n int, ok bool) {
-	if p.client != nil {
-		return p.client.matches(id)
-	}
-	return p.space.Matches(id)
-}
+func (t *Topic[T]) Forget(ctx context.Context) error { return t.p.Backend.Forget(ctx, t.name) }
 
 // endpoint is what writers and readers have in common.
 type endpoint struct {
-	p  *Participant
+	p  *core.Participant
 	id space.ID
 }
 
@@ -111,40 +103,16 @@ func (t *Topic[T]) open(ctx context.Context, info space.EndpointInfo, prepare fu
 	if info.Reader {
 		kind = qos.Reader
 	}
-	if err := info.QoS.Validate(kind); err != nil {
-		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)
+	info.Topic = t.name
+	err := info.QoS.Validate(kind)
+	var id space.ID
+	if err == nil {
+		id, err = t.p.Backend.Open(ctx, info, prepare)
 	}
-	p := t.p
-	if p.client != nil {
-		return p.client.open(ctx, t.name, info, prepare)
-	}
-	p.mu.Lock()
-	p.number++
-	e := endpoint{p, space.ID{Process: p.self, Number: p.number}}
-	prepare(e.id)
-	p.mu.Unlock()
-	info.ID, info.Topic = e.id, t.name
-	err := p.control(ctx, func(now int64) ([]byte, error) { return space.AppendOpen(nil, now, info) })
 	if err != nil {
-		p.giveUp(e, ctx.Err() != nil)
 		return endpoint{}, fmt.Errorf("dds: a %v of topic %q: %w", kind, t.name, err)
 	}
-	return e, nil
-}
-
-// giveUp forgets an endpoint that could not be opened. If its caller did not wait, the record that opens it may come, and one that closes it
-// follows.
-func (p *Participant) giveUp(e endpoint, impatient bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.space.Detach(e.id)
-	if impatient && !p.closing && p.sub != nil {
-		p.ended.Go(func() {
-			ctx, cancel := p.lifetime()
-			defer cancel()
-			_ = e.close(ctx) // it was never opened, or the group ends
-		})
-	}
+	return endpoint{t.p, id}, nil
 }
 
 // ID names the endpoint in events.
@@ -152,34 +120,23 @@ func (e *endpoint) ID() ID { return idOf(e.id) }
 
 // Change replaces the policies of the endpoint at one position. Policies that matching depends on cannot be changed, but for partitions and durations.
 func (e *endpoint) Change(ctx context.Context, set QoS) error {
-	if e.p.client != nil {
-		return e.p.client.change(ctx, e.id, set)
-	}
-	return e.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendChange(nil, now, e.id, set) })
+	return e.p.Backend.Change(ctx, e.id, set)
 }
 
 // Matched waits until at least n endpoints match this one, and returns how many do.
 func (e *endpoint) Matched(ctx context.Context, n int) (int, error) {
-	e.p.mu.Lock()
-	defer e.p.mu.Unlock()
+	e.p.Mu.Lock()
+	defer e.p.Mu.Unlock()
 	for {
-		matched, ok := e.p.matches(e.id)
+		matched, ok := e.p.Backend.Matches(e.id)
 		switch {
 		case !ok:
 			return 0, fmt.Errorf("%w: the endpoint was closed", ErrUnknown)
 		case matched >= n:
 			return matched, nil
 		}
-		if err := e.p.wait(ctx); err != nil {
+		if err := e.p.Wait(ctx); err != nil {
 			return matched, err
 		}
 	}
-}
-
-// close ends the endpoint at a position of the order.
-func (e *endpoint) close(ctx context.Context) error {
-	if e.p.client != nil {
-		return e.p.client.shut(ctx, e.id)
-	}
-	return e.p.control(ctx, func(now int64) ([]byte, error) { return space.AppendClose(nil, now, e.id) })
 }

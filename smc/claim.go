@@ -26,6 +26,9 @@ type Claim struct {
 // from 1, in the order in which they were made.
 func (c Claim) Number() uint64 { return c.number }
 
+// ClaimOf returns the claim with a number, which the caller knows of its Number and Bytes.
+func ClaimOf(number uint64, room []byte) Claim { return Claim{number, room} }
+
 // Commit hands a filled claim to the loop. It fails with ErrMoved if the claim was made in another
 // ring. Any goroutine.
 func (s *Sender) Commit(c Claim) error { return s.close(c.number, committed) }

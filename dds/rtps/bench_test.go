@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 )
@@ -52,7 +53,7 @@ func ddsperfToDdsperf(b *testing.B, size, seconds int) float64 {
 }
 
 func ddsperfToSpace(b *testing.B, size, seconds int) (rate float64, lost int) {
-	p, domain := space(b, func(c *dds.Config) { c.Subgroup = squall.SubgroupConfig{Name: "space", RingBytes: 4 << 20} }), newDomain()
+	p, domain := space(b, func(c *member.Config) { c.Subgroup = squall.SubgroupConfig{Name: "space", RingBytes: 4 << 20} }), newDomain()
 	r := readerOf(b, keyed(b, p, dataTopic, dds.QoS{}), dds.QoS{History: qos.KeepAll(), Limits: qos.Limits{Samples: 10_000}})
 	gateway(b, p, domain, rtps.Topic{Name: dataTopic, Direction: rtps.In})
 	ddsperf(b, domain, "-D", strconv.Itoa(seconds+2), "pub", "size", strconv.Itoa(size))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
@@ -63,8 +64,8 @@ func (t *Topic) ddsName() string {
 
 // Config declares a gateway.
 type Config struct {
-	// Participant is this process's part in the space. It is open, and outlives the gateway.
-	Participant *dds.Participant
+	// Member is this process's part in the space. It outlives the gateway.
+	Member *member.Member
 	// Side names the domain for the gateways of the space: those with one side stand in for each other. Empty is "domain n".
 	Side string
 	// Space names the space in DDS: gateways of one name do not carry what the others of them do. Empty is the name of its subgroup.
@@ -92,8 +93,8 @@ type Config struct {
 func (c *Config) validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("rtps: "+format, args...)) }
-	if c.Participant == nil || c.Participant.Group() == nil {
-		fault("a gateway needs a participant that is open")
+	if c.Member == nil {
+		fault("a gateway needs a member of the space")
 	}
 	if c.Domain < 0 || c.Domain > lastDomain {
 		fault("domain %d is not from 0 to %d", c.Domain, lastDomain)

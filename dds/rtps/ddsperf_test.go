@@ -19,6 +19,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/testutil"
@@ -112,18 +113,20 @@ func logger(t testing.TB) *slog.Logger {
 }
 
 // space returns a member of a new group.
-func space(t testing.TB, change func(*dds.Config)) *dds.Participant {
+func space(t testing.TB, change func(*member.Config)) *member.Member {
 	t.Helper()
-	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}}
+	cfg := member.Config{
+		Group:    squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet},
+		Subgroup: squall.SubgroupConfig{Name: "space"},
+	}
 	if change != nil {
 		change(&cfg)
 	}
-	p := dds.NewParticipant(cfg)
-	c := squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet}
 	if cfg.Subgroup.Mode == squall.Persistent {
-		c.Dir = t.TempDir()
+		cfg.Group.Dir = t.TempDir()
 	}
-	if err := p.Open(t.Context(), c); err != nil {
+	p, err := member.Open(t.Context(), cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -137,7 +140,7 @@ func space(t testing.TB, change func(*dds.Config)) *dds.Participant {
 }
 
 // gateway opens a gateway at loopback.
-func gateway(t testing.TB, p *dds.Participant, domain int, topics ...rtps.Topic) *rtps.Gateway {
+func gateway(t testing.TB, p *member.Member, domain int, topics ...rtps.Topic) *rtps.Gateway {
 	t.Helper()
 	for i := range topics {
 		if topics[i].Type != nil {
@@ -149,7 +152,7 @@ func gateway(t testing.TB, p *dds.Participant, domain int, topics ...rtps.Topic)
 		}
 		topics[i].Type = kind
 	}
-	g, err := rtps.Open(t.Context(), rtps.Config{Participant: p, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Topics: topics, Logger: logger(t)})
+	g, err := rtps.Open(t.Context(), rtps.Config{Member: p, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Topics: topics, Logger: logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +169,7 @@ func closeGateway(t testing.TB, g *rtps.Gateway) {
 	}
 }
 
-func keyed(t testing.TB, p *dds.Participant, name string, set dds.QoS) *dds.Topic[keyedSeq] {
+func keyed(t testing.TB, p *member.Member, name string, set dds.QoS) *dds.Topic[keyedSeq] {
 	t.Helper()
 	codec, err := dds.XCDR[keyedSeq](cdr.XCDR1)
 	if err != nil {

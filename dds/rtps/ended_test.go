@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
@@ -15,9 +16,12 @@ import (
 // the same GUID has numbered samples anew. The samples of that writer are not taken for earlier ones with their numbers (RG1).
 func TestSamplesOfAnEndedOriginAreNotCarriedAgain(t *testing.T) {
 	ctx := t.Context()
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
 	quiet := slog.New(slog.DiscardHandler)
-	if err := p.Open(ctx, squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet}); err != nil {
+	p, err := member.Open(ctx, member.Config{
+		Group:    squall.Config{Cluster: "test", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet},
+		Subgroup: squall.SubgroupConfig{Name: "space"},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close(context.Background()) })

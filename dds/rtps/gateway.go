@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
@@ -22,7 +23,7 @@ import (
 type Gateway struct {
 	cfg     Config
 	log     *slog.Logger
-	p       *dds.Participant
+	p       *member.Member
 	sockets *sockets
 	begun   time.Time
 	topics  []*topic
@@ -90,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		cfg.Side = fmt.Sprintf("domain %d", cfg.Domain)
 	}
 	if cfg.Space == "" {
-		cfg.Space = cfg.Participant.Subgroup().Name()
+		cfg.Space = cfg.Member.Subgroup().Name()
 	}
 	if cfg.Lease == 0 {
 		cfg.Lease = 10 * time.Second
@@ -99,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		cfg.Logger = slog.Default()
 	}
 	g := &Gateway{
-		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Participant, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
+		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Member, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
 		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 	}
 	g.room = sync.NewCond(&g.mu)

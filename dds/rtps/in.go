@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
@@ -481,7 +482,7 @@ func (g *Gateway) repeat(what string, step func() error) {
 }
 
 // look acknowledges the samples that are in the order by now; samples of persistent topics once they are on the disks.
-func (g *Gateway) look(l *progress) (dds.Progress, error) {
+func (g *Gateway) look(l *progress) (member.Progress, error) {
 	l.seen = l.seen[:0]
 	g.mu.Lock()
 	for _, b := range g.inbounds {

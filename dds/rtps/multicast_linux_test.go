@@ -46,7 +46,7 @@ func TestDiscoveryAndSamplesComeByMulticast(t *testing.T) {
 	for i, p := range members {
 		err := lab.Hosts[i].Do(func() (err error) {
 			gateways[i], err = rtps.Open(t.Context(), rtps.Config{
-				Participant: p, Domain: domain, Interface: "eth0", Index: rtps.AnyIndex, Multicast: true, Logger: logger(t),
+				Member: p, Domain: domain, Interface: "eth0", Index: rtps.AnyIndex, Multicast: true, Logger: logger(t),
 				Topics: []rtps.Topic{{Name: dataTopic, Type: kind, Direction: rtps.Both}},
 			})
 			return err

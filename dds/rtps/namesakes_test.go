@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -27,10 +27,10 @@ func TestAGatewaySaysThatItIgnoresOneOfAnotherSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	logged := make(lines, 1000)
-	gateway := func(p *dds.Participant, log *slog.Logger) *rtps.Gateway {
+	gateway := func(p *member.Member, log *slog.Logger) *rtps.Gateway {
 		t.Helper()
 		g, err := rtps.Open(t.Context(), rtps.Config{
-			Participant: p, Domain: domain, Interface: "127.0.0.1", Index: rtps.AnyIndex, Lease: 200 * time.Millisecond, Logger: log,
+			Member: p, Domain: domain, Interface: "127.0.0.1", Index: rtps.AnyIndex, Lease: 200 * time.Millisecond, Logger: log,
 			Topics: []rtps.Topic{{Name: "positions", Type: kind, Direction: rtps.Both}},
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
@@ -73,7 +74,7 @@ func (g *Gateway) export(t *topic) {
 }
 
 // wait waits until the order has gone on. While a writer is to be closed it waits for a part of its linger only.
-func (o *outbound) wait() (dds.Progress, error) {
+func (o *outbound) wait() (member.Progress, error) {
 	nothing := func(func(dds.Origin) (last, ended uint64)) {}
 	if !o.retiring {
 		return o.g.p.Carried(o.g.ending, o.position, nothing)

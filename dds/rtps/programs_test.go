@@ -16,22 +16,26 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
 // twoMembers returns the two members of a new group.
-func twoMembers(t *testing.T) (all [2]*dds.Participant) {
+func twoMembers(t *testing.T) (all [2]*member.Member) {
 	t.Helper()
 	addr := testutil.FreeAddress(t)
 	opened := make(chan error, len(all))
 	for i := range all {
-		all[i] = dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
 		c := squall.Config{Cluster: "test", ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: len(all), Logger: quiet}
 		if i == 0 {
 			c.Listen = addr
 		}
-		go func() { opened <- all[i].Open(t.Context(), c) }()
+		go func() {
+			var err error
+			all[i], err = member.Open(t.Context(), member.Config{Group: c, Subgroup: squall.SubgroupConfig{Name: "space"}})
+			opened <- err
+		}()
 	}
 	for range all {
 		if err := <-opened; err != nil {
@@ -43,7 +47,7 @@ func twoMembers(t *testing.T) (all [2]*dds.Participant) {
 }
 
 // closeMembers closes members of a group at the same time.
-func closeMembers(t *testing.T, all []*dds.Participant) {
+func closeMembers(t *testing.T, all []*member.Member) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	closed := make(chan error, len(all))
@@ -62,7 +66,7 @@ func twoGateways(t *testing.T, change func(*rtps.Config)) (domains [2]int, gatew
 	t.Helper()
 	for i, p := range twoMembers(t) {
 		domains[i] = newDomain()
-		cfg := rtps.Config{Participant: p, Domain: domains[i], Interface: "lo", Index: rtps.AnyIndex, Logger: logger(t)}
+		cfg := rtps.Config{Member: p, Domain: domains[i], Interface: "lo", Index: rtps.AnyIndex, Logger: logger(t)}
 		change(&cfg)
 		g, err := rtps.Open(t.Context(), cfg)
 		if err != nil {
@@ -238,9 +242,9 @@ type guests struct {
 // newGuests opens the gateways. A writer in the space has writers in both domains, so that it is known when readers match.
 func newGuests(t *testing.T) *guests {
 	var g guests
-	var space *dds.Participant
+	var space *member.Member
 	g.domains, g.gateways = twoGateways(t, func(c *rtps.Config) {
-		space = c.Participant
+		space = c.Member
 		c.Topics = []rtps.Topic{
 			{Name: "Notes", Type: typeOf(t, noteType), Direction: rtps.Both},
 			{Name: "Parcels", Type: typeOf(t, parcelType), Direction: rtps.Both},
@@ -431,9 +435,9 @@ func TestTheHelloWorldOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
 	testutil.Long(t)
 	publisher, subscriber := example(t, "helloworld", "HelloWorldData", "publisher.c"), example(t, "helloworld", "HelloWorldData", "subscriber.c")
 	const name = "HelloWorldData_Msg"
-	var space *dds.Participant
+	var space *member.Member
 	domains, gateways := twoGateways(t, func(c *rtps.Config) {
-		space = c.Participant
+		space = c.Member
 		c.Topics = []rtps.Topic{{Name: name, Type: typeOf(t, "HelloWorldData::Msg { @key long userID; string message; }"), Direction: rtps.Both}}
 	})
 	hello, err := dds.NewTopic(t.Context(), space, name, dds.EncodedAs("xcdr:HelloWorldData::Msg", true), dds.QoS{})

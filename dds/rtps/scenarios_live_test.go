@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/testutil"
@@ -19,7 +20,7 @@ import (
 type live struct {
 	t            *testing.T
 	ctx          context.Context
-	participants map[int]*dds.Participant
+	participants map[int]*member.Member
 	topics       map[int]*dds.Topic[keyedSeq]
 	set          dds.QoS
 	writers      map[string]*dds.Writer[keyedSeq]
@@ -34,28 +35,27 @@ func newLive(t *testing.T) *live {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return &live{
-		t: t, ctx: ctx, participants: map[int]*dds.Participant{}, topics: map[int]*dds.Topic[keyedSeq]{}, writers: map[string]*dds.Writer[keyedSeq]{},
+		t: t, ctx: ctx, participants: map[int]*member.Member{}, topics: map[int]*dds.Topic[keyedSeq]{}, writers: map[string]*dds.Writer[keyedSeq]{},
 		readers: map[string]*dds.Reader[keyedSeq]{}, at: map[string]int{}, ended: map[int]chan struct{}{},
 	}
 }
 
 // start opens a participant of a group.
-func (l *live) start(node int, addr string, founder bool) (*dds.Participant, error) {
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
+func (l *live) start(node int, addr string, founder bool) (*member.Member, error) {
 	c := squall.Config{
 		Cluster: "test", ID: squall.NodeID(node), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 2, Logger: quiet, Heartbeat: 100 * time.Millisecond, FailAfter: 2 * time.Second,
 	}
 	if founder {
 		c.Listen = addr
 	}
-	return p, p.Open(l.ctx, c)
+	return member.Open(l.ctx, member.Config{Group: c, Subgroup: squall.SubgroupConfig{Name: "space"}})
 }
 
-func (l *live) has(node int, p *dds.Participant) {
+func (l *live) has(node int, p *member.Member) {
 	l.participants[node], l.ended[node] = p, make(chan struct{})
 }
 
-func (l *live) stop(all ...*dds.Participant) {
+func (l *live) stop(all ...*member.Member) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var closing sync.WaitGroup
@@ -73,7 +73,7 @@ func (l *live) stop(all ...*dds.Participant) {
 func newGrouped(t *testing.T) performer {
 	l := newLive(t)
 	addr := testutil.FreeAddress(t)
-	var all [2]*dds.Participant
+	var all [2]*member.Member
 	var errs [2]error
 	var opening sync.WaitGroup
 	for i := range all {

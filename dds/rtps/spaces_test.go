@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/testutil"
@@ -43,7 +44,7 @@ func text(t *testing.T, r *dds.Reader[keyedSeq], want string) {
 	}
 }
 
-func namedGateway(t *testing.T, p *dds.Participant, domain int, space string, topic rtps.Topic) *rtps.Gateway {
+func namedGateway(t *testing.T, p *member.Member, domain int, space string, topic rtps.Topic) *rtps.Gateway {
 	t.Helper()
 	kind, err := rtps.TypeOf[keyedSeq]()
 	if err != nil {
@@ -51,7 +52,7 @@ func namedGateway(t *testing.T, p *dds.Participant, domain int, space string, to
 	}
 	topic.Type = kind
 	g, err := rtps.Open(t.Context(), rtps.Config{
-		Participant: p, Space: space, Domain: domain, Interface: "127.0.0.1", Index: rtps.AnyIndex, Topics: []rtps.Topic{topic}, Logger: logger(t),
+		Member: p, Space: space, Domain: domain, Interface: "127.0.0.1", Index: rtps.AnyIndex, Topics: []rtps.Topic{topic}, Logger: logger(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := space(t, func(c *dds.Config) { c.Subgroup.Mode = squall.Persistent })
+	to := space(t, func(c *member.Config) { c.Subgroup.Mode = squall.Persistent })
 	namedGateway(t, from, domain, "a", rtps.Topic{Name: "t", Direction: rtps.Out, QoS: local})
 	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
 	g := namedGateway(t, to, domain, "b", rtps.Topic{Name: "t", Direction: rtps.In, QoS: set})
@@ -185,14 +186,14 @@ func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
 // A sample that the space refuses, because it is too large, holds up its own writer and no other one.
 func TestASampleThatIsTooLargeHoldsUpItsWriterOnly(t *testing.T) {
 	domain := newDomain()
-	from, to := space(t, nil), space(t, func(c *dds.Config) { c.Subgroup.RingBytes = 64 << 10 })
+	from, to := space(t, nil), space(t, func(c *member.Config) { c.Subgroup.RingBytes = 64 << 10 })
 	kind, err := rtps.TypeOf[keyedSeq]()
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(p *dds.Participant, name string, d rtps.Direction) *rtps.Gateway {
+	open := func(p *member.Member, name string, d rtps.Direction) *rtps.Gateway {
 		g, err := rtps.Open(t.Context(), rtps.Config{
-			Participant: p, Space: name, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Logger: logger(t),
+			Member: p, Space: name, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Logger: logger(t),
 			Topics: []rtps.Topic{{Name: "large", Type: kind, Direction: d}, {Name: "small", Type: kind, Direction: d}},
 		})
 		if err != nil {
@@ -288,7 +289,7 @@ func TestPoliciesThatCannotBeAnnouncedAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := rtps.Config{
-		Participant: p, Interface: "127.0.0.1", Index: rtps.AnyIndex, Domain: newDomain(), UserData: make([]byte, 40_000),
+		Member: p, Interface: "127.0.0.1", Index: rtps.AnyIndex, Domain: newDomain(), UserData: make([]byte, 40_000),
 		Topics: []rtps.Topic{{Name: "positions", Type: kind, Direction: rtps.In, Partitions: []string{strings.Repeat("p", 70_000)}}},
 	}
 	if _, err := rtps.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "announcement") || !strings.Contains(err.Error(), "user data") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 	"github.com/squall-go/squall/internal/testutil"
@@ -35,7 +36,7 @@ func tests(m *testing.M) int {
 // carrier is a member with a gateway until its input ends, for a test that kills it. Its arguments are the address of the group and the domain.
 func carrier(args []string) error {
 	ctx := context.Background()
-	p, err := member(ctx, 1, args[0])
+	p, err := oneOfThree(ctx, 1, args[0])
 	if err != nil {
 		return err
 	}
@@ -57,21 +58,20 @@ func carrier(args []string) error {
 
 // pair is the configuration of two gateways that stand in for each other. The lease of each is longer than the machine may stand still: ddsperf forgets a gateway
 // whose lease has ended, and then what it had for it.
-func pair(p *dds.Participant, domain int, kind *rtps.Type) rtps.Config {
+func pair(p *member.Member, domain int, kind *rtps.Type) rtps.Config {
 	return rtps.Config{
-		Participant: p, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Lease: 4 * time.Second, Logger: quiet,
+		Member: p, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Lease: 4 * time.Second, Logger: quiet,
 		Topics: []rtps.Topic{{Name: dataTopic, Type: kind, Direction: rtps.In}},
 	}
 }
 
-// member is one of three members of a group.
-func member(ctx context.Context, n squall.NodeID, addr string) (*dds.Participant, error) {
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
+// oneOfThree is one of three members of a group.
+func oneOfThree(ctx context.Context, n squall.NodeID, addr string) (*member.Member, error) {
 	c := squall.Config{Cluster: "test", ID: n, Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 3, Logger: quiet}
 	if n == 1 {
 		c.Listen = addr
 	}
-	return p, p.Open(ctx, c)
+	return member.Open(ctx, member.Config{Group: c, Subgroup: squall.SubgroupConfig{Name: "space"}})
 }
 
 // A gateway is killed while ddsperf writes. The other one, at another member, goes on, and a reader gets every sample once and in order (RG2).
@@ -85,13 +85,13 @@ func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 	addr, domain := testutil.FreeAddress(t), newDomain()
 	child := testutil.StartProgram(t, addr, strconv.Itoa(domain))
 	opened := make(chan error, 1)
-	var third *dds.Participant
+	var third *member.Member
 	go func() {
 		var err error
-		third, err = member(ctx, 3, addr)
+		third, err = oneOfThree(ctx, 3, addr)
 		opened <- err
 	}()
-	p, err := member(ctx, 2, addr)
+	p, err := oneOfThree(ctx, 2, addr)
 	if err := <-opened; err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func field(m string, at int) (f reflect.StructField, err error) {
 	}
 	kind, name := strings.TrimSpace(m[:space+1]), strings.TrimSpace(m[space+1:])
 	name, dimension, array := strings.Cut(name, "[")
-	t, bound, err := member(kind)
+	t, bound, err := typeOf(kind)
 	if err != nil {
 		return f, err
 	}
@@ -105,8 +105,8 @@ func field(m string, at int) (f reflect.StructField, err error) {
 	return reflect.StructField{Name: "M" + strconv.Itoa(at), Type: t, Tag: reflect.StructTag(fmt.Sprintf(`dds:"name=%s%s"`, name, tag))}, nil
 }
 
-// member reads the type of a member, and the bound of a string or a sequence.
-func member(kind string) (t reflect.Type, bound int, err error) {
+// typeOf reads the type of a member, and the bound of a string or a sequence.
+func typeOf(kind string) (t reflect.Type, bound int, err error) {
 	if base, of, ok := strings.Cut(kind, "<"); ok {
 		of, limit, bounded := strings.Cut(strings.TrimSuffix(of, ">"), ",")
 		if base == "string" {

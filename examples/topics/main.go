@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 )
 
@@ -35,19 +36,23 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	writing, reading := dds.NewParticipant(fleet()), dds.NewParticipant(fleet())
-	err := open(ctx, writing, reading)
-	if err == nil {
-		err = publish(ctx, writing)
+	writing, err := open(ctx, 1)
+	if err != nil {
+		return err
 	}
+	reading, err := open(ctx, 2, writing.Group().Addr())
+	if err != nil {
+		return errors.Join(err, writing.Close(ctx))
+	}
+	err = publish(ctx, writing)
 	if err == nil {
 		err = subscribe(ctx, reading, out)
 	}
 	return errors.Join(err, writing.Close(ctx), reading.Close(ctx))
 }
 
-func publish(ctx context.Context, p *dds.Participant) error {
-	positions, err := dds.NewTopic(ctx, p, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
+func publish(ctx context.Context, m *member.Member) error {
+	positions, err := dds.NewTopic(ctx, m, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
 	if err != nil {
 		return err
 	}
@@ -61,8 +66,8 @@ func publish(ctx context.Context, p *dds.Participant) error {
 	return err
 }
 
-func subscribe(ctx context.Context, p *dds.Participant, out io.Writer) error {
-	positions, err := dds.NewTopic(ctx, p, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
+func subscribe(ctx context.Context, m *member.Member, out io.Writer) error {
+	positions, err := dds.NewTopic(ctx, m, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
 	if err != nil {
 		return err
 	}
@@ -82,19 +87,13 @@ func subscribe(ctx context.Context, p *dds.Participant, out io.Writer) error {
 	return nil
 }
 
-// fleet declares the space.
-func fleet() dds.Config {
-	return dds.Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}}
-}
-
-// open makes both members of a group: the first one founds it, the other one joins.
-func open(ctx context.Context, first, second *dds.Participant) error {
-	logger := slog.New(slog.DiscardHandler)
-	err := first.Open(ctx, squall.Config{Cluster: "topics", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: logger})
-	if err != nil {
-		return err
-	}
-	return second.Open(ctx, squall.Config{
-		Cluster: "topics", ID: 2, Listen: "127.0.0.1:0", InitialMembers: 1, Join: []string{first.Group().Addr()}, Logger: logger,
+// open opens a member of the group with the space "fleet": the first one bootstraps the group, the
+// other one joins.
+func open(ctx context.Context, id squall.NodeID, join ...string) (*member.Member, error) {
+	return member.Open(ctx, member.Config{
+		Group: squall.Config{
+			Cluster: "topics", ID: id, Listen: "127.0.0.1:0", InitialMembers: 1, Join: join, Logger: slog.New(slog.DiscardHandler),
+		},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
 	})
 }

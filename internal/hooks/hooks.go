@@ -16,6 +16,8 @@ var (
 	// Keep has the application of a *squall.SubgroupConfig, whose mode is Ordered and which has
 	// DeliverSome, read the data of messages after the upcall.
 	Keep func(config any, k Keeper)
+	// RoomsOf returns the rooms of a *squall.Subgroup.
+	RoomsOf func(subgroup any) Rooms
 	// Operate sets the commands that this process can execute on the object of a
 	// *squall.SubgroupConfig, and a function that returns which of the commands in use are not among
 	// the given ones. The function is called on any goroutine, and does not block.
@@ -41,4 +43,18 @@ type Replies interface {
 	Reply(message any, answer []byte) error
 	// Flush has the processes of all callers look.
 	Flush()
+}
+
+// Room is room for a message: a squall.Claim in a form that needs no package squall.
+type Room struct {
+	Number uint64
+	Bytes  []byte // to be filled
+}
+
+// Rooms has rooms in the ring of a subgroup. Its methods are those of a subgroup and a claim.
+type Rooms interface {
+	TryClaim(n int) (Room, error)
+	Claim(ctx context.Context, n int) (Room, error)
+	Commit(Room) error
+	Abort(Room) error
 }

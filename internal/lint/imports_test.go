@@ -15,7 +15,7 @@ var layers = [][]string{
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
-	{"fabric/port", "internal/journal", "internal/relay", "predicates"},
+	{"dds/internal/core", "fabric/port", "internal/journal", "internal/relay", "predicates"},
 	{"fabric/shm", "fabric/tcp", "internal/attach", "internal/fabrictest", "internal/simnet", "persist/internal/engine"},
 	{"fabric/auto", "persist/internal/values"},
 	{"persist", "persist/internal/boltlog", "persist/internal/wallog", "rdmc", "sst"},
@@ -30,7 +30,8 @@ var layers = [][]string{
 	{"ripc", "squallprom"},
 	{"ripc/directory", "ripc/ripchttp", "ripc/ripcprom"},
 	{"dds", "replicated"},
-	{"dds/rtps", "replicated/member", "replicated/protobuf"},
+	{"dds/member", "replicated/member", "replicated/protobuf"},
+	{"dds/rtps"},
 	{"internal/sim"},
 	{"replicated/squalltest"},
 	{"cmd/squall/internal/linkmodel", "cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/testlab/...", "cmd/squall/internal/version"},
@@ -51,6 +52,7 @@ var transports = map[string][]string{
 // clients are the packages by which processes outside of a group call it, and what they must not
 // import, also not by way of others: the root and what members do.
 var clients = map[string][]string{
+	"dds":        {".", "dds/member", "internal/member", "internal/multicast", "persist", "sst", "views"},
 	"replicated": {".", "replicated/member", "internal/member", "internal/multicast", "persist", "sst", "views"},
 }
 

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/ripc"
 )
@@ -89,8 +91,22 @@ func (o *options) check() error {
 	return show.Addresses("--connect", o.connect)
 }
 
+// party is what a command has of a space: a participant and, if this process is a member, the member.
+type party struct {
+	*dds.Participant
+	member *member.Member // nil: a client
+}
+
+// group returns the group of a member; nil: a client has none.
+func (p party) group() *squall.Group {
+	if p.member == nil {
+		return nil
+	}
+	return p.member.Group()
+}
+
 // with calls f with a participant that is a member meanwhile, or a client.
-func (o *options) with(ctx context.Context, f func(*dds.Participant) error) error {
+func (o *options) with(ctx context.Context, f func(party) error) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -98,40 +114,49 @@ func (o *options) with(ctx context.Context, f func(*dds.Participant) error) erro
 	if err != nil {
 		return err
 	}
+	opening, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("this process is no member within %v", o.timeout))
+	defer cancel()
+	if len(o.connect) > 0 {
+		c, err := dds.Dial(opening, dds.ClientConfig{
+			Cluster: o.cluster, Space: o.space, Addresses: o.connect, Endpoint: ripc.Config{TLS: certificates}, Events: o.events,
+		})
+		if err == nil {
+			err = o.end(ctx, c, f(party{c, nil}))
+		}
+		return err
+	}
+	m, err := o.member(opening, certificates)
+	if err != nil {
+		return err
+	}
+	if o.serve == "" {
+		return o.end(ctx, m.Participant, f(party{m.Participant, m}))
+	}
+	relay, err := member.Serve(opening, member.RelayConfig{Member: m, Endpoint: ripc.Config{Addr: o.serve, TLS: certificates}})
+	if err == nil {
+		err = errors.Join(f(party{m.Participant, m}), relay.Close())
+	}
+	return o.end(ctx, m.Participant, err)
+}
+
+// member makes this process a member.
+func (o *options) member(ctx context.Context, certificates *tls.Config) (*member.Member, error) {
 	space := squall.SubgroupConfig{Name: o.space}
 	id := squall.NodeID(rand.Uint64()>>1 | 1)
 	if o.dir != "" {
 		space.Mode, id = squall.Persistent, 0
 	}
-	p := dds.NewParticipant(dds.Config{Subgroup: space, Events: o.events})
-	opening, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("this process is no member within %v", o.timeout))
-	defer cancel()
-	if len(o.connect) > 0 {
-		err = p.Dial(opening, dds.ClientConfig{Cluster: o.cluster, Addresses: o.connect, Endpoint: ripc.Config{TLS: certificates}})
-		if err == nil {
-			err = o.end(ctx, p, f(p))
-		}
-		return err
-	}
 	initial := 0 // a majority of the list
 	if len(o.join) == 0 {
 		initial = 1
 	}
-	err = p.Open(opening, squall.Config{
-		Cluster: o.cluster, ID: id, Dir: o.dir, Listen: o.listen, Join: o.join, InitialMembers: initial, TLS: certificates,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
+	return member.Open(ctx, member.Config{
+		Group: squall.Config{
+			Cluster: o.cluster, ID: id, Dir: o.dir, Listen: o.listen, Join: o.join, InitialMembers: initial, TLS: certificates,
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), // what matters comes back as an error
+		},
+		Subgroup: space, Events: o.events,
 	})
-	if err != nil {
-		return err
-	}
-	if o.serve == "" {
-		return o.end(ctx, p, f(p))
-	}
-	relay, err := dds.ServeClients(opening, dds.RelayConfig{Endpoint: ripc.Config{Addr: o.serve, TLS: certificates}}, p)
-	if err == nil {
-		err = errors.Join(f(p), relay.Close())
-	}
-	return o.end(ctx, p, err)
 }
 
 // end closes a participant after what was done with it.
@@ -156,7 +181,7 @@ func (o *options) profile() (*dds.Profile, error) {
 }
 
 // find returns a topic. If there is none of the name, it is one of raw bytes, with the policies of a profile.
-func find(p *dds.Participant, name string, profile *dds.Profile) dds.TopicInfo {
+func find(p party, name string, profile *dds.Profile) dds.TopicInfo {
 	for _, t := range p.Topics() {
 		if t.Name == name {
 			return t
@@ -170,6 +195,6 @@ func find(p *dds.Participant, name string, profile *dds.Profile) dds.TopicInfo {
 }
 
 // open declares a topic as it is.
-func open(ctx context.Context, p *dds.Participant, info dds.TopicInfo) (*dds.Topic[dds.Encoded], error) {
+func open(ctx context.Context, p party, info dds.TopicInfo) (*dds.Topic[dds.Encoded], error) {
 	return dds.NewTopic(ctx, p, info.Name, dds.EncodedAs(info.Type, info.Keyed), info.QoS)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/ripc"
 )
@@ -55,12 +56,15 @@ func fatal(t *testing.T, err error) {
 }
 
 // program is a member with topics of its own types.
-func program(t *testing.T) (p *dds.Participant, join string) {
+func program(t *testing.T) (p *member.Member, join string) {
 	t.Helper()
-	p = dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space"}})
-	fatal(t, p.Open(t.Context(), squall.Config{
-		Cluster: "dds", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}))
+	p, err := member.Open(t.Context(), member.Config{
+		Group: squall.Config{
+			Cluster: "dds", ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		},
+		Subgroup: squall.SubgroupConfig{Name: "space"},
+	})
+	fatal(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -180,7 +184,7 @@ func TestFaultsOfTheFlagsAreTold(t *testing.T) {
 // A client reads and writes through a member that serves clients.
 func TestAClientIsNoMember(t *testing.T) {
 	p, _ := program(t)
-	relay, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, p)
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, relay.Close()) })
 	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
@@ -208,7 +212,7 @@ func TestAClientIsNoMember(t *testing.T) {
 
 func TestPoliciesComeFromAProfile(t *testing.T) {
 	p, _ := program(t)
-	relay, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, p)
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, relay.Close()) })
 	connect, file := "--connect="+relay.Addr(), filepath.Join(t.TempDir(), "fleet.json")

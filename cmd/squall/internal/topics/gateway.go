@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
 )
@@ -188,10 +188,9 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 	if f.Space.Persistent {
 		sub.Mode = squall.Persistent
 	}
-	p := dds.NewParticipant(dds.Config{Subgroup: sub})
-	err = p.Open(ctx, squall.Config{
+	m, err := member.Open(ctx, member.Config{Subgroup: sub, Group: squall.Config{
 		Cluster: f.Group.Cluster, ID: squall.NodeID(f.Group.ID), Dir: f.Group.Dir, Listen: f.Group.Listen, Join: f.Group.Join, InitialMembers: f.Group.InitialMembers, Logger: log,
-	})
+	}})
 	if err != nil {
 		return err
 	}
@@ -202,13 +201,13 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 	defer func() {
 		ctx, cancel := ending()
 		defer cancel()
-		err = errors.Join(err, p.Close(ctx))
+		err = errors.Join(err, m.Close(ctx))
 	}()
 	c, err := f.gateway()
 	if err != nil {
 		return err
 	}
-	c.Participant, c.Logger = p, log
+	c.Member, c.Logger = m, log
 	g, err := rtps.Open(ctx, c)
 	if err != nil {
 		return err
@@ -218,8 +217,8 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 		defer cancel()
 		err = errors.Join(err, g.Close(ctx))
 	}()
-	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Address(), p.Group().ID(), f.Group.Cluster, p.Group().Addr())
-	return report(ctx, out, p.Group(), g, every)
+	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Address(), m.Group().ID(), f.Group.Cluster, m.Group().Addr())
+	return report(ctx, out, m.Group(), g, every)
 }
 
 // report prints what the gateway did, now and then, until the context or the group ends.

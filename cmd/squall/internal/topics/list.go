@@ -26,7 +26,7 @@ type Listed struct {
 	Readers []string                  `json:"readers"`
 }
 
-func listed(p *dds.Participant) []Listed {
+func listed(p party) []Listed {
 	all := []Listed{}
 	for _, t := range p.Topics() {
 		l := Listed{Topic: t.Name, Type: t.Type, Keyed: t.Keyed, QoS: t.QoS.Profile(qos.Topic), Writers: []string{}, Readers: []string{}}
@@ -54,7 +54,7 @@ func newListCommand() *cobra.Command {
   squall dds ls --join 127.0.0.1:7001 --json | jq '.[] | {topic, durability: .qos.DURABILITY.kind, writers}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.Context(), func(p *dds.Participant) error {
+			return o.with(cmd.Context(), func(p party) error {
 				all := listed(p)
 				if o.json {
 					return show.JSON(cmd.OutOrStdout(), all)
@@ -103,7 +103,7 @@ func newExplainCommand() *cobra.Command {
   squall dds explain positions --join 127.0.0.1:7001 --json | jq '.[] | select(.match | not)'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd.Context(), func(p *dds.Participant) error {
+			return o.with(cmd.Context(), func(p party) error {
 				all, err := explained(p, args[0])
 				if err != nil {
 					return err
@@ -132,7 +132,7 @@ func newExplainCommand() *cobra.Command {
 	return cmd
 }
 
-func explained(p *dds.Participant, topic string) ([]Explained, error) {
+func explained(p party, topic string) ([]Explained, error) {
 	if !slices.ContainsFunc(p.Topics(), func(t dds.TopicInfo) bool { return t.Name == topic }) {
 		return nil, fmt.Errorf("the space has no topic %q", topic)
 	}

@@ -101,7 +101,7 @@ func (y *play) command(cmd *cobra.Command, o *options, path string, check bool) 
 	y.watch = show.NewProgress(show.ProgressConfig{
 		To: cmd.ErrOrStderr(), What: "played", Total: int64(y.loop) * int64(y.content.Samples+y.content.Changes), Unit: "samples", After: time.Second,
 	})
-	err = o.with(cmd.Context(), func(p *dds.Participant) error { return y.run(cmd.Context(), p) })
+	err = o.with(cmd.Context(), func(p party) error { return y.run(cmd.Context(), p) })
 	y.watch.End()
 	y.result.File, y.result.Torn = path, y.content.Torn
 	if o.json {
@@ -193,7 +193,7 @@ func (y *play) prepare(only []string, client bool) error {
 }
 
 // run plays.
-func (y *play) run(ctx context.Context, p *dds.Participant) error {
+func (y *play) run(ctx context.Context, p party) error {
 	err := y.open(ctx, p)
 	for round := 0; round < y.loop && err == nil; round++ {
 		y.begun = time.Time{}
@@ -211,7 +211,7 @@ func (y *play) run(ctx context.Context, p *dds.Participant) error {
 }
 
 // topic opens the topic into which one of the recording, with a name, is played: the one that is there, or a new one.
-func (y *play) topic(ctx context.Context, p *dds.Participant, info dds.TopicInfo, name string) (dds.TopicInfo, *dds.Topic[dds.Encoded], error) {
+func (y *play) topic(ctx context.Context, p party, info dds.TopicInfo, name string) (dds.TopicInfo, *dds.Topic[dds.Encoded], error) {
 	for _, there := range p.Topics() {
 		if there.Name != info.Name {
 			continue
@@ -226,7 +226,7 @@ func (y *play) topic(ctx context.Context, p *dds.Participant, info dds.TopicInfo
 }
 
 // open opens a writer for each topic and its partitions.
-func (y *play) open(ctx context.Context, p *dds.Participant) error {
+func (y *play) open(ctx context.Context, p party) error {
 	for name := range y.names {
 		if !slices.ContainsFunc(y.content.Topics, func(c Counted) bool { return c.Topic == name }) {
 			return fmt.Errorf("--topic %s: the recording has no such topic", name)
@@ -259,7 +259,7 @@ func (y *play) open(ctx context.Context, p *dds.Participant) error {
 		} else {
 			o := dds.Origin{Side: side, GUID: guid(s.as, v.partitions)}
 			if s.writer, err = topic.WriterFor(ctx, set, o); err == nil && y.resume {
-				_, err = p.Carried(ctx, 0, func(of func(dds.Origin) (last, ended uint64)) { s.behind, _ = of(o) })
+				_, err = p.member.Carried(ctx, 0, func(of func(dds.Origin) (last, ended uint64)) { s.behind, _ = of(o) })
 			}
 		}
 		if err == nil {

@@ -198,7 +198,7 @@ func (r *recording) run(ctx context.Context, o *options) (result *Recorded, err 
 	}
 	t, err := newTape(file, o.cluster, o.space, time.Now())
 	if err == nil {
-		err = o.with(ctx, func(p *dds.Participant) error { return r.follow(ctx, p, t) })
+		err = o.with(ctx, func(p party) error { return r.follow(ctx, p, t) })
 		if t.samples+t.ended > 0 || err == nil {
 			err = errors.Join(err, t.close(r.lost.Load()))
 			result = &Recorded{File: r.file, Samples: t.samples, Changes: t.ended, Writers: len(t.writers), Bytes: t.w.Offset(), Lost: r.lost.Load(), Topics: map[string]int{}}
@@ -236,7 +236,7 @@ func (r *recording) write(t *tape, all []heard, known func(dds.ID) *dds.QoS) err
 }
 
 // follow writes what is heard.
-func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) error {
+func (r *recording) follow(ctx context.Context, p party, t *tape) error {
 	q := &intake{limit: r.buffer, wake: make(chan struct{}, 1)}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -247,7 +247,7 @@ func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) err
 		end = timer.C
 	}
 	var over <-chan struct{}
-	if g := p.Group(); g != nil {
+	if g := p.group(); g != nil {
 		over = g.Done()
 	}
 	if err := r.look(ctx, p, t, q); err != nil {
@@ -265,7 +265,7 @@ func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) err
 		case <-end:
 			done = true
 		case <-over:
-			done, ended = true, p.Group().Err()
+			done, ended = true, p.group().Err()
 		case <-look.C:
 			if err := r.look(ctx, p, t, q); err != nil && ctx.Err() == nil {
 				return err
@@ -294,7 +294,7 @@ func (r *recording) follow(ctx context.Context, p *dds.Participant, t *tape) err
 }
 
 // look begins to record topics that are new.
-func (r *recording) look(ctx context.Context, p *dds.Participant, t *tape, q *intake) error {
+func (r *recording) look(ctx context.Context, p party, t *tape, q *intake) error {
 	for _, info := range p.Topics() {
 		if t.topics[info.Name] != nil || len(r.topics) > 0 && !slices.Contains(r.topics, info.Name) {
 			continue

@@ -21,6 +21,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/mcap"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/ripc"
 )
@@ -33,7 +34,7 @@ type ear struct {
 	t   *testing.T
 }
 
-func (e *ear) listen(p *dds.Participant, name, kind string, keyed bool, set dds.QoS) {
+func (e *ear) listen(p *member.Member, name, kind string, keyed bool, set dds.QoS) {
 	e.t.Helper()
 	tp, err := dds.NewTopic(e.t.Context(), p, name, dds.EncodedAs(kind, keyed), set)
 	fatal(e.t, err)
@@ -92,7 +93,7 @@ func having(all []string, part string) []string {
 var kept = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
 
 // recordable is a program with three topics and the samples of four writers in them: n samples, and ends of instances.
-func recordable(t *testing.T, p *dds.Participant, n int) (play func()) {
+func recordable(t *testing.T, p *member.Member, n int) (play func()) {
 	t.Helper()
 	ctx := t.Context()
 	notes, err := dds.NewTopic(ctx, p, "notes", dds.CBOR[note](), dds.QoS{})
@@ -141,7 +142,7 @@ func recordable(t *testing.T, p *dds.Participant, n int) (play func()) {
 }
 
 // record runs the command beside f, which it is to record, until it has n samples.
-func record(t *testing.T, p *dds.Participant, n int, f func() func(), args ...string) Recorded {
+func record(t *testing.T, p *member.Member, n int, f func() func(), args ...string) Recorded {
 	t.Helper()
 	var wg sync.WaitGroup
 	var out string
@@ -502,7 +503,7 @@ func TestAnInterruptedPlayGoesOn(t *testing.T) {
 // A client records and plays through a member that serves clients.
 func TestAClientRecordsAndPlays(t *testing.T) {
 	p, _ := program(t)
-	relay, err := dds.ServeClients(t.Context(), dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, p)
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, relay.Close()) })
 	connect := "--connect=" + relay.Addr()
@@ -529,10 +530,13 @@ func TestAClientRecordsAndPlays(t *testing.T) {
 
 // A persistent topic is recorded and played by members that have its log.
 func TestAPersistentTopicIsRecordedAndPlayed(t *testing.T) {
-	p := dds.NewParticipant(dds.Config{Subgroup: squall.SubgroupConfig{Name: "space", Mode: squall.Persistent}})
-	fatal(t, p.Open(t.Context(), squall.Config{
-		Cluster: "dds", ID: 1, Dir: t.TempDir(), Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}))
+	p, err := member.Open(t.Context(), member.Config{
+		Group: squall.Config{
+			Cluster: "dds", ID: 1, Dir: t.TempDir(), Listen: "127.0.0.1:0", InitialMembers: 1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		},
+		Subgroup: squall.SubgroupConfig{Name: "space", Mode: squall.Persistent},
+	})
+	fatal(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

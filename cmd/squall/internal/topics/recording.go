@@ -425,7 +425,7 @@ func survey(path string, file *os.File) (*Content, error) {
 }
 
 // writerQoS returns the policies of writers that the space has.
-func writerQoS(p *dds.Participant) func(dds.ID) *dds.QoS {
+func writerQoS(p party) func(dds.ID) *dds.QoS {
 	all := map[dds.ID]*dds.QoS{}
 	return func(id dds.ID) *dds.QoS {
 		if all[id] == nil {

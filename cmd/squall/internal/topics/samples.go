@@ -109,7 +109,7 @@ base64. A topic that does not exist is declared as one of raw bytes.`,
 			if err != nil {
 				return err
 			}
-			return o.with(ctx, func(p *dds.Participant) error {
+			return o.with(ctx, func(p party) error {
 				info := find(p, args[0], profile)
 				r, err := s.reader(ctx, p, info, profile)
 				if err != nil {
@@ -134,7 +134,7 @@ type subscription struct {
 	partitions []string
 }
 
-func (s *subscription) reader(ctx context.Context, p *dds.Participant, info dds.TopicInfo, profile *dds.Profile) (*dds.Reader[dds.Encoded], error) {
+func (s *subscription) reader(ctx context.Context, p party, info dds.TopicInfo, profile *dds.Profile) (*dds.Reader[dds.Encoded], error) {
 	t, err := open(ctx, p, info)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 			if err != nil {
 				return err
 			}
-			return o.with(ctx, func(p *dds.Participant) error {
+			return o.with(ctx, func(p party) error {
 				info := find(p, args[0], profile)
 				w, err := pub.writer(ctx, p, info, profile)
 				if err != nil {
@@ -236,7 +236,7 @@ type publication struct {
 	partitions []string
 }
 
-func (x *publication) writer(ctx context.Context, p *dds.Participant, info dds.TopicInfo, profile *dds.Profile) (*dds.Writer[dds.Encoded], error) {
+func (x *publication) writer(ctx context.Context, p party, info dds.TopicInfo, profile *dds.Profile) (*dds.Writer[dds.Encoded], error) {
 	t, err := open(ctx, p, info)
 	if err != nil {
 		return nil, err

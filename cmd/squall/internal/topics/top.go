@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/dds"
 )
 
 // Busy is a topic in what "squall dds top --json" prints.
@@ -47,7 +46,7 @@ func newTopCommand() *cobra.Command {
 				return fmt.Errorf("--every %v and --count %d: the time must be more than 0, and the number not negative", every, count)
 			}
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			return o.with(ctx, func(p *dds.Participant) error {
+			return o.with(ctx, func(p party) error {
 				b := newBoard(p, o.space, args)
 				faults := b.join(ctx)
 				n := 0

@@ -64,7 +64,7 @@ func newUICommand() *cobra.Command {
 			if a := l.Addr().(*net.TCPAddr); !a.IP.IsLoopback() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "the page has no password: every host that reaches %s can see the topics and samples of this space\n", a)
 			}
-			return o.with(ctx, func(p *dds.Participant) error {
+			return o.with(ctx, func(p party) error {
 				url := "http://" + l.Addr().String() + "/"
 				if o.json {
 					err = show.JSONLine(cmd.OutOrStdout(), map[string]string{"url": url})
@@ -86,7 +86,7 @@ func newUICommand() *cobra.Command {
 
 // board is what the page shows.
 type board struct {
-	p     *dds.Participant
+	p     party
 	name  string
 	only  []string // topics; none: all
 	slots chan struct{}
@@ -99,7 +99,7 @@ type board struct {
 	ticked  chan struct{}
 }
 
-func newBoard(p *dds.Participant, name string, only []string) *board {
+func newBoard(p party, name string, only []string) *board {
 	return &board{p: p, name: name, only: only, slots: make(chan struct{}, uiViewers), gauges: map[string]*gauge{}, ticked: make(chan struct{})}
 }
 
@@ -266,7 +266,7 @@ func (b *board) serve(ctx context.Context, l net.Listener) error {
 // error comes.
 func (b *board) each(ctx context.Context, every time.Duration, ended <-chan error, f func(span time.Duration) error) error {
 	var over <-chan struct{}
-	if g := b.p.Group(); g != nil {
+	if g := b.p.group(); g != nil {
 		over = g.Done()
 	}
 	ticker := time.NewTicker(every)
@@ -276,7 +276,7 @@ func (b *board) each(ctx context.Context, every time.Duration, ended <-chan erro
 		case <-ctx.Done():
 			return nil
 		case <-over:
-			return b.p.Group().Err()
+			return b.p.group().Err()
 		case err := <-ended:
 			return err
 		case <-ticker.C:

@@ -15,17 +15,18 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 )
 
 // page serves the page of a program's space.
-func page(t *testing.T, p *dds.Participant, only ...string) (url string) {
+func page(t *testing.T, p *member.Member, only ...string) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- newBoard(p, "space", only).serve(ctx, l) }()
+	go func() { ended <- newBoard(party{p.Participant, p}, "space", only).serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -36,7 +37,7 @@ func page(t *testing.T, p *dds.Participant, only ...string) (url string) {
 }
 
 // exhibition is a program with a topic that has samples, and one whose writer and reader do not match.
-func exhibition(t *testing.T) (p *dds.Participant, write func(string)) {
+func exhibition(t *testing.T) (p *member.Member, write func(string)) {
 	t.Helper()
 	p, _ = program(t)
 	notes, err := dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), dds.QoS{})

@@ -102,7 +102,7 @@ func (s *uiSpace) count(t *uiTopic, endpoints []dds.Endpoint) {
 // look reads the space, and begins to read topics that are new.
 func (b *board) look(ctx context.Context) error {
 	space := uiSpace{b.name, []uiTopic{}, []*uiProcess{}, []endpoint{}}
-	if g := b.p.Group(); g != nil {
+	if g := b.p.group(); g != nil {
 		for _, m := range g.View().Members {
 			space.process(uint64(m.ID), m.Incarnation).Address = m.Addr
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/cdr"
+	ddsmember "github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/multicast"
@@ -38,12 +39,12 @@ func open(p bench.Process[spec]) (bench.Member, error) { return newMember(p), ni
 type member struct {
 	bench.Process[spec]
 	*bench.Group
-	participant *dds.Participant
+	participant *dds.Participant  // once it is open
+	inside      *ddsmember.Member // nil: this process is a client
 	load        load
 	heard, lost goatomic.Uint64 // samples
 	addrs       []string        // where members listen that have founded the group
-	relay       *dds.Relay
-	dialed      bool
+	relay       *ddsmember.Relay
 }
 
 // load is what a process does once its topics are there.
@@ -68,7 +69,7 @@ func newMember(j bench.Process[spec]) *member {
 		id--
 	}
 	m := &member{Process: j, Group: bench.NewGroup(id, s.members(), s.Fabric)}
-	cfg := dds.Config{Subgroup: squall.SubgroupConfig{Name: "space", RingBytes: s.RingBytes}}
+	cfg := ddsmember.Config{Subgroup: squall.SubgroupConfig{Name: "space", RingBytes: s.RingBytes}}
 	switch s.Level {
 	case unordered:
 		cfg.Unordered.Name, cfg.Unordered.RingBytes = "loose", s.RingBytes
@@ -83,10 +84,13 @@ func newMember(j bench.Process[spec]) *member {
 		m.Config.Subgroups = []squall.SubgroupConfig{cfg.Subgroup}
 		return m
 	}
-	m.participant = dds.NewParticipant(cfg)
-	m.Opener = func(ctx context.Context, c squall.Config) (*squall.Group, error) {
-		err := m.participant.Open(ctx, c)
-		return m.participant.Group(), err
+	m.Opener = func(ctx context.Context, c squall.Config) (_ *squall.Group, err error) {
+		cfg.Group = c
+		if m.inside, err = ddsmember.Open(ctx, cfg); err != nil {
+			return nil, err
+		}
+		m.participant = m.inside.Participant
+		return m.inside.Group(), nil
 	}
 	return m
 }
@@ -110,26 +114,26 @@ func (m *member) Connect(ctx context.Context, addrs []string) error {
 
 // serve begins to serve clients, and returns where.
 func (m *member) serve(ctx context.Context) (addr string, err error) {
-	cfg := dds.RelayConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}
+	cfg := ddsmember.RelayConfig{Member: m.inside, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}
 	if m.Spec.Fabric == "tcp" {
 		cfg.Endpoint.Transport = ripc.TCP
 	}
-	if m.relay, err = dds.ServeClients(ctx, cfg, m.participant); err != nil {
+	if m.relay, err = ddsmember.Serve(ctx, cfg); err != nil {
 		return "", err
 	}
 	return m.relay.Addr(), nil
 }
 
-func (m *member) dial(ctx context.Context, r bench.Request) error {
-	cfg := dds.ClientConfig{Cluster: bench.Cluster, Addresses: make([]string, 1)}
+func (m *member) dial(ctx context.Context, r bench.Request) (err error) {
+	cfg := dds.ClientConfig{Cluster: bench.Cluster, Space: "space", Addresses: make([]string, 1)}
 	if err := r.Into(&cfg.Addresses[0]); err != nil {
 		return err
 	}
 	if m.Spec.Fabric == "tcp" {
 		cfg.Endpoint.Transport = ripc.TCP
 	}
-	m.dialed = true
-	return m.participant.Dial(ctx, cfg)
+	m.participant, err = dds.Dial(ctx, cfg)
+	return err
 }
 
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
@@ -237,11 +241,12 @@ func (m *member) Close() (err error) {
 	if m.relay != nil {
 		err = m.relay.Close()
 	}
-	if m.participant == nil || m.Group.Group == nil && !m.dialed {
+	p := m.participant
+	m.participant = nil
+	if p == nil {
 		return errors.Join(err, m.Group.Close())
 	}
-	m.dialed = false
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, m.participant.Close(ctx))
+	return errors.Join(err, p.Close(ctx))
 }

@@ -1,8 +1,7 @@
-package dds
+package member
 
 import (
 	"math"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -20,9 +19,9 @@ import (
 // said that no history has anything before. The loop reads it, publishes what is let go with its
 // delivered counter (M12), and then the sender may use the room.
 //
-// The participant's lock guards all but the constants and the atomics.
+// The member's lock guards all but the constants and the atomics.
 type keeper struct {
-	p       *Participant
+	p       *backend
 	largest int          // message that is kept. Constant
 	share   int          // of the ring, in bytes: so much is written until the loop publishes it. Constant
 	written atomic.Int64 // about so much, since then. W, R: writers
@@ -56,10 +55,10 @@ const (
 
 // newKeeper has the histories of a space refer to the ring. A sender that waits goes on when a
 // quarter of its ring is free: somewhat more is never kept, for the gap at the end of the ring.
-func newKeeper(p *Participant, sg *squall.SubgroupConfig) *keeper {
+func newKeeper(p *backend, sg *squall.SubgroupConfig) *keeper {
 	k := &keeper{p: p, largest: sg.RingBytes / 64, share: sg.RingBytes / 8}
 	k.from.Store(math.MaxUint64)
-	p.space.Lend(sg.Window/16*11, sg.RingBytes/16*11)
+	p.Space.Lend(sg.Window/16*11, sg.RingBytes/16*11)
 	hooks.Keep(sg, k)
 	return k
 }
@@ -72,10 +71,10 @@ func (k *keeper) Kept() uint64 { return k.from.Load() }
 
 // LetGo implements hooks.Keeper.
 func (k *keeper) LetGo() {
-	k.p.mu.Lock()
+	k.p.Mu.Lock()
 	k.letGo()
-	k.p.space.Forget()
-	k.p.mu.Unlock()
+	k.p.Space.Forget()
+	k.p.Mu.Unlock()
 }
 
 // stays reports whether the data of the messages that the upcall has got stay. Without a keeper
@@ -84,14 +83,14 @@ func (k *keeper) stays() bool { return k != nil && k.offered.Swap(false) }
 
 // letGo keeps nothing any more, also of a delivery that is no run yet. The lock is held.
 func (k *keeper) letGo() {
-	k.p.space.Repay(k.p.space.Position())
+	k.p.Space.Repay(k.p.Space.Position())
 	k.gone = len(k.runs)
 	k.tell()
 }
 
 // letFirstGo lets the first run go, which histories may refer to. The lock is held.
 func (k *keeper) letFirstGo() {
-	k.p.space.Repay(k.runs[k.gone].last)
+	k.p.Space.Repay(k.runs[k.gone].last)
 	k.gone++
 }
 
@@ -112,13 +111,13 @@ func (k *keeper) tell() {
 // to. The lock is held.
 func (k *keeper) delivered(r run) {
 	k.runs = append(k.runs, r)
-	for ; k.gone < len(k.runs) && k.runs[k.gone].first <= k.p.space.Due(); k.letFirstGo() {
+	for ; k.gone < len(k.runs) && k.runs[k.gone].first <= k.p.Space.Due(); k.letFirstGo() {
 	}
-	for ; k.gone < len(k.runs) && !k.p.space.Owes(k.runs[k.gone].last); k.gone++ {
+	for ; k.gone < len(k.runs) && !k.p.Space.Owes(k.runs[k.gone].last); k.gone++ {
 	}
 	k.tell()
 	if len(k.runs) > 0 && !k.set {
-		k.looks, k.last, k.old = 0, k.p.space.Position(), k.p.space.Position()
+		k.looks, k.last, k.old = 0, k.p.Space.Position(), k.p.Space.Position()
 		k.watch()
 	}
 }
@@ -135,13 +134,13 @@ func (k *keeper) watch() {
 
 // look lets go what a sender may wait for, and what is old.
 func (k *keeper) look() {
-	k.p.mu.Lock()
+	k.p.Mu.Lock()
 	to, aged := k.overdue(), false
 	for k.gone < len(k.runs) && k.runs[k.gone].first <= to {
 		k.letFirstGo()
 		k.tell()
-		k.p.mu.Unlock() // deliveries do not wait for all of it
-		k.p.mu.Lock()
+		k.p.Mu.Unlock() // deliveries do not wait for all of it
+		k.p.Mu.Lock()
 		aged = true
 	}
 	k.set = false
@@ -149,7 +148,7 @@ func (k *keeper) look() {
 		k.watch()
 	}
 	sub := k.p.sub
-	k.p.mu.Unlock()
+	k.p.Mu.Unlock()
 	if aged && sub != nil {
 		sub.Resume() // the loop publishes what is kept
 	}
@@ -160,8 +159,8 @@ func (k *keeper) overdue() (to uint64) {
 	if len(k.runs) == 0 {
 		return 0
 	}
-	now := k.p.space.Position()
-	if to = k.p.space.Stalled(k.runs[k.gone].first, k.last); now == k.last {
+	now := k.p.Space.Position()
+	if to = k.p.Space.Stalled(k.runs[k.gone].first, k.last); now == k.last {
 		to = now
 	}
 	if k.looks++; k.looks == oldLooks {
@@ -172,16 +171,14 @@ func (k *keeper) overdue() (to uint64) {
 	return to
 }
 
-// pace counts bytes that a writer has written while messages are kept, and lets the loop publish
-// them if they are many. Where writer and loop share one processor, the writer goes on otherwise
+// pace counts bytes that a writer has written while messages are kept. If they are many it reports
+// that the writer is to let the loop publish them, once it holds no lock. Where writer and loop share one processor, the writer goes on otherwise
 // until the ring is full: the readers, which have read all before, sleep meanwhile, and then the
-// writer waits for them. Where much of the ring is kept, that is often. No lock is held.
-func (k *keeper) pace(bytes int) {
-	if k == nil || k.from.Load() == math.MaxUint64 {
-		return
+// writer waits for them. Where much of the ring is kept, that is often. No lock is needed.
+func (k *keeper) pace(bytes int) (yield bool) {
+	if k == nil || k.from.Load() == math.MaxUint64 || k.written.Add(int64(bytes)) < int64(k.share) {
+		return false
 	}
-	if k.written.Add(int64(bytes)) >= int64(k.share) {
-		k.written.Store(0)
-		runtime.Gosched()
-	}
+	k.written.Store(0)
+	return true
 }

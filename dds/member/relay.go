@@ -1,6 +1,7 @@
-package dds
+package member
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,9 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -26,8 +29,10 @@ const (
 
 // RelayConfig says how a member serves clients: processes outside of the group, which use its topics as if they were members.
 type RelayConfig struct {
+	// Member serves the clients.
+	Member *Member
 	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret and limits. Without a Resolver, clients find the relay
-	// by its address (ClientConfig.Addresses); with one, by the id RelayService (ClientConfig.Services), which the relay registers there. With TLS clients on
+	// by its address (dds.ClientConfig.Addresses); with one, by the id dds.RelayService (dds.ClientConfig.Services), which the relay registers there. With TLS clients on
 	// this host come by TCP, too, so that all show their certificates. RingBytes of 0 is 1 MiB here.
 	Endpoint ripc.Config
 	// TailBytes is the memory for the last changes of all topics, which clients' readers take at their own pace and after they were without a relay. What a reader
@@ -42,10 +47,10 @@ type RelayConfig struct {
 	Logger *slog.Logger
 }
 
-// Relay serves clients of a participant's space.
+// Relay serves clients of a member's space.
 type Relay struct {
 	cfg      RelayConfig
-	p        *Participant
+	p        *backend
 	cluster  string
 	log      *slog.Logger
 	endpoint *ripc.Endpoint
@@ -59,86 +64,80 @@ type Relay struct {
 	err      error        // of Close
 }
 
-// RelayService is the id of the service of a relay whose endpoint has a Resolver.
-func RelayService(cluster, space string, member squall.NodeID) ripc.ID {
-	return relays(cluster, space) + ripc.ID(fmt.Sprintf("\x00%d", member))
-}
+// relayRingBytes is the default of the relay's endpoint: a relay has samples for all readers of a client (see the defaults of clients).
+const relayRingBytes = 1 << 20
 
-// relays is the id of the service at relays that are found by their addresses.
-func relays(cluster, space string) ripc.ID {
-	return ripc.ID("squall topics\x00" + cluster + "\x00" + space)
-}
-
-// relayHere is the id by which processes of one host find a relay with an address.
-func relayHere(addr string) ripc.ID { return ripc.ID("squall relay\x00" + addr) }
-
-// ServeClients has a member serve clients, until the relay is closed or the member is no member any more. A participant has one relay.
-func ServeClients(ctx context.Context, cfg RelayConfig, p *Participant) (*Relay, error) {
-	if p.client != nil || p.sub == nil {
-		return nil, fmt.Errorf("dds: serving clients: %w: only a member serves them", ErrNotOpen)
+// Serve has a member serve clients, until the relay is closed or the member is no member any more. A member has one relay.
+func Serve(ctx context.Context, cfg RelayConfig) (*Relay, error) {
+	if cfg.Member == nil {
+		return nil, fmt.Errorf("dds: serving clients: %w: only a member serves them", dds.ErrNotOpen)
 	}
-	if cfg.TailBytes == 0 {
-		cfg.TailBytes = DefaultTailBytes
-	}
-	if cfg.ClientTimeout == 0 {
-		cfg.ClientTimeout = DefaultClientTimeout
-	}
-	if cfg.Grace == 0 {
-		cfg.Grace = DefaultClientGrace
-	}
+	cfg.TailBytes = cmp.Or(cfg.TailBytes, DefaultTailBytes)
+	cfg.ClientTimeout, cfg.Grace = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout), cmp.Or(cfg.Grace, DefaultClientGrace)
 	if cfg.TailBytes < 0 || cfg.ClientTimeout < 0 || cfg.Grace < 0 {
 		return nil, errors.New("dds: serving clients: TailBytes, ClientTimeout and Grace must not be negative")
 	}
-	r := &Relay{cfg: cfg, p: p, cluster: p.cluster, log: cfg.Logger}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
-	id, name := relays(r.cluster, p.sub.Name()), cfg.Endpoint.Resolver == nil
-	if name {
+	p := cfg.Member.b
+	r := &Relay{cfg: cfg, p: p, cluster: p.cfg.Group.Cluster, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
+	named := cfg.Endpoint.Resolver != nil
+	if !named {
 		cfg.Endpoint.Resolver = ripc.Static{}
-	} else {
-		id = RelayService(r.cluster, p.sub.Name(), p.group.ID())
 	}
-	if cfg.Endpoint.RingBytes == 0 {
-		cfg.Endpoint.RingBytes = relayRingBytes
-	}
+	cfg.Endpoint.RingBytes = cmp.Or(cfg.Endpoint.RingBytes, relayRingBytes)
 	e, err := ripc.Open(ctx, cfg.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("dds: serving clients: %w", err)
 	}
 	r.endpoint = e
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	p.mu.Lock()
-	if p.clients != nil {
-		err = errors.New("the participant has a relay already")
-	} else {
-		p.clients = map[uint32]*attended{}
-		p.space.KeepTail(cfg.TailBytes)
-	}
-	p.mu.Unlock()
-	if err != nil {
+	if err := r.attach(); err != nil {
 		r.cancel()
 		return nil, errors.Join(fmt.Errorf("dds: serving clients: %w", err), e.Close())
 	}
-	svc, err := e.Register(ctx, id)
-	if err == nil {
-		r.listener = ripc.Listen(svc)
-		r.done.Go(r.accept)
-		r.done.Go(func() { // a member that halted is no use to clients
-			select {
-			case <-p.group.Done():
-			case <-p.done:
-			case <-r.ctx.Done():
-			}
-			_ = svc.Close()
-		})
-		if name && cfg.Endpoint.TLS == nil {
-			// Without a socket for this host, clients here come by TCP.
-			r.withdraw, _ = ripc.OneHost("").Publish(ctx, relayHere(e.Addr()), e.Place())
-		}
-		return r, nil
+	if err := r.listen(ctx, named); err != nil {
+		return nil, errors.Join(fmt.Errorf("dds: serving clients: %w", err), r.Close())
 	}
-	return nil, errors.Join(fmt.Errorf("dds: serving clients: %w", err), r.Close())
+	return r, nil
+}
+
+// attach makes the relay that of its member.
+func (r *Relay) attach() error {
+	p := r.p
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	if p.clients != nil {
+		return errors.New("the participant has a relay already")
+	}
+	p.clients = map[uint32]*attended{}
+	p.Space.KeepTail(r.cfg.TailBytes)
+	return nil
+}
+
+// listen begins to accept clients: at a service of this member's own name, or at the one that is found by its address.
+func (r *Relay) listen(ctx context.Context, named bool) error {
+	id := ripc.ID(core.Service(r.cluster, r.p.Name))
+	if named {
+		id = dds.RelayService(r.cluster, r.p.Name, r.p.group.ID())
+	}
+	svc, err := r.endpoint.Register(ctx, id)
+	if err != nil {
+		return err
+	}
+	r.listener = ripc.Listen(svc)
+	r.done.Go(r.accept)
+	r.done.Go(func() { // a member that halted is no use to clients
+		select {
+		case <-r.p.Over:
+		case <-r.p.Done:
+		case <-r.ctx.Done():
+		}
+		_ = svc.Close()
+	})
+	if !named && r.cfg.Endpoint.TLS == nil {
+		// Without a socket for this host, clients here come by TCP.
+		r.withdraw, _ = ripc.OneHost("").Publish(ctx, ripc.ID(core.Here(r.endpoint.Addr())), r.endpoint.Place())
+	}
+	return nil
 }
 
 // Addr returns the host:port at which clients reach this member.
@@ -153,10 +152,10 @@ func (r *Relay) Close() error {
 		}
 		r.err = errors.Join(r.err, r.endpoint.Close())
 		r.done.Wait()
-		r.p.mu.Lock()
-		r.p.space.KeepTail(0)
+		r.p.Mu.Lock()
+		r.p.Space.KeepTail(0)
 		r.p.clients = nil
-		r.p.mu.Unlock()
+		r.p.Mu.Unlock()
 	})
 	return r.err
 }
@@ -188,7 +187,7 @@ type attendance struct {
 	setBytes int
 	declared topicSum // new topics
 
-	// Under the participant's lock.
+	// Under the member's lock.
 	out       []byte               // frames to be sent
 	endpoints map[uint32]*attended // by the numbers of the client
 	writers   []*attended
@@ -201,7 +200,7 @@ type attended struct {
 	number uint32 // of the client
 	id     space.ID
 	reader *space.Followed
-	writer *Writer[Encoded]
+	writer *carrier
 	origin space.Origin
 	stored uint64        // number of the last sample that is known to be on all disks
 	acked  remote.Come   // what the client was told
@@ -222,8 +221,7 @@ func public(guid [16]byte) (name [16]byte) {
 
 // Bounds of a client.
 const (
-	batchBytes   = 256 << 10 // of samples that it sends at once
-	maxOutBytes  = 8 << 20   // of answers and events that it does not take
+	maxOutBytes  = 8 << 20 // of answers and events that it does not take
 	maxEndpoints = 1 << 12
 
 	maxRequestBytes = 1 << 20
@@ -239,7 +237,7 @@ func (r *Relay) serve(conn net.Conn) error {
 	stop := context.AfterFunc(a.ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	in := &frames{conn: conn, timeout: r.cfg.ClientTimeout, limit: maxHelloBytes}
+	in := &core.Frames{Conn: conn, Timeout: r.cfg.ClientTimeout, Limit: maxHelloBytes}
 	if greeting := r.greeting.Add(1); greeting > maxGreetings {
 		r.greeting.Add(-1)
 		return fmt.Errorf("dds: %d connections have not said yet who they are", maxGreetings)
@@ -248,11 +246,11 @@ func (r *Relay) serve(conn net.Conn) error {
 	if r.greeting.Add(-1); err != nil {
 		return err
 	}
-	in.limit = maxRequestBytes + r.p.sub.MaxMessageBytes()
+	in.Limit = maxRequestBytes + r.p.sub.MaxMessageBytes()
 	p := r.p
-	p.mu.Lock()
-	a.follower = p.space.Follow()
-	p.mu.Unlock()
+	p.Mu.Lock()
+	a.follower = p.Space.Follow()
+	p.Mu.Unlock()
 	var pump sync.WaitGroup
 	pump.Go(func() { a.end(a.pump()) })
 	bye, err := a.receive(in)
@@ -264,8 +262,8 @@ func (r *Relay) serve(conn net.Conn) error {
 }
 
 // welcome takes the first frame of a client.
-func (a *attendance) welcome(in *frames) error {
-	kind, body, err := in.next()
+func (a *attendance) welcome(in *core.Frames) error {
+	kind, body, err := in.Next()
 	if err != nil {
 		return err
 	}
@@ -280,16 +278,16 @@ func (a *attendance) welcome(in *frames) error {
 	}
 	p := a.r.p
 	a.client = public(hello.Client)
-	answer := remote.Welcome{Version: remote.Version, Persistent: p.persistent(), MaxBytes: p.sub.MaxMessageBytes()}
+	answer := remote.Welcome{Version: remote.Version, Persistent: p.Persistent(), MaxBytes: p.sub.MaxMessageBytes()}
 	switch {
 	case hello.Version != remote.Version:
 		answer.Refused = fmt.Sprintf("the relay speaks version %d, and the client version %d", remote.Version, hello.Version)
 	case hello.Cluster != a.r.cluster || hello.Space != p.sub.Name():
 		answer.Refused = fmt.Sprintf("the relay is of space %q of cluster %q", p.sub.Name(), a.r.cluster)
 	}
-	p.mu.Lock()
-	answer.Position = p.space.Position()
-	p.mu.Unlock()
+	p.Mu.Lock()
+	answer.Position = p.Space.Position()
+	p.Mu.Unlock()
 	frame, err := remote.AppendValue(nil, remote.KindWelcome, answer)
 	if err == nil {
 		_, err = a.conn.Write(frame)
@@ -301,9 +299,9 @@ func (a *attendance) welcome(in *frames) error {
 }
 
 // receive takes what the client sends. It reports whether the client said that it ends.
-func (a *attendance) receive(in *frames) (bye bool, err error) {
+func (a *attendance) receive(in *core.Frames) (bye bool, err error) {
 	for {
-		kind, body, err := in.next()
+		kind, body, err := in.Next()
 		if err != nil {
 			return false, err
 		}
@@ -336,9 +334,9 @@ func (a *attendance) carry(body []byte) error {
 		return err
 	}
 	p := a.r.p
-	p.mu.Lock()
+	p.Mu.Lock()
 	x := a.endpoints[number]
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	if x == nil || x.writer == nil { // it was closed meanwhile
 		return nil
 	}
@@ -348,8 +346,7 @@ func (a *attendance) carry(body []byte) error {
 			return err
 		}
 	}
-	_, err = x.writer.write(a.ctx, s, Encoded{Key: e.Key, Data: e.Data}, false)
-	return err
+	return x.writer.write(a.ctx, &s, dds.Encoded{Key: e.Key, Data: e.Data})
 }
 
 // inSet returns the number of the coherent set that a sample of the client is in, and begins it.
@@ -358,11 +355,7 @@ func (a *attendance) inSet(e *remote.Entry) (uint64, error) {
 		return 0, fmt.Errorf("%w: a coherent set of more than %d bytes", remote.ErrMalformed, remote.MaxSetBytes)
 	}
 	if a.set == 0 {
-		p := a.r.p
-		p.mu.Lock()
-		p.set++
-		a.set = p.set
-		p.mu.Unlock()
+		a.set = a.r.p.NewSet()
 	}
 	return a.set, nil
 }
@@ -372,7 +365,7 @@ func (a *attendance) endSet(ctx context.Context, drop bool) error {
 	if a.set == 0 {
 		return nil
 	}
-	data, err := space.AppendEnd(nil, now(), a.r.p.self, a.set, drop)
+	data, err := space.AppendEnd(nil, core.Now(), a.r.p.Self, a.set, drop)
 	if err == nil {
 		err = a.r.p.sub.Send(ctx, data)
 	}
@@ -382,77 +375,30 @@ func (a *attendance) endSet(ctx context.Context, drop bool) error {
 	return err
 }
 
-// serve serves a request.
+// serve serves a request, and answers it.
 func (a *attendance) serve(q *remote.Request) error {
 	answer := remote.Answer{Call: q.Call}
 	p := a.r.p
-	var opened *attended
-	var err error
-	switch {
-	case q.Op == remote.OpTopic && q.Topic != nil:
-		if err = topicFits(p, q.Topic.QoS.Durability); err == nil {
-			err = a.declare(q.Topic)
-		}
-	case q.Op == remote.OpForget && q.Topic != nil:
-		err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendForget(nil, now, q.Topic.Name) })
-	case q.Op == remote.OpOpen && q.Topic != nil && q.QoS != nil:
-		if opened, err = a.open(q); err == nil {
-			answer.ID = opened.id
-		}
-	case q.Op == remote.OpChange && q.QoS != nil:
-		if x := a.endpoint(q.Number); x == nil {
-			err = fmt.Errorf("%w: endpoint %d of the client", ErrUnknown, q.Number)
-		} else {
-			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendChange(nil, now, x.id, *q.QoS) })
-		}
-	case q.Op == remote.OpAssert:
-		if x := a.endpoint(q.Number); q.Number == 0 {
-			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendClient(nil, now, a.client[:]) })
-		} else if x == nil {
-			err = fmt.Errorf("%w: endpoint %d of the client", ErrUnknown, q.Number)
-		} else {
-			err = p.assert(a.ctx, x.id)
-		}
-	case q.Op == remote.OpClose:
-		if x := a.endpoint(q.Number); x != nil {
-			err = p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendClose(nil, now, x.id) })
-			if a.ctx.Err() == nil {
-				a.drop(x)
-			} // otherwise leave ends it, if this has not
-		}
-	case q.Op == remote.OpRelease:
-		p.mu.Lock()
-		for _, x := range a.endpoints {
-			if x.reader != nil {
-				x.reader.Held = false
-			}
-		}
-		p.wake()
-		p.mu.Unlock()
-	case q.Op == remote.OpDescribe:
-		d := p.topicsAndEndpoints()
-		answer.Topics, answer.Endpoints = d.Topics, d.Endpoints
-	default:
-		return fmt.Errorf("%w: operation %d", remote.ErrMalformed, q.Op)
-	}
+	opened, err := a.execute(q, &answer)
 	if err != nil {
-		if a.ctx.Err() != nil || p.group.Err() != nil || errors.Is(err, ErrNotOpen) {
+		if errors.Is(err, remote.ErrMalformed) || a.ctx.Err() != nil || p.group.Err() != nil || errors.Is(err, dds.ErrNotOpen) {
 			return err
 		}
 		answer.Fail(err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if opened != nil {
-		if opened.writer != nil {
-			opened.acked = opened.come()
-			answer.Come = opened.acked
-		} else {
-			opened.reader.Held = q.Hold
-			answer.Resume = space.Resume{Born: p.space.Born(), Lineage: p.space.Lineage(), Reached: opened.reader.At()}
-		}
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	switch {
+	case opened == nil:
+		return a.say(remote.KindAnswer, answer)
+	case opened.writer != nil:
+		opened.acked = opened.come()
+		answer.Come = opened.acked
+	default:
+		opened.reader.Held = q.Hold
+		answer.Resume = space.Resume{Born: p.Space.Born(), Lineage: p.Space.Lineage(), Reached: opened.reader.At()}
 	}
-	if err := a.say(remote.KindAnswer, answer); err != nil || opened == nil {
+	if err := a.say(remote.KindAnswer, answer); err != nil {
 		return err
 	}
 	opened.known = true
@@ -463,67 +409,117 @@ func (a *attendance) serve(q *remote.Request) error {
 	return nil
 }
 
+// execute does what a request says. It returns the endpoint that it has opened.
+func (a *attendance) execute(q *remote.Request, answer *remote.Answer) (opened *attended, err error) {
+	p := a.r.p
+	switch {
+	case q.Op == remote.OpTopic && q.Topic != nil:
+		return nil, a.declare(q.Topic)
+	case q.Op == remote.OpForget && q.Topic != nil:
+		return nil, p.Forget(a.ctx, q.Topic.Name)
+	case q.Op == remote.OpOpen && q.Topic != nil && q.QoS != nil:
+		if opened, err = a.open(q); err == nil {
+			answer.ID = opened.id
+		}
+		return opened, err
+	case q.Op == remote.OpChange && q.QoS != nil:
+		x, err := a.endpoint(q.Number)
+		if err == nil {
+			err = p.Change(a.ctx, x.id, *q.QoS)
+		}
+		return nil, err
+	case q.Op == remote.OpAssert && q.Number == 0:
+		return nil, p.control(a.ctx, func(now int64) ([]byte, error) { return space.AppendClient(nil, now, a.client[:]) })
+	case q.Op == remote.OpAssert:
+		x, err := a.endpoint(q.Number)
+		if err == nil {
+			err = p.Assert(a.ctx, x.id)
+		}
+		return nil, err
+	case q.Op == remote.OpClose:
+		x, err := a.endpoint(q.Number)
+		if err != nil {
+			return nil, nil
+		}
+		err = p.Shut(a.ctx, x.id)
+		if a.ctx.Err() == nil {
+			a.drop(x)
+		} // otherwise leave ends it, if this has not
+		return nil, err
+	case q.Op == remote.OpRelease:
+		a.release()
+		return nil, nil
+	case q.Op == remote.OpDescribe:
+		answer.Topics, answer.Endpoints = p.Describe()
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: operation %d", remote.ErrMalformed, q.Op)
+}
+
+// release has the readers go on that were held.
+func (a *attendance) release() {
+	p := a.r.p
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	for _, x := range a.endpoints {
+		if x.reader != nil {
+			x.reader.Held = false
+		}
+	}
+	p.Wake()
+}
+
 // say has a frame sent to the client. The lock is held.
 func (a *attendance) say(k remote.Kind, v any) (err error) {
 	if len(a.out) > maxOutBytes {
 		return errors.New("the client takes no answers")
 	}
 	a.out, err = remote.AppendValue(a.out, k, v)
-	a.r.p.wake()
+	a.r.p.Wake()
 	return err
 }
 
-func (a *attendance) endpoint(number uint32) *attended {
-	a.r.p.mu.Lock()
-	defer a.r.p.mu.Unlock()
-	return a.endpoints[number]
+func (a *attendance) endpoint(number uint32) (*attended, error) {
+	a.r.p.Mu.Lock()
+	defer a.r.p.Mu.Unlock()
+	x := a.endpoints[number]
+	if x == nil {
+		return nil, fmt.Errorf("%w: endpoint %d of the client", dds.ErrUnknown, number)
+	}
+	return x, nil
 }
 
 // open opens a writer or a reader for the client.
 func (a *attendance) open(q *remote.Request) (*attended, error) {
 	p := a.r.p
-	p.mu.Lock()
-	info, ok := p.space.Topic(q.Topic.Name)
+	p.Mu.Lock()
+	info, ok := p.Space.Topic(q.Topic.Name)
 	taken, full := a.endpoints[q.Number] != nil, len(a.endpoints) >= maxEndpoints
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%w: topic %q", ErrUnknown, q.Topic.Name)
+		return nil, fmt.Errorf("%w: topic %q", dds.ErrUnknown, q.Topic.Name)
 	case taken || full:
-		return nil, fmt.Errorf("%w: endpoint %d of the client, of %d at most", ErrInUse, q.Number, maxEndpoints)
+		return nil, fmt.Errorf("%w: endpoint %d of the client, of %d at most", dds.ErrInUse, q.Number, maxEndpoints)
 	}
 	x := &attended{of: a, number: q.Number}
-	t := &Topic[Encoded]{p: p, name: info.Name, codec: EncodedAs(info.Type, info.Keyed), set: info.QoS}
-	if info.Keyed {
-		t.key = encodedKey{}
-	}
-	what := space.EndpointInfo{Reader: q.Reader, QoS: *q.QoS}
-	if q.Reader {
-		x.reader = &space.Followed{Number: q.Number, Held: true, Filter: p.bound(info.Name, info.Type, q.Filter)}
-	} else {
-		x.origin = space.Origin{Side: clientSide, GUID: public(q.GUID)}
-		what.Origin, what.Client = &x.origin, a.client[:]
-	}
-	e, err := t.open(a.ctx, what, func(id space.ID) *remote.Filter {
+	expect := func(id space.ID) {
 		x.id = id
 		a.endpoints[q.Number], p.clients[id.Number] = x, x
 		if x.reader != nil {
 			a.follower.Expect(id, x.reader, q.Resume)
 		}
-		return nil
-	})
-	if err != nil {
+	}
+	if err := a.enter(x, q, info, expect); err != nil {
 		a.drop(x)
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	if x.reader == nil {
-		set := *q.QoS
-		set.Reliability.MaxBlocking = 0 // it is for the calls at the client
-		x.writer = newWriter(t, e, set)
+		x.writer = &carrier{p, x.id, info}
 		a.writers = append(a.writers, x)
-		if p.persistent() && !a.watches {
+		if p.Persistent() && !a.watches {
 			a.watches = true
 			a.r.done.Go(a.watchDisks)
 		}
@@ -531,11 +527,34 @@ func (a *attendance) open(q *remote.Request) (*attended, error) {
 	return x, nil
 }
 
+// enter opens an endpoint in the space. Expect is called under the lock when it has its name.
+func (a *attendance) enter(x *attended, q *remote.Request, topic space.TopicInfo, expect func(space.ID)) (err error) {
+	p := a.r.p
+	kind, what := qos.Writer, space.EndpointInfo{Topic: topic.Name, Reader: q.Reader, QoS: *q.QoS}
+	if q.Reader {
+		kind = qos.Reader
+		x.reader = &space.Followed{Number: q.Number, Held: true, Filter: p.Bound(topic.Name, topic.Type, q.Filter)}
+	} else {
+		x.origin = space.Origin{Side: clientSide, GUID: public(q.GUID)}
+		what.Origin, what.Client = &x.origin, a.client[:]
+	}
+	if err = q.QoS.Validate(kind); err == nil {
+		_, err = p.Open(a.ctx, what, func(id space.ID) *remote.Filter {
+			expect(id)
+			return nil
+		})
+	}
+	if err != nil {
+		err = fmt.Errorf("dds: a %v of topic %q: %w", kind, topic.Name, err)
+	}
+	return err
+}
+
 // drop forgets an endpoint.
 func (a *attendance) drop(x *attended) {
 	p := a.r.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	delete(a.endpoints, x.number)
 	delete(p.clients, x.id.Number)
 	if x.reader != nil {
@@ -547,6 +566,16 @@ func (a *attendance) drop(x *attended) {
 			break
 		}
 	}
+}
+
+// taken passes an event of an endpoint that this process has for a client on to the client.
+func (p *backend) taken(e *space.Event) bool {
+	x := p.clients[e.Endpoint.Number]
+	if x == nil {
+		return false
+	}
+	x.told(*e)
+	return true
 }
 
 // told passes an event on to the client. The lock is held.
@@ -570,16 +599,16 @@ func (a *attendance) leave(bye bool) {
 		select {
 		case <-time.After(a.r.cfg.Grace):
 		case <-a.r.ctx.Done():
-		case <-a.r.p.over():
+		case <-a.r.p.Over:
 		}
 	}
 	p := a.r.p
-	p.mu.Lock()
+	p.Mu.Lock()
 	all := make([]*attended, 0, len(a.endpoints))
 	for _, x := range a.endpoints {
 		all = append(all, x)
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), a.r.cfg.ClientTimeout)
 	defer cancel()
 	if a.set != 0 { // its end did not come
@@ -599,9 +628,9 @@ func (a *attendance) settle(ctx context.Context, record func(context.Context) er
 		return // there is nothing to settle any more, or the member has left, and its end is that of its endpoints and sets
 	}
 	p := a.r.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closing {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	if !p.Closing {
 		p.ended.Go(func() {
 			ctx, cancel := p.lifetime()
 			defer cancel()

@@ -1,8 +1,9 @@
-package dds
+package member
 
 import (
 	"fmt"
 
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
@@ -30,16 +31,19 @@ func (n topicSum) beyond(most topicSum) bool { return n.topics > most.topics || 
 // declare declares a topic for the client.
 func (a *attendance) declare(t *space.TopicInfo) error {
 	p := a.r.p
+	if d := t.QoS.Durability; d == qos.Persistent && !p.Persistent() {
+		return core.NotPersistent(d)
+	}
 	of := a.declared
-	p.mu.Lock()
-	_, known := p.space.Topic(t.Name)
+	p.Mu.Lock()
+	_, known := p.Space.Topic(t.Name)
 	all := topicSum{}
 	if !known {
-		for _, other := range p.space.Topics() {
+		for _, other := range p.Space.Topics() {
 			all.add(&other)
 		}
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	if !known {
 		of.add(t)
 		all.add(t)
@@ -50,7 +54,7 @@ func (a *attendance) declare(t *space.TopicInfo) error {
 	case all.beyond(mostOfSpace):
 		return fmt.Errorf("%w: clients declare no new topic in a space that has %d topics or %d bytes of declarations", qos.ErrRefused, mostOfSpace.topics, mostOfSpace.bytes)
 	}
-	err := p.declare(a.ctx, *t)
+	err := p.Declare(a.ctx, *t)
 	if err == nil {
 		a.declared = of
 	}

@@ -1,4 +1,4 @@
-package dds
+package member
 
 import (
 	"bytes"
@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// ring is a participant without a group, and what is delivered to it.
-type ring struct {
+// testRing is a member without a group, and what is delivered to it.
+type testRing struct {
 	t       *testing.T
-	p       *Participant
+	p       *backend
 	next    squall.Seq
 	writers []space.ID
 }
@@ -26,17 +27,21 @@ const ringOfTests = 1 << 20 // bytes
 
 // newRing makes a ring with topics that have histories of so many samples. Each has a writer, at a
 // node of its own or all at node 1.
-func newRing(t *testing.T, together bool, depths ...int) *ring {
-	r := &ring{t: t, p: NewParticipant(Config{Subgroup: squall.SubgroupConfig{Name: "space", RingBytes: ringOfTests}})}
+func newRing(t *testing.T, together bool, depths ...int) *testRing {
+	p, err := newBackend(Config{Subgroup: squall.SubgroupConfig{Name: "space", RingBytes: ringOfTests}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &testRing{t: t, p: p}
 	for i, depth := range depths {
-		set := QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(depth)}}
+		set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(depth)}}
 		name, id := fmt.Sprint("topic ", i), space.ID{Process: space.Process{Node: 1, Incarnation: 1}, Number: uint32(i)}
 		if !together {
 			id.Node += uint64(i)
 		}
 		r.writers = append(r.writers, id)
 		r.deliver(id, must(t)(space.AppendTopic(nil, 1, space.TopicInfo{Name: name, Type: "raw", QoS: set})))
-		r.deliver(id, must(t)(space.AppendOpen(nil, 1, space.EndpointInfo{ID: id, Topic: name, QoS: QoS{Durability: qos.Transient}})))
+		r.deliver(id, must(t)(space.AppendOpen(nil, 1, space.EndpointInfo{ID: id, Topic: name, QoS: dds.QoS{Durability: qos.Transient}})))
 	}
 	return r
 }
@@ -51,7 +56,7 @@ func must(t *testing.T) func([]byte, error) []byte {
 }
 
 // deliver delivers a message of the node of a writer that stays where it is.
-func (r *ring) deliver(by space.ID, data []byte) {
+func (r *testRing) deliver(by space.ID, data []byte) {
 	r.t.Helper()
 	r.p.keeper.Offer()
 	if r.p.deliver([]squall.Message{{Sender: squall.NodeID(by.Node), View: 1, Seq: r.next, Data: data}}) != 1 {
@@ -61,7 +66,7 @@ func (r *ring) deliver(by space.ID, data []byte) {
 }
 
 // write delivers samples of a writer.
-func (r *ring) write(writer, n, size int) {
+func (r *testRing) write(writer, n, size int) {
 	r.t.Helper()
 	for range n {
 		r.deliver(r.writers[writer], append(space.AppendSample(nil, 1, &space.Sample{Writer: r.writers[writer], Source: 1}), bytes.Repeat([]byte{'x'}, size)...))
@@ -69,7 +74,7 @@ func (r *ring) write(writer, n, size int) {
 }
 
 // kept is how many of the messages are kept.
-func (r *ring) kept() int {
+func (r *testRing) kept() int {
 	if !r.p.Keeps() {
 		return 0
 	}

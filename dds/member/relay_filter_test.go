@@ -1,48 +1,42 @@
-package dds
+package member
 
 import (
-	"log/slog"
 	"testing"
 
-	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
 )
 
 // A filter of a client may take as long as it wants: the participant's lock is free meanwhile, and so other clients and the order go on.
 func TestAFilterOfAClientHoldsUpNothing(t *testing.T) {
-	p := NewParticipant(Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	addr := testutil.FreeAddress(t)
-	if err := p.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: addr, Join: []string{addr}, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close(t.Context()) }()
-	inside, err := NewTopic(t.Context(), p, "t", Raw(), QoS{})
+	m := alone(t)
+	p := m.b
+	inside, err := dds.NewTopic(t.Context(), m, "t", dds.Raw(), dds.QoS{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	relay, err := ServeClients(t.Context(), RelayConfig{Endpoint: ripc.Config{Transport: ripc.SHM}}, p)
+	relay, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Transport: ripc.SHM}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer relay.Close()
-	c := NewParticipant(Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
-	if err := c.Dial(t.Context(), ClientConfig{Cluster: "test", Addresses: []string{relay.Addr()}}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close(t.Context()) }()
-	outside, err := NewTopic(t.Context(), c, "t", Raw(), QoS{})
+	c, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := outside.Reader(t.Context(), QoS{History: qos.KeepAll()})
+	defer func() { _ = c.Close(t.Context()) }()
+	outside, err := dds.NewTopic(t.Context(), c, "t", dds.Raw(), dds.QoS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := outside.Reader(t.Context(), dds.QoS{History: qos.KeepAll()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	entered, leave := make(chan struct{}), make(chan struct{})
-	p.mu.Lock()
+	p.Mu.Lock()
 	followed(p).Filter = func(data []byte) bool {
 		if string(data) == "slow" {
 			close(entered)
@@ -50,8 +44,8 @@ func TestAFilterOfAClientHoldsUpNothing(t *testing.T) {
 		}
 		return string(data) != "dropped"
 	}
-	p.mu.Unlock()
-	w, err := inside.Writer(t.Context(), QoS{})
+	p.Mu.Unlock()
+	w, err := inside.Writer(t.Context(), dds.QoS{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +70,7 @@ func TestAFilterOfAClientHoldsUpNothing(t *testing.T) {
 }
 
 // followed is the reader of the only client. The lock is held.
-func followed(p *Participant) *space.Followed {
+func followed(p *backend) *space.Followed {
 	for _, x := range p.clients {
 		if x.reader != nil {
 			return x.reader

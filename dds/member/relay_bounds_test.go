@@ -1,7 +1,7 @@
-package dds
+package member
 
 import (
-	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
@@ -19,22 +21,30 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// relayAlone returns the relay of a group of one member.
-func relayAlone(t *testing.T) *Relay {
+// alone returns the member of a group of one.
+func alone(t *testing.T) *Member {
 	t.Helper()
-	p := NewParticipant(Config{Subgroup: squall.SubgroupConfig{Name: "fleet"}})
 	addr := testutil.FreeAddress(t)
-	if err := p.Open(t.Context(), squall.Config{Cluster: "test", ID: 1, Listen: addr, Join: []string{addr}, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := ServeClients(t.Context(), RelayConfig{Endpoint: ripc.Config{Transport: ripc.SHM}, ClientTimeout: time.Minute}, p)
+	m, err := Open(t.Context(), Config{
+		Group:    squall.Config{Cluster: "test", ID: 1, Listen: addr, Join: []string{addr}, InitialMembers: 1, Logger: slog.New(slog.DiscardHandler)},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = r.Close()
-		_ = p.Close(t.Context())
-	})
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	return m
+}
+
+// relayAlone returns the relay of a group of one member.
+func relayAlone(t *testing.T) *Relay {
+	t.Helper()
+	m := alone(t)
+	r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Transport: ripc.SHM}, ClientTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
@@ -46,8 +56,8 @@ func greet(t *testing.T, r *Relay, frame []byte) (answer remote.Welcome, err err
 	served := make(chan error, 1)
 	go func() { served <- r.serve(there) }()
 	go func() { _, _ = here.Write(frame) }()
-	in := &frames{conn: here}
-	if _, body, err := in.next(); err == nil {
+	in := &core.Frames{Conn: here}
+	if _, body, err := in.Next(); err == nil {
 		if err := remote.ParseValue(body, &answer); err != nil {
 			t.Fatal(err)
 		}
@@ -92,12 +102,6 @@ func TestWhatComesBeforeAHelloIsBounded(t *testing.T) {
 			t.Errorf("a first frame of %d bytes: %v", n, err)
 		}
 	}
-	f := frames{conn: &endless{}, limit: maxHelloBytes}
-	f.conn.(*endless).r = bytes.NewReader(append(binary.LittleEndian.AppendUint32(nil, maxHelloBytes), make([]byte, maxHelloBytes)...))
-	_, _, _ = f.next()
-	if len(f.buffer) > maxHelloBytes+remote.HeadBytes {
-		t.Errorf("%d bytes of memory for a frame of %d", len(f.buffer), maxHelloBytes)
-	}
 	r.greeting.Store(maxGreetings)
 	if answer, err := greet(t, r, nil); err == nil || answer.Version != 0 {
 		t.Errorf("one connection too many is answered with %+v, %v", answer, err)
@@ -111,21 +115,13 @@ func TestWhatComesBeforeAHelloIsBounded(t *testing.T) {
 	}
 }
 
-// endless is a connection that ends with its reader.
-type endless struct {
-	net.Conn
-	r *bytes.Reader
-}
-
-func (c *endless) Read(b []byte) (int, error) { return c.r.Read(b) }
-
 func TestTopicsThatClientsDeclareAreBounded(t *testing.T) {
 	r := relayAlone(t)
 	name := 0
 	attend := func() *attendance { return &attendance{r: r, ctx: t.Context(), endpoints: map[uint32]*attended{}} }
 	declare := func(a *attendance, data int) error {
 		name++
-		return a.declare(&space.TopicInfo{Name: fmt.Sprint(name), Type: "raw", QoS: QoS{TopicData: make([]byte, data)}})
+		return a.declare(&space.TopicInfo{Name: fmt.Sprint(name), Type: "raw", QoS: dds.QoS{TopicData: make([]byte, data)}})
 	}
 	defer func(c, s topicSum) { mostOfClient, mostOfSpace = c, s }(mostOfClient, mostOfSpace)
 	mostOfClient, mostOfSpace = topicSum{3, 10_000}, topicSum{5, 20_000}
@@ -135,7 +131,7 @@ func TestTopicsThatClientsDeclareAreBounded(t *testing.T) {
 			t.Errorf("topic %d of a client: %v", i, err)
 		}
 	}
-	if err := a.declare(&space.TopicInfo{Name: "1", Type: "raw", QoS: QoS{TopicData: []byte{}}}); err != nil {
+	if err := a.declare(&space.TopicInfo{Name: "1", Type: "raw", QoS: dds.QoS{TopicData: []byte{}}}); err != nil {
 		t.Errorf("a topic that the space has: %v", err)
 	}
 	if err := declare(b, 10_000); !errors.Is(err, qos.ErrRefused) {

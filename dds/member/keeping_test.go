@@ -1,4 +1,4 @@
-package dds_test
+package member_test
 
 import (
 	"context"
@@ -10,20 +10,21 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 )
 
 // keepers are two members with a raw topic that has a history of so many samples.
-func keepers(t *testing.T, depth int) (all []*dds.Participant, topics []*dds.Topic[[]byte]) {
+func keepers(t *testing.T, depth int) (all []*member.Member, topics []*dds.Topic[[]byte]) {
 	t.Helper()
-	all = open(t, 2, nil)
+	all = open(t, 2)
 	for _, p := range all {
 		topics = append(topics, keptTopic(t, p, depth))
 	}
 	return all, topics
 }
 
-func keptTopic(t *testing.T, p *dds.Participant, depth int) *dds.Topic[[]byte] {
+func keptTopic(t *testing.T, p *member.Member, depth int) *dds.Topic[[]byte] {
 	t.Helper()
 	tp, err := dds.NewTopic(t.Context(), p, "kept", dds.Raw(), dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(depth)}})
 	if err != nil {

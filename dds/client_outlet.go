@@ -1,0 +1,118 @@
+package dds
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/squall-go/squall/dds/internal/core"
+	"github.com/squall-go/squall/dds/internal/remote"
+	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/hooks"
+)
+
+// outlet gives the samples of a client's writer to relays.
+type outlet struct {
+	c     *client
+	id    space.ID
+	topic string
+}
+
+// Outlet implements core.Backend.
+func (c *client) Outlet(id space.ID, topic string, _ qos.Set) core.Outlet {
+	return &outlet{c, id, topic}
+}
+
+// fault says of which topic an error is.
+func (o *outlet) fault(err error) error {
+	if err == nil || err == core.ErrNoRoom {
+		return err
+	}
+	return fmt.Errorf("dds: topic %q: %w", o.topic, err)
+}
+
+// TryWrite implements core.Outlet.
+func (o *outlet) TryWrite(w *core.Writing) (f core.Future, err error) {
+	e := remote.Entry{Operation: uint8(w.Sample.Operation), Source: o.c.p.SampleTime(), Key: slices.Clone(w.Sample.Key)}
+	if w.Sample.Operation == space.Write {
+		if e.Data, err = w.Value.Append(make([]byte, 0, max(w.Size, 0))); err != nil {
+			return nil, err
+		}
+	}
+	c := o.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.Sample.Set != 0 {
+		return nil, o.fault(c.add(w.Sample.Set, o.id, e))
+	}
+	f, err = c.put(o.id, &e, w.Future)
+	if err == core.ErrNoRoom {
+		w.Unsent.Entry, w.Unsent.Future = e, w.Future
+	}
+	return f, o.fault(err)
+}
+
+// Write implements core.Outlet.
+func (o *outlet) Write(ctx context.Context, u *core.Unsent) (f core.Future, err error) {
+	err = o.c.until(ctx, func() (bool, error) {
+		var err error
+		if f, err = o.c.put(o.id, &u.Entry, u.Future); err == core.ErrNoRoom {
+			return false, o.c.p.MayWait()
+		}
+		return err == nil, err
+	})
+	return f, o.fault(err)
+}
+
+// put puts a writer's sample where it is sent from. It fails with ErrNoRoom if there is no room. The client's lock is held.
+func (c *client) put(id space.ID, e *remote.Entry, wanted bool) (core.Future, error) {
+	u, err := c.usable(id)
+	if err == nil {
+		err = c.fits(e.Key, e.Data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if u.outbox.Bytes() > 0 && u.outbox.Bytes()+e.Bytes() > c.cfg.OutboxBytes {
+		return nil, core.ErrNoRoom
+	}
+	u.outbox.Put(*e)
+	if c.link != nil && u.open {
+		c.link.rouse()
+	}
+	if !wanted {
+		return nil, nil
+	}
+	f := &future{c: c, of: u, sequence: u.outbox.Last(), done: make(chan struct{})}
+	u.future, u.futures = f.sequence, append(u.futures, f)
+	return f, nil
+}
+
+// Claim implements core.Outlet: a client has no room in the order, and the sample is written when it is committed.
+func (o *outlet) Claim(ctx context.Context, n int) (core.Claim, []byte, error) {
+	room := make([]byte, n)
+	return core.Claim{Room: hooks.Room{Bytes: room}, In: &claimed{o, ctx}}, room, nil
+}
+
+// claimed commits a claim of a client.
+type claimed struct {
+	o   *outlet
+	ctx context.Context
+}
+
+// Commit implements core.Committer.
+func (c *claimed) Commit(r hooks.Room) error {
+	e := remote.Entry{Operation: uint8(space.Write), Source: c.o.c.p.SampleTime(), Data: r.Bytes}
+	_, err := c.o.Write(c.ctx, &core.Unsent{Entry: e})
+	return err
+}
+
+// Abort implements core.Committer.
+func (c *claimed) Abort(hooks.Room) error { return nil }
+
+// Flush implements core.Outlet. What is acknowledged to the writer of a PERSISTENT topic is stored.
+func (o *outlet) Flush(ctx context.Context, _ bool) error { return o.c.flush(ctx, o.id) }
+
+// Changed implements core.Outlet.
+func (o *outlet) Changed(qos.Set) {}
