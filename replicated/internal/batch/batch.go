@@ -1,4 +1,4 @@
-// Package batch decides which records of a member share a message, and when that is sent. It is pure: package replicated performs it with a
+// Package batch decides which records of a member share a message, and when that is sent. It is pure: package member performs it with a
 // goroutine that sends, and squalltest in virtual time.
 //
 // Life of a record: alone (nothing of this member waits: it is a message of its own, at once), or put (into the message that gathers, or, if there is no
