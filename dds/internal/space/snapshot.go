@@ -196,77 +196,25 @@ func ReadState(r io.Reader) (*Space, error) {
 		}
 		s.origins, s.byOrigin[at.Origin] = append(s.origins, at), at
 	}
-	all := make([]*endpoint, len(st.Endpoints))
-	for i, es := range st.Endpoints {
-		e := &endpoint{EndpointInfo: es.Info, view: es.View, closed: es.Closed, topic: s.byName[es.Info.Topic]}
-		all[i] = e
-		switch {
-		case e.topic == nil:
-			return nil, fmt.Errorf("%w: an endpoint of topic %q, which is not there", ErrMalformed, es.Info.Topic)
-		case e.closed:
-			continue
-		case e.Origin != nil && s.originOf(*e.Origin) == nil:
-			return nil, fmt.Errorf("%w: a writer of an origin that is not there", ErrMalformed)
-		case e.Reader:
-			e.topic.readers = append(e.topic.readers, e)
-		default:
-			e.topic.writers = append(e.topic.writers, e)
-		}
-		if e.Origin != nil {
-			s.originOf(*e.Origin).writers++
-		}
-		s.endpoints, s.byID[e.ID] = append(s.endpoints, e), e
-		if !e.Reader {
-			s.live(e)
-			e.asserted, e.life.asserted = es.Asserted, es.Process
-			if e.silent = es.Silent; e.silent {
-				s.silences++
-			}
-		}
+	l := loading{Space: s, all: make([]*endpoint, len(st.Endpoints))}
+	if err := l.endpoints(&st); err != nil {
+		return nil, err
 	}
-	bad := false
-	at := func(n int) *endpoint {
-		if n < 0 || n >= len(all) {
-			bad = true
-			return &endpoint{}
-		}
-		return all[n]
-	}
-	for i, es := range st.Endpoints {
-		for _, n := range es.Matched {
-			all[i].matched = append(all[i].matched, at(n))
-		}
-	}
-	samples := historyReader{r: in, at: at}
-	for i, ts := range st.Topics {
-		t := s.topics[i]
-		for _, is := range ts.Instances {
-			in := &instance{key: string(is.Key), disposed: is.Disposed, since: is.Since}
-			for _, r := range is.Writers {
-				in.writers = append(in.writers, registration{at(r.Writer), r.Last, r.Writes, r.Lapsed})
-			}
-			for range is.Samples {
-				k, err := samples.next()
-				if err != nil {
-					return nil, err
-				}
-				in.remember(k)
-			}
-			t.kept += in.history.len()
-			t.instances[in.key], t.order = in, append(t.order, in)
-		}
+	samples := historyReader{r: in, at: l.at}
+	if err := l.instances(&st, &samples); err != nil {
+		return nil, err
 	}
 	for _, ss := range st.Sets {
 		o := &set{of: ss.Of, number: ss.Number, broken: ss.Broken}
 		for _, p := range ss.Pending {
-			o.pending = append(o.pending, pending{at(p.Writer), p.Sample})
+			o.pending = append(o.pending, pending{l.at(p.Writer), p.Sample})
 		}
 		s.sets = append(s.sets, o)
 	}
 	if err := samples.end(); err != nil {
 		return nil, err
 	}
-	if bad {
+	if l.bad {
 		return nil, fmt.Errorf("%w: a number of an endpoint", ErrMalformed)
 	}
 	for _, at := range s.origins {
@@ -274,6 +222,82 @@ func ReadState(r io.Reader) (*Space, error) {
 	}
 	s.expire() // nothing is due; it finds out when something will be
 	return s, nil
+}
+
+// loading is a space that is being read.
+type loading struct {
+	*Space
+	all []*endpoint // by their numbers in the state
+	bad bool        // a number was none of them
+}
+
+// at returns the endpoint with a number.
+func (l *loading) at(n int) *endpoint {
+	if n < 0 || n >= len(l.all) {
+		l.bad = true
+		return &endpoint{}
+	}
+	return l.all[n]
+}
+
+// endpoints reads the endpoints and their matches. The topics and origins are there.
+func (l *loading) endpoints(st *state) error {
+	for i, es := range st.Endpoints {
+		e := &endpoint{EndpointInfo: es.Info, view: es.View, closed: es.Closed, topic: l.byName[es.Info.Topic]}
+		l.all[i] = e
+		switch {
+		case e.topic == nil:
+			return fmt.Errorf("%w: an endpoint of topic %q, which is not there", ErrMalformed, es.Info.Topic)
+		case e.closed:
+			continue
+		case e.Origin != nil && l.originOf(*e.Origin) == nil:
+			return fmt.Errorf("%w: a writer of an origin that is not there", ErrMalformed)
+		case e.Reader:
+			e.topic.readers = append(e.topic.readers, e)
+		default:
+			e.topic.writers = append(e.topic.writers, e)
+		}
+		if e.Origin != nil {
+			l.originOf(*e.Origin).writers++
+		}
+		l.Space.endpoints, l.byID[e.ID] = append(l.Space.endpoints, e), e
+		if !e.Reader {
+			l.live(e)
+			e.asserted, e.life.asserted = es.Asserted, es.Process
+			if e.silent = es.Silent; e.silent {
+				l.silences++
+			}
+		}
+	}
+	for i, es := range st.Endpoints {
+		for _, n := range es.Matched {
+			l.all[i].matched = append(l.all[i].matched, l.at(n))
+		}
+	}
+	return nil
+}
+
+// instances reads the instances and their histories.
+func (l *loading) instances(st *state, samples *historyReader) error {
+	for i, ts := range st.Topics {
+		t := l.topics[i]
+		for _, is := range ts.Instances {
+			in := &instance{key: string(is.Key), disposed: is.Disposed, since: is.Since}
+			for _, r := range is.Writers {
+				in.writers = append(in.writers, registration{l.at(r.Writer), r.Last, r.Writes, r.Lapsed})
+			}
+			for range is.Samples {
+				k, err := samples.next()
+				if err != nil {
+					return err
+				}
+				in.remember(k)
+			}
+			t.kept += in.history.len()
+			t.instances[in.key], t.order = in, append(t.order, in)
+		}
+	}
+	return nil
 }
 
 // Topics returns the topics, in the order in which they were declared.
