@@ -17,12 +17,13 @@ import (
 // Draw makes the plan of a seed.
 func Draw(seed uint64, l Limits) *Plan {
 	d := newDice(seed)
+	also := func(what uint64) dice { return dice{rand.New(rand.NewPCG(seed, what))} } // dice of their own: what else a seed draws does not depend on them
 	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes}
 	faulty := d.IntN(3) > 0
 	if l.Faults != nil {
 		faulty = *l.Faults
 	}
-	devotion := dice{rand.New(rand.NewPCG(seed, 0xde707e))}
+	devotion := also(0xde707e)
 	devoted, joiners := faulty && l.Kinds == 0 && devotion.oneIn(8), 0
 	if p.Founders == 0 {
 		p.Founders = d.size(devoted)
@@ -37,21 +38,19 @@ func Draw(seed uint64, l Limits) *Plan {
 	if faulty {
 		faults = pick(d, 1, 1, 2, 3, 5)
 	}
-	p.Beats = pick(dice{rand.New(rand.NewPCG(seed, 0xbea7))}, 1, 4, 4, 4, 8, 8) // most steps of a run are heartbeats
-	d.mutes(p, faulty)                                                          // before anything asks for the bounds, which depend on it
-	for range faults {
-		p.Faults = append(p.Faults, Fault{})
-	}
+	p.Beats = pick(also(0xbea7), 1, 4, 4, 4, 8, 8) // most steps of a run are heartbeats
+	d.mutes(p, faulty)                             // before anything asks for the bounds, which depend on it
+	p.Faults = append(p.Faults, make([]Fault, faults)...)
 	d.apps(p, cmp.Or(l.Messages, d.messages(devoted)), faulty)
 	d.inboxes(p)
 	if faulty {
 		d.faults(p)
 		d.joins(p)
 	}
-	dice{rand.New(rand.NewPCG(seed, 0x1a46e))}.larges(p) // dice of their own: what else a seed draws does not depend on them
-	dice{rand.New(rand.NewPCG(seed, 0xd15c))}.keep(p, faulty)
-	dice{rand.New(rand.NewPCG(seed, 0x5a4d))}.split(p)
-	still := dice{rand.New(rand.NewPCG(seed, 0x57111))}
+	also(0x1a46e).larges(p)
+	also(0xd15c).keep(p, faulty)
+	also(0x5a4d).split(p)
+	still := also(0x57111)
 	stands := faulty && !devoted && l.Kinds == 0 && p.Founders >= 3 && still.oneIn(16)
 	switch {
 	case devoted:
@@ -59,20 +58,20 @@ func Draw(seed uint64, l Limits) *Plan {
 	case stands:
 		still.still(p)
 	}
-	dice{rand.New(rand.NewPCG(seed, 0x57a7e))}.states(p)
+	also(0x57a7e).states(p)
 	if faulty {
-		dice{rand.New(rand.NewPCG(seed, 0x917e))}.givers(p)
-		dice{rand.New(rand.NewPCG(seed, 0x9057))}.ghosts(p)
-		dice{rand.New(rand.NewPCG(seed, 0x11e))}.lies(p)
-		p.Keep.TornIn = pick(dice{rand.New(rand.NewPCG(seed, 0x7043))}, 0, 50, 12)
+		also(0x917e).givers(p)
+		also(0x9057).ghosts(p)
+		also(0x11e).lies(p)
+		p.Keep.TornIn = pick(also(0x7043), 0, 50, 12)
 	}
 	if p.Reads.Count == 0 {
-		dice{rand.New(rand.NewPCG(seed, 0x4ead))}.reads(p)
+		also(0x4ead).reads(p)
 	}
-	dice{rand.New(rand.NewPCG(seed, 0x6e9))}.keepers(p)
-	p.Beside = pick(dice{rand.New(rand.NewPCG(seed, 0xbe51de))}, 0, 100, 20, 5)
+	also(0x6e9).keepers(p)
+	p.Beside = pick(also(0xbe51de), 0, 100, 20, 5)
 	if faulty && !devoted && !stands && l.Kinds == 0 {
-		dice{rand.New(rand.NewPCG(seed, 0xd02e))}.dozes(p)
+		also(0xd02e).dozes(p)
 	}
 	return p
 }

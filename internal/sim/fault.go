@@ -164,9 +164,7 @@ func (f *fault) strike() time.Duration {
 		if f.plan.Peer == f.plan.Node {
 			return f.end()
 		}
-		w.cut(f.plan.Node, f.plan.Peer)
-		w.blameCut(1<<f.plan.Node, 1<<f.plan.Peer, true)
-		f.undo = func() { w.heal(f.plan.Node, f.plan.Peer) }
+		f.cutOneWay()
 	case Partition:
 		f.part()
 	}
@@ -174,6 +172,14 @@ func (f *fault) strike() time.Duration {
 		return f.end()
 	}
 	return w.now + f.plan.For
+}
+
+// cutOneWay has a process hear nothing of another one.
+func (f *fault) cutOneWay() {
+	w := f.world
+	w.cut(f.plan.Node, f.plan.Peer)
+	w.blameCut(1<<f.plan.Node, 1<<f.plan.Peer, true)
+	f.undo = func() { w.heal(f.plan.Node, f.plan.Peer) }
 }
 
 // crash ends a process between two of its steps or within its present or next one.
