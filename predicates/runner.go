@@ -123,7 +123,8 @@ func (r *Runner) step() bool {
 	return r.cfg.Step(r.clock()) > 0
 }
 
-// wait spins as long as it pays and reports whether there was work.
+// wait spins as long as it pays, or yields between looks, and reports whether there was work, or
+// the runner has to stop.
 func (r *Runner) wait() bool {
 	if r.contention.Found(r.now) || r.crowded && r.cfg.Shared != nil && r.cfg.Shared() {
 		runtime.Gosched() // a goroutine that this process can run now may bring work: the last look finds it

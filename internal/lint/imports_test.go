@@ -226,7 +226,7 @@ import _ "github.com/squall-go/squall/order"
 
 func TestImportsGoOneWay(t *testing.T) { hold(t, importsGoOneWay) }
 
-func TestTransportsAreImportedByTheRootAndTestsOnly(t *testing.T) {
+func TestTransportsAreImportedByThoseThatChooseThem(t *testing.T) {
 	hold(t, transportsAreChosenAtTheTop)
 }
 

@@ -57,6 +57,6 @@
 //	word       written by     read by         meaning
 //	heartbeat  owner's loop   all             cycles of the owner's life; its value means nothing, only that it changes
 //	clock      owner's loop   all             in views with persistent subgroups: what the owner publishes later has no earlier time
-//	whole      owner's loop   all             the same views: a bit for each declaration of which the owner has all of its shard's log
-//	wall       owner's loop   all             the same views: its wall clock
+//	complete   owner's loop   all             a bit for each declaration of which the owner has the state of its shard, or all of its log
+//	wall       owner's loop   all             in views with persistent subgroups: its wall clock
 package member

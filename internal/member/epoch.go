@@ -55,9 +55,12 @@ type peer struct {
 const (
 	wordHeartbeat = iota
 	wordClock     // if there are persistent subgroups
-	wordWhole
-	wordWall // the same: its wall clock
+	wordComplete
+	wordWall // if there are persistent subgroups: its wall clock
 )
+
+// memberWords are the names of these words.
+var memberWords = []string{"heartbeat", "clock", "complete", "wall"}
 
 // open lays this member on the table of a view.
 func (m *Member) open(v *views.View) (*epoch, error) {
@@ -224,7 +227,7 @@ func (e *epoch) beat() int {
 	e.tellWall()
 	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
 	e.tellTime()
-	e.tellWhole()
+	e.tellComplete()
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
 	e.nextLook = e.m.now
 	e.heard()

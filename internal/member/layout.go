@@ -20,12 +20,8 @@ type Layout struct {
 // each subgroup in the rows of its members, then the confirmation rounds.
 func NewLayout(v *views.View) (*Layout, error) {
 	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
-	words := []string{"heartbeat"}
-	if v.Persistent() {
-		words = append(words, "clock", "whole", "wall")
-	}
 	for r := range v.Members {
-		l.line = append(l.line, l.Line(order.Rank(r), "member", words...))
+		l.line = append(l.line, l.Line(order.Rank(r), "member", memberWords...))
 	}
 	l.change = views.Declare(l.Layout, v)
 	for _, sg := range v.Subgroups {

@@ -66,16 +66,16 @@ func (e *epoch) tellWall() {
 	}
 }
 
-// tellWhole publishes of which declarations this member has the state of its shard, or all of its
-// log.
-func (e *epoch) tellWhole() {
+// tellComplete publishes of which declarations this member has the state of its shard, or all of
+// its log.
+func (e *epoch) tellComplete() {
 	whole := uint64(0)
 	for i, p := range e.subs {
 		if p != nil && p.whole() {
 			whole |= 1 << e.view.Declared(i)
 		}
 	}
-	sst.Store(e.line, wordWhole, whole)
+	sst.Store(e.line, wordComplete, whole)
 }
 
 // whole reports whether a member has the state of the part's shard, or all of its log.
@@ -88,7 +88,7 @@ func (p *part) whole() bool {
 
 // whole reports whether a member of a subgroup told that it has its state, or all of its log.
 func (e *epoch) whole(subgroup int, r order.Rank) bool {
-	return sst.Load(e.table.Line(r, e.layout.line[r]), wordWhole)>>e.view.Declared(subgroup)&1 != 0
+	return sst.Load(e.table.Line(r, e.layout.line[r]), wordComplete)>>e.view.Declared(subgroup)&1 != 0
 }
 
 // persist tells the others how far this member's disk is, and takes note of how far all disks are.

@@ -4,7 +4,7 @@
 // and shards with small rings, how the pairs are connected, how fast each process steps, what the
 // applications send, and which faults occur, when, or on which move of a view change. A run steps
 // real members, and the cores of real joins, on internal/simnet, and the applications and the
-// faults, in virtual time, on one goroutine. No part of the protocol is imitated.
+// faults, in virtual time, on one goroutine. What is imitated, and what is not simulated, is in docs/testing.md.
 //
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets what was not synced when the power goes.
 // What package persist does with goroutines and files is done here in turns and in virtual time; the journals, the books, the recorders and the

@@ -40,11 +40,14 @@ func TestColumnsAreWhereTheCheckersLook(t *testing.T) {
 		defer w.net.Close()
 		for _, p := range w.procs {
 			dump := dumpOf(t, p)
-			look(t, dump, viewLine, "suspected", wordSuspected, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "revision", wordRevision)
+			look(t, dump, viewLine, "suspected", wordSuspected, "leaving", wordLeaving, "mute", wordMute, "proposed", wordProposed, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "revision", wordRevision)
 			look(t, dump, memberLine, "heartbeat", 0)
 			for i, sg := range p.seat().record.view.Subgroups {
 				if sg.Has(p.seat().self) {
 					look(t, dump, p.seat().lineOff(i), "sent", wordSent, "skipped", wordSkipped, "received", wordReceived, "delivered", wordDelivered)
+				}
+				if sg.Has(p.seat().self) && sg.Mode == views.Persistent {
+					look(t, dump, p.seat().lineOff(i), "persisted", wordPersisted, "whole", wordWhole)
 				}
 			}
 		}
