@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -89,23 +90,9 @@ func (c *client) use(i int) (met bool, err error) {
 	defer stop()
 	defer conn.Close()
 	in := &core.Frames{Conn: conn, Timeout: c.cfg.RelayTimeout}
-	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.Name, Client: c.guid(0)})
-	if err == nil {
-		_, err = conn.Write(hello)
-	}
+	welcome, err := c.greet(conn, in)
 	if err != nil {
 		return false, err
-	}
-	kind, body, err := in.Next()
-	if err != nil {
-		return false, err
-	}
-	var welcome remote.Welcome
-	if err = remote.ParseValue(body, &welcome); err != nil || kind != remote.KindWelcome {
-		return false, cmp.Or(err, remote.ErrMalformed)
-	}
-	if welcome.Refused != "" {
-		return false, errors.New(welcome.Refused)
 	}
 	l := &link{conn: conn, wake: make(chan struct{}, 1)}
 	if err := c.begin(l, welcome); err != nil {
@@ -125,6 +112,28 @@ func (c *client) use(i int) (met bool, err error) {
 	_ = conn.Close()
 	sending.Wait()
 	return true, err
+}
+
+// greet says who the client is, and returns the relay's answer.
+func (c *client) greet(conn io.Writer, in *core.Frames) (welcome remote.Welcome, err error) {
+	hello, err := remote.AppendValue(nil, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: c.cfg.Cluster, Space: c.p.Name, Client: c.guid(0)})
+	if err == nil {
+		_, err = conn.Write(hello)
+	}
+	if err != nil {
+		return welcome, err
+	}
+	kind, body, err := in.Next()
+	if err != nil {
+		return welcome, err
+	}
+	if err = remote.ParseValue(body, &welcome); err != nil || kind != remote.KindWelcome {
+		return welcome, cmp.Or(err, remote.ErrMalformed)
+	}
+	if welcome.Refused != "" {
+		return welcome, errors.New(welcome.Refused)
+	}
+	return welcome, nil
 }
 
 // begin has everything declared and opened at a relay that the client uses, and the requests sent that have no answer.

@@ -381,18 +381,10 @@ func ParseBatch(b []byte, t *Batch) error {
 	}
 	n := binary.LittleEndian.Uint32(b)
 	b = b[4:]
-	if uint64(n)*reachedBytes > uint64(len(b)) {
+	if uint64(n)*reachedBytes > uint64(len(b)) || !t.reached(b, int(n)) {
 		return bad
 	}
-	t.Reached = slices.Grow(t.Reached[:0], int(n))
-	for range n {
-		if b[20] > 1 {
-			return bad
-		}
-		at := space.Reached{Position: binary.LittleEndian.Uint64(b[4:]), Count: binary.LittleEndian.Uint64(b[12:]), Unlisted: b[20] == 1}
-		t.Reached = append(t.Reached, Reached{binary.LittleEndian.Uint32(b), at})
-		b = b[reachedBytes:]
-	}
+	b = b[n*reachedBytes:]
 	t.Fed = t.Fed[:0]
 	key := ""
 	for len(b) > 0 {
@@ -428,4 +420,18 @@ func ParseBatch(b []byte, t *Batch) error {
 		t.Fed = append(t.Fed, f)
 	}
 	return nil
+}
+
+// reached reads how far so many readers are, for which there are bytes enough.
+func (t *Batch) reached(b []byte, n int) bool {
+	t.Reached = slices.Grow(t.Reached[:0], n)
+	for range n {
+		if b[20] > 1 {
+			return false
+		}
+		at := space.Reached{Position: binary.LittleEndian.Uint64(b[4:]), Count: binary.LittleEndian.Uint64(b[12:]), Unlisted: b[20] == 1}
+		t.Reached = append(t.Reached, Reached{binary.LittleEndian.Uint32(b), at})
+		b = b[reachedBytes:]
+	}
+	return true
 }

@@ -200,10 +200,9 @@ func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 		if past || s.follows || k.position == 0 { // the time of the order is not known
 			at = k.source
 		}
-		if after := at - v.at; v.passed && after >= 0 && after < gap {
+		if v.tooSoon(at, gap) {
 			return
 		}
-		v.passed, v.at = true, at
 	}
 	if c.Listener != nil {
 		h := &c.passing
@@ -229,6 +228,16 @@ func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 	if len(v.valid) > c.depth() {
 		c.remove(v.valid[0])
 	}
+}
+
+// tooSoon reports whether a sample follows the last one that passed before the separation is over,
+// and notes one that passes.
+func (v *view) tooSoon(at, gap int64) bool {
+	if after := at - v.at; v.passed && after >= 0 && after < gap {
+		return true
+	}
+	v.passed, v.at = true, at
+	return false
 }
 
 // view finds an instance: mostly the instance of the sample before.

@@ -196,37 +196,11 @@ func (s *Space) control(r *Record) error {
 	case recordChange:
 		return apply(body, func(e EndpointInfo) error { return s.change(r, e) })
 	case recordClose:
-		return apply(body, func(id ID) error {
-			e := s.byID[id]
-			if e == nil || id.Node != r.Sender {
-				return fmt.Errorf("%w: %v", ErrUnknown, id)
-			}
-			s.close(e, false)
-			return nil
-		})
+		return apply(body, func(id ID) error { return s.end(r, id, false) })
 	case recordOrigin:
-		return apply(body, func(id ID) error {
-			e := s.byID[id]
-			switch {
-			case e == nil || id.Node != r.Sender:
-				return fmt.Errorf("%w: %v", ErrUnknown, id)
-			case e.Origin == nil:
-				return fmt.Errorf("%w: the end of the origin of %v, which has none", ErrMalformed, id)
-			}
-			at := s.originOf(*e.Origin)
-			s.close(e, false)
-			at.last, at.ended = 0, s.position
-			return nil
-		})
+		return apply(body, func(id ID) error { return s.endOrigin(r, id) })
 	case recordGone:
-		return apply(body, func(id ID) error {
-			e := s.byID[id]
-			if e == nil || id.Node != r.Sender {
-				return fmt.Errorf("%w: %v", ErrUnknown, id)
-			}
-			s.close(e, true)
-			return nil
-		})
+		return apply(body, func(id ID) error { return s.end(r, id, true) })
 	case recordAssert:
 		return apply(body, func(id ID) error {
 			if id.Node != r.Sender {
@@ -251,6 +225,28 @@ func (s *Space) control(r *Record) error {
 		return apply(body, s.lapse)
 	}
 	return fmt.Errorf("%w: kind %d", ErrMalformed, r.Data[0])
+}
+
+// end closes an endpoint of the sender of a record.
+func (s *Space) end(r *Record, id ID, gone bool) error {
+	e := s.byID[id]
+	if e == nil || id.Node != r.Sender {
+		return fmt.Errorf("%w: %v", ErrUnknown, id)
+	}
+	s.close(e, gone)
+	return nil
+}
+
+// endOrigin closes a writer, and notes that its origin has ended.
+func (s *Space) endOrigin(r *Record, id ID) error {
+	if e := s.byID[id]; e != nil && id.Node == r.Sender {
+		if e.Origin == nil {
+			return fmt.Errorf("%w: the end of the origin of %v, which has none", ErrMalformed, id)
+		}
+		at := s.originOf(*e.Origin)
+		defer func() { at.last, at.ended = 0, s.position }()
+	}
+	return s.end(r, id, false)
 }
 
 func apply[T any](body []byte, do func(T) error) error {

@@ -111,14 +111,9 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	}
 	in := t.recent
 	if in == nil || in.key != string(sample.Key) {
-		in = t.instances[string(sample.Key)]
-	}
-	if in == nil {
-		if sample.Operation == Unregister {
+		if in = t.find(sample); in == nil {
 			return
 		}
-		in = &instance{key: string(sample.Key)}
-		t.instances[in.key], t.order = in, append(t.order, in)
 	}
 	if sample.Operation == Unregister {
 		t.unregister(s, in, w, w.QoS.KeepUnregistered, sample.Source)
@@ -126,11 +121,7 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 		return
 	}
 	t.recent = in
-	reg := in.registration(w)
-	if reg == nil {
-		in.writers = append(in.writers, registration{writer: w})
-		reg = &in.writers[len(in.writers)-1]
-	}
+	reg := in.registered(w)
 	reg.last, reg.lapsed = s.now, false
 	reg.writes++
 	if sample.Operation == Register || t.QoS.Ownership == qos.Exclusive && in.owner(domainOf(&w.QoS)) != w {
@@ -168,6 +159,26 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	for _, c := range w.local {
 		c.accept(s, in, &k)
 	}
+}
+
+// find returns the instance of a sample, and makes it; nil: one that is not there is unregistered.
+func (t *topic) find(sample *Sample) *instance {
+	in := t.instances[string(sample.Key)]
+	if in == nil && sample.Operation != Unregister {
+		in = &instance{key: string(sample.Key)}
+		t.instances[in.key], t.order = in, append(t.order, in)
+	}
+	return in
+}
+
+// registered returns the registration of a writer, and makes it.
+func (in *instance) registered(w *endpoint) *registration {
+	reg := in.registration(w)
+	if reg == nil {
+		in.writers = append(in.writers, registration{writer: w})
+		reg = &in.writers[len(in.writers)-1]
+	}
+	return reg
 }
 
 // own makes the data of a sample that caches keep theirs.
