@@ -2,7 +2,6 @@ package replicated
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -93,6 +92,6 @@ func TestAnErrorReachesClientsOrIsLocal(t *testing.T) {
 		delete(local, string(m[1]))
 	}
 	if want := len(said) - 2; reach != want || len(local) != 0 { // ErrAway and ErrFull are not exported
-		t.Error(fmt.Sprintf("%d exported errors are not local, and %d are sent to clients; local ones that are not declared: %v", reach, want, local))
+		t.Errorf("%d exported errors are not local, and %d are sent to clients; local ones that are not declared: %v", reach, want, local)
 	}
 }
