@@ -111,11 +111,21 @@ func Receive(conn *net.UnixConn, b []byte, most int) (n int, fds []int, cut bool
 	if err != nil {
 		return 0, nil, false, err
 	}
+	return take(func(b, oob []byte, flags int) (n, m, got int, err error) { return receive(raw, b, oob, flags) }, b, most)
+}
+
+// take takes a packet by calls of recvmsg. The end is believed at the second look only: the kernel
+// may find the queue empty, and then look whether the peer has closed, while the peer sends its
+// last packet and closes.
+func take(recvmsg func(b, oob []byte, flags int) (n, m, got int, err error), b []byte, most int) (n int, fds []int, cut bool, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*most))
-	for {
+	for looks := 1; ; looks++ {
 		var m, flags int
-		if n, m, flags, err = receive(raw, b, oob, unix.MSG_PEEK); err != nil {
+		if n, m, flags, err = recvmsg(b, oob, unix.MSG_PEEK); err != nil {
 			return 0, nil, false, err
+		}
+		if n == 0 && m == 0 && looks == 1 {
+			continue
 		}
 		if fds, err = rights(oob[:m]); err != nil {
 			break
@@ -126,7 +136,7 @@ func Receive(conn *net.UnixConn, b []byte, most int) (n int, fds []int, cut bool
 		}
 		Close(fds)
 	}
-	_, _, _, gone := receive(raw, nil, nil, 0)
+	_, _, _, gone := recvmsg(nil, nil, 0)
 	return n, fds, cut, errors.Join(err, gone)
 }
 
