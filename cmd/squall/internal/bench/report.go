@@ -15,7 +15,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
-// Row is a figure beside its limit, if it has one, and what is asked of it.
+// Row is a figure next to its limit, if it has one, and what is asked of it.
 type Row struct {
 	What      string   `json:"what"`
 	Unit      string   `json:"unit"`

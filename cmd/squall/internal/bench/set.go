@@ -58,7 +58,7 @@ func (a Asked) Verdict(v float64) string {
 	return "missed"
 }
 
-// Bar is a figure of a case, beside the same or another figure of other cases if it has a limit,
+// Bar is a figure of a case, next to the same or another figure of other cases if it has a limit,
 // and what is asked of it.
 type Bar[R any] struct {
 	What, Unit string // What is the name of the case unless it says something else

@@ -3,8 +3,8 @@
 //
 // All members of a group send small messages as fast as they can, the whole time. The first one
 // also sends a large message, rests, and sends the next one. Every member counts what it delivers,
-// millisecond by millisecond. The rate of the slowest member while a large message is under way,
-// from its Send until it is delivered, stands beside its rate while none is; and the longest time
+// millisecond by millisecond. The rate of the slowest member while a large message is in flight,
+// from its Send until it is delivered, stands next to its rate while none is; and the longest time
 // in which some member delivered nothing.
 //
 // Life of a run: members open the group → all members are told to start → rounds of rest and large
@@ -139,7 +139,7 @@ type result struct {
 	Alone      float64 `json:"rate_alone"`
 	Beside     float64 `json:"rate_beside"`
 	Ratio      float64 `json:"ratio"`
-	StallMs    float64 `json:"stall_ms"`       // the longest time in which some member delivered none while a large one was under way
+	StallMs    float64 `json:"stall_ms"`       // the longest time in which some member delivered none while a large one was in flight
 	RestMs     float64 `json:"stall_alone_ms"` // and while none was
 	TookMs     float64 `json:"large_ms"`       // the median time from Send to delivery
 	LargeRate  float64 `json:"large_bytes_per_second"`

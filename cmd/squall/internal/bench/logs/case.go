@@ -231,7 +231,7 @@ func loop(ctx context.Context, s Spec) (r Run, err error) {
 	return r, err
 }
 
-// beside measures a subgroup without a log, alone and beside one with a log, in the same processes.
+// beside measures a subgroup without a log, alone and next to one with a log, in the same processes.
 func beside(ctx context.Context, s Spec) (r Run, err error) {
 	err = withFleet(ctx, job{Spec: s, Kind: besideKind}, s.Nodes, func(f *bench.Fleet) error {
 		alone, _, err := s.sample(f, opStream, []string{unlogged})

@@ -2,7 +2,7 @@
 // delivers, on every member's disk.
 //
 // The members are processes on this machine, each with a directory of its own on one disk. All of
-// them send. A message counts when it is delivered at the slowest member and on all disks. Beside
+// them send. A message counts when it is delivered at the slowest member and on all disks. Next to
 // each figure stands its limit, measured in turn with it: processes that do nothing but write to
 // that disk and wait for it, through the page cache and around it, one that waits for a single
 // page, some that do what one commit of a tree of pages must do, and other systems that do the same
@@ -255,7 +255,7 @@ func (s *set) addRaw(spec Spec) {
 	}
 }
 
-// streamSet is what the flags describe, beside what the disk can do.
+// streamSet is what the flags describe, next to what the disk can do.
 func streamSet(spec Spec, limits bool) (s set) {
 	if limits {
 		s.addRaw(spec)
@@ -273,8 +273,8 @@ func streamSet(spec Spec, limits bool) (s set) {
 	return s
 }
 
-// latencySet is one message at a time, beside one small write that nothing disturbs. An engine that
-// is a tree stands also beside the writes that no tree can do without, at as many processes at
+// latencySet is one message at a time, next to one small write that nothing disturbs. An engine that
+// is a tree stands also next to the writes that no tree can do without, at as many processes at
 // once: how much of its latency is inherent.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
@@ -294,7 +294,7 @@ func latencySet(spec Spec, engines ...string) (s set) {
 	return s
 }
 
-// besideSet is a subgroup without a log, beside one that has more to write than it can.
+// besideSet is a subgroup without a log, next to one that has more to write than it can.
 func besideSet(spec Spec) (s set) {
 	name := fmt.Sprintf("without a log next to one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
 	s.add(name, beside, spec)

@@ -75,7 +75,7 @@ func (w writing) Answer(ctx context.Context, r bench.Request) (any, error) {
 	return w.run(ctx, r.From, r.To)
 }
 
-// The subgroups: one with a log, and beside it one without.
+// The subgroups: one with a log, and next to it one without.
 const (
 	logged   = "logged"
 	unlogged = "unlogged"

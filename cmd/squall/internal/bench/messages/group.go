@@ -159,7 +159,7 @@ func (g *groupMember) state() (State, error) {
 
 func (g *groupMember) end() bench.Latency { return bench.LatencyOf(g.tally.latencies) }
 
-// loop is a closed loop: one message of this member is on its way at any time.
+// loop is a closed loop: one message of this member is in flight at any time.
 //
 // The sender of the next message owns the loop. The goroutine that sends the first message passes
 // ownership to the upcall by sending; if a goroutine sends all messages, the upcall passes ownership
@@ -168,7 +168,7 @@ type loop struct {
 	subgroup *squall.Subgroup
 	buf      []byte
 	from, to time.Time
-	start    time.Time // of the message on its way
+	start    time.Time // of the message in flight
 	latency  *hdrhistogram.Histogram
 	upcall   bool
 	sent     *atomic.Uint64

@@ -1,4 +1,4 @@
-// Package messages is the command "squall bench": it measures groups of real processes, and beside
+// Package messages is the command "squall bench": it measures groups of real processes, and next to
 // every figure its limit.
 //
 // Life of a run: member processes start → each tells where it listens → all connect → warm-up →

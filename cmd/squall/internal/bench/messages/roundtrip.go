@@ -166,7 +166,7 @@ func (s stream) Write(b []byte) (done int, err error) {
 // maxForeign is the largest number of foreign processes.
 const maxForeign = 64
 
-// startForeign starts n processes that keep a core each as busy as they can, beside whatever is
+// startForeign starts n processes that keep a core each as busy as they can, next to whatever is
 // measured, and returns the function that ends them. They end with this process, too.
 func startForeign(ctx context.Context, n int) (stop func() error, err error) {
 	f, err := bench.Start(ctx, bench.FleetConfig{

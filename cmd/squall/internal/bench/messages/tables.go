@@ -64,7 +64,7 @@ func limitsOf(s Spec) []Case {
 	return cases
 }
 
-// beside adds a figure of a case beside that of each of some limits, or alone if there are none.
+// beside adds a figure of a case next to that of each of some limits, or alone if there are none.
 func beside(p *set, figure bar, limits []Case) {
 	for _, limit := range limits {
 		figure.Limits = []string{limit.Name}
@@ -176,7 +176,7 @@ func streamBars(base Spec, others bench.Peers, sizeBytes int) set {
 		s.Bars = append(s.Bars, bar{What: fabric + ", " + size, Unit: "msgs/s", Figure: fabric, Limits: []string{limit}, Of: rateOf, Asked: bench.Asked{AtLeast: atLeast}})
 	}
 	// The bars are multiples of the harness's fan-out, which makes each message anew and locks for
-	// it. This package's own, which does neither, stands beside it. Without a harness it is the
+	// it. This package's own, which does neither, stands next to it. Without a harness it is the
 	// judge, a harder one, and the row says so.
 	byFanout := func(fabric string, atLeast float64) {
 		add(fabric, fanout, atLeast)

@@ -74,7 +74,7 @@ func (s spec) with(change func(*spec)) spec {
 // ofClients reports whether clients make the load.
 func (s spec) ofClients() bool { return s.Load == puts || s.Load == gets || s.Load == deposits }
 
-// callers is how many calls are under way at a time.
+// callers is how many calls are in flight at a time.
 func (s spec) callers() int {
 	switch s.Load {
 	case sendOne, callOne, readOne:

@@ -86,7 +86,7 @@ func (m *replica) Answer(ctx context.Context, r bench.Request) (any, error) {
 // ringBytes is the memory for messages of each connection.
 const ringBytes = 1 << 20
 
-// window is how many commands a caller has under way: a quarter of the messages of 100 bytes that its ring takes.
+// window is how many commands a caller has in flight: a quarter of the messages of 100 bytes that its ring takes.
 const window = 1024
 
 // manyReaders is how many goroutines read at a member.
@@ -162,7 +162,7 @@ func inBursts(read func() error) func(int) (int, error) {
 	}
 }
 
-// pipeline keeps commands under way.
+// pipeline keeps commands in flight.
 func pipeline[A, R any](ctx context.Context, o *member.Object[*store], c *replicated.Command[A, R], args A) func(int) (int, error) {
 	var under [window]*replicated.Future[R]
 	next := 0

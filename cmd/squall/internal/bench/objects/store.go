@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/replicated/member"
 )
 
-// Names of the object and of the subgroup beside it, which carries plain messages.
+// Names of the object and of the subgroup next to it, which carries plain messages.
 const (
 	storeName = "store"
 	plainName = "plain"

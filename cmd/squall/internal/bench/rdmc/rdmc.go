@@ -14,7 +14,7 @@
 // Terms. The ideal time is the message's bytes at the rate of a link. The skew is the time between
 // the first receiver that has the message and the last one; it is told in block times, which are
 // that of one block at the rate of a link. Processor time is that of all nodes, per GB that a
-// receiver got. Beside it stands that of the whole machine: the kernel passes packets on in
+// receiver got. Next to it stands that of the whole machine: the kernel passes packets on in
 // interrupts, and charges their time to the process that they interrupt, or to no process on an idle
 // core, so that a program that leaves the cores idle looks cheaper than it is. Memory is the most
 // that a receiver had in use, less what it had in use, with its buffer, before the message came.

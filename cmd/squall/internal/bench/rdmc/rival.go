@@ -189,7 +189,7 @@ func processes(l *netlab.Lab) (all []int, err error) {
 	return all, nil
 }
 
-// endOthers ends what is on the hosts of a lab beside the members, until nothing is.
+// endOthers ends what is on the hosts of a lab next to the members, until nothing is.
 func endOthers(l *netlab.Lab, members []int) error {
 	for range endTries {
 		pids, err := processes(l)

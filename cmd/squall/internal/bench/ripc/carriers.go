@@ -136,7 +136,7 @@ func (s *services) once(ctx context.Context, caller int) error {
 	return nil
 }
 
-// rest ends what the process does beside what was measured.
+// rest ends what the process does next to what was measured.
 func (s *services) rest() {
 	if s.long != nil {
 		s.long.end()

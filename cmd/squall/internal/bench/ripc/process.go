@@ -220,7 +220,7 @@ const (
 	besideBytes = 1 << 30 // beside short messages
 )
 
-// longs are long messages of package ripc, alone or beside short ones. The service "sink" takes them.
+// longs are long messages of package ripc, alone or next to short ones. The service "sink" takes them.
 type longs struct {
 	spec    spec
 	windows int
@@ -291,7 +291,7 @@ func (l *longs) connect(ctx context.Context, e *ripc.Endpoint, client *ripc.Serv
 
 func (l *longs) once(ctx context.Context) error { return l.client.SendLong(ctx, l.to, l.body.Body()) }
 
-// start sends one body after the other beside what is measured.
+// start sends one body after the other next to what is measured.
 func (l *longs) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop = cancel

@@ -1,7 +1,7 @@
 // Package ripc measures messages between two processes: "squall bench ripc".
 //
 // One process answers, the other one measures: round trips of messages, messages one way, and calls, one at a time or many at
-// once. Beside package ripc stand what the Go standard library offers for the same: plain sockets and net/rpc.
+// once. Next to package ripc stand what the Go standard library offers for the same: plain sockets and net/rpc.
 package ripc
 
 import (
@@ -172,7 +172,7 @@ func byOther(s *set, others bench.Peers, name string, b bar, known float64, args
 	return b
 }
 
-// idleClients is the number of idle clients that the bars name, and busyClients the number of clients that call beside them.
+// idleClients is the number of idle clients that the bars name, and busyClients the number of clients that call next to them.
 const (
 	idleClients = 1000
 	busyClients = 16

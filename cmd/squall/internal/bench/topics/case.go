@@ -20,7 +20,7 @@ const (
 	transient  level = "transient"  // the last samples are kept by all members
 	persistent level = "persistent" // every sample is in the log of every member
 
-	// durable is no level of topics: it is a persistent subgroup without them, beside which persistent is held.
+	// durable is no level of topics: it is a persistent subgroup without them, next to which persistent is held.
 	durable level = "durable"
 )
 

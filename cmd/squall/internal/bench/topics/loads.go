@@ -161,7 +161,7 @@ func (r *records) latency() bench.Latency { return bench.Latency{} }
 type trips struct {
 	*member
 	writer    *dds.Writer[[]byte]
-	sent      time.Time // the ping that is under way
+	sent      time.Time // the ping that is in flight
 	histogram *hdrhistogram.Histogram
 	stop      goatomic.Bool
 	stopped   chan struct{}
@@ -189,7 +189,7 @@ func (t *trips) open(ctx context.Context) (err error) {
 	return err
 }
 
-// hear answers a ping or a pong: there is one of them under way.
+// hear answers a ping or a pong: there is one of them in flight.
 func (t *trips) hear(v *dds.Sample[[]byte], err error) {
 	if err == nil && !v.Info.Valid { // the other process has closed its writer
 		return
