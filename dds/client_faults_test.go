@@ -222,6 +222,39 @@ func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
 	}
 }
 
+// A claim of a client waits for its outbox as long as MaxBlocking says, and no longer.
+func TestAClaimOfAClientWaitsNoLongerThanItsWriter(t *testing.T) {
+	all := open(t, 1, nil)
+	relay := serve(t, all[0], member.RelayConfig{})
+	c, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}, OutboxBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	raw, err := dds.NewTopic(t.Context(), c, "raw", dds.Raw(), dds.QoS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := testutil.Within(t)
+	w, err := raw.Writer(ctx, dds.QoS{Reliability: qos.Reliability{MaxBlocking: 10 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := hold(t, all[0])
+	for err == nil {
+		var room dds.Claim
+		if room, err = w.Claim(ctx, 8<<10); err == nil {
+			err = room.Commit()
+		}
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("a claim that finds no room: %v, %v", err, ctx.Err())
+	}
+	if err := full.Close(testutil.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A writer's MaxBlocking is for its calls at the client: a relay that waits for buffer space in the order keeps the client.
 func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 	all := open(t, 1, nil)

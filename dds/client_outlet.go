@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
@@ -17,11 +19,14 @@ type outlet struct {
 	c     *client
 	id    space.ID
 	topic string
+	waits atomic.Int64 // MaxBlocking of the writer, for a claim; Writer bounds the other calls
 }
 
 // Outlet implements core.Backend.
-func (c *client) Outlet(id space.ID, topic string, _ qos.Set) core.Outlet {
-	return &outlet{c, id, topic}
+func (c *client) Outlet(id space.ID, topic string, set qos.Set) core.Outlet {
+	o := &outlet{c: c, id: id, topic: topic}
+	o.Changed(set)
+	return o
 }
 
 // fault says of which topic an error is.
@@ -104,7 +109,13 @@ type claimed struct {
 // Commit implements core.Committer.
 func (c *claimed) Commit(r hooks.Room) error {
 	e := remote.Entry{Operation: uint8(space.Write), Source: c.o.c.p.SampleTime(), Data: r.Bytes}
-	_, err := c.o.Write(c.ctx, &core.Unsent{Entry: e})
+	ctx := c.ctx
+	if longest := time.Duration(c.o.waits.Load()); longest > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, longest)
+		defer cancel()
+	}
+	_, err := c.o.Write(ctx, &core.Unsent{Entry: e})
 	return err
 }
 
@@ -115,4 +126,4 @@ func (c *claimed) Abort(hooks.Room) error { return nil }
 func (o *outlet) Flush(ctx context.Context, _ bool) error { return o.c.flush(ctx, o.id) }
 
 // Changed implements core.Outlet.
-func (o *outlet) Changed(qos.Set) {}
+func (o *outlet) Changed(set qos.Set) { o.waits.Store(int64(set.Reliability.MaxBlocking)) }

@@ -123,7 +123,9 @@ func (p *peer) leave(channel int) {
 
 // dropAnswers drops messages of a channel that found no room: none is sent any more.
 func (p *peer) dropAnswers(channel int) {
-	p.refund(int64(p.answers.Drop(channel)))
+	if n := p.answers.Drop(channel); n > 0 {
+		p.refund(int64(n))
+	}
 }
 
 // leaveAll gives up the channels on which a service sends that is closed.

@@ -135,6 +135,9 @@ func (t *polling) glance(w *waiter, s *Service) bool {
 		return false
 	}
 	t.heatStirred()
+	if len(t.hot.Polled()) == 0 { // those that were stirred have ended
+		return false
+	}
 	most := t.pace.glanceLooks
 	if t.parker.Shared() {
 		most = 1
