@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
@@ -178,7 +179,17 @@ func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 
 // A reader whose opening is given up while it reads a history is closed: the space has none afterwards.
 func TestAReaderThatIsGivenUpIsClosed(t *testing.T) {
-	all := open(t, 1, nil)
+	ended := make(chan struct{}, 1)
+	all := open(t, 1, func(_ int, p *member.Config, _ *squall.Config) {
+		p.Events = func(e dds.Event) {
+			if u, ok := e.(dds.Unmatched); ok && u.Current == 0 {
+				select {
+				case ended <- struct{}{}:
+				default:
+				}
+			}
+		}
+	})
 	tp, w := lateTopic(t, all[0])
 	numbered(t, w, 0, 1000, 100)
 	if err := w.Flush(testutil.Within(t)); err != nil {
@@ -190,9 +201,12 @@ func TestAReaderThatIsGivenUpIsClosed(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); slices.ContainsFunc(all[0].Endpoints(), func(e dds.Endpoint) bool { return e.Reader }); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the reader is open")
-		}
+	select {
+	case <-ended:
+	case <-testutil.Within(t).Done():
+		t.Fatal("the reader is open")
+	}
+	if slices.ContainsFunc(all[0].Endpoints(), func(e dds.Endpoint) bool { return e.Reader }) {
+		t.Error("the reader is there, and its writer has none")
 	}
 }

@@ -42,19 +42,26 @@ func Overlap(tests int) {
 
 var ports atomic.Uint32 // that FreeAddress has tried
 
-// FreeAddress returns an address on loopback on which no process listens. Its port is below the
-// ports that Linux gives to sockets without one, and from a range that depends on this process, so
-// that no other test takes it before it is used.
+// FreeAddress returns an address on loopback on which no process listens. Its port is even, and
+// below the ports that Linux gives to sockets without one. The port after it is held until the test
+// ends, so that no other call takes the address before it is used, in this process or in another.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	const first, count, each = 10_000, 20_000, 64
+	const first, count, each = 10_000, 10_000, 32
 	for range count {
-		port := first + (uint32(os.Getpid())*each+ports.Add(1))%count
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			_ = l.Close()
-			return l.Addr().String()
+		port := first + 2*((uint32(os.Getpid())*each+ports.Add(1))%count)
+		held, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
+		if err != nil {
+			continue
 		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			_ = held.Close()
+			continue
+		}
+		_ = l.Close()
+		t.Cleanup(func() { _ = held.Close() })
+		return l.Addr().String()
 	}
 	t.Fatal("no port is free")
 	return ""

@@ -2,8 +2,10 @@ package testutil
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -49,6 +51,28 @@ func TestFilesHoldACertificateThatTheAuthoritySigned(t *testing.T) {
 	if _, err := tls.LoadX509KeyPair(ca, key); err == nil {
 		t.Error("the key is that of the authority")
 	}
+}
+
+// Two processes never get one address, although both only try whether they could listen there.
+func TestAnAddressIsTakenUntilTheTestEnds(t *testing.T) {
+	addr := FreeAddress(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil || number%2 != 0 {
+		t.Fatalf("%s: %v", addr, err)
+	}
+	if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", number+1)); err == nil { // what another process tries first
+		l.Close()
+		t.Error("another process can take the address")
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
 }
 
 func TestWhatHasToHappenSoonHasADeadline(t *testing.T) {

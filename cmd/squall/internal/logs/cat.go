@@ -179,7 +179,7 @@ func parseVersion(text string) (order.Version, error) {
 // layouts of times, all in UTC unless they say otherwise.
 var layouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly}
 
-// lastYear is the last one of which all nanoseconds have a number.
+// lastYear is the last whole year whose times fit an int64 in nanoseconds.
 const lastYear = 2261
 
 // parseTime reads a time, now, or how long ago. It is never 0, which would be no bound.

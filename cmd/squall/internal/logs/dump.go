@@ -238,7 +238,7 @@ func (o *outlet) undo() {
 	}
 }
 
-// dump is one that is under way.
+// dump writes the records of one log.
 type dump struct {
 	ctx   context.Context
 	l     library

@@ -231,9 +231,9 @@ func loop(ctx context.Context, s Spec) (r Run, err error) {
 	return r, err
 }
 
-// beside measures a subgroup without a log, alone and next to one with a log, in the same processes.
-func beside(ctx context.Context, s Spec) (r Run, err error) {
-	err = withFleet(ctx, job{Spec: s, Kind: besideKind}, s.Nodes, func(f *bench.Fleet) error {
+// mixed measures the rate of a subgroup without a log, first alone, then while a subgroup with a log is busy.
+func mixed(ctx context.Context, s Spec) (r Run, err error) {
+	err = withFleet(ctx, job{Spec: s, Kind: mixedKind}, s.Nodes, func(f *bench.Fleet) error {
 		alone, _, err := s.sample(f, opStream, []string{unlogged})
 		if err != nil {
 			return err

@@ -38,8 +38,8 @@ type options struct {
 	quick  bool
 	limits bool
 
-	latency, beside, reopen, bars bool
-	peers                         string
+	latency, mixed, reopen, bars bool
+	peers                        string
 }
 
 // NewCommand returns the command "log", which belongs below "bench".
@@ -88,7 +88,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&s.Memory, "memory", 0, "bytes that are delivered and not on disk yet, per member (default: the group's, 16 MiB)")
 
 	f.BoolVar(&o.latency, "latency", false, "measure one message at a time, until it is on every disk")
-	f.BoolVar(&o.beside, "mixed", false, "measure a subgroup without a log, alone and next to one with a log")
+	f.BoolVar(&o.mixed, "mixed", false, "measure a subgroup without a log, alone and next to one with a log")
 	f.BoolVar(&o.reopen, "reopen", false, "measure how long a log takes to open")
 	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises of its logs, and print a table in Markdown")
 	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems")
@@ -158,8 +158,8 @@ func (o *options) sets() (sets []bench.Set[Run]) {
 		add(barSets(o.spec, bench.Peers{Path: o.peers})...)
 	case o.latency:
 		add(latencySet(o.spec, o.spec.Engine))
-	case o.beside:
-		add(besideSet(o.spec))
+	case o.mixed:
+		add(mixedSet(o.spec))
 	case o.reopen:
 		add(reopenSet(o.spec, o.spec.Engine))
 	default:
@@ -200,7 +200,7 @@ var (
 	p50Of     = func(r Run) float64 { return r.Latency.P50Us }
 	p99Of     = func(r Run) float64 { return r.Latency.P99Us }
 	aloneOf   = func(r Run) float64 { return r.Alone }
-	besideOf  = func(r Run) float64 { return r.Beside }
+	mixedOf   = func(r Run) float64 { return r.Beside }
 	openOf    = func(r Run) float64 { return r.OpenMs / 1e3 }
 	fillOf    = func(r Run) float64 { return r.FillRate / 1e6 }
 	cpuOf     = func(r Run) float64 { return r.CPUPerMsg }
@@ -294,11 +294,11 @@ func latencySet(spec Spec, engines ...string) (s set) {
 	return s
 }
 
-// besideSet is a subgroup without a log, next to one that has more to write than it can.
-func besideSet(spec Spec) (s set) {
+// mixedSet is a subgroup without a log, next to one that has more to write than it can.
+func mixedSet(spec Spec) (s set) {
 	name := fmt.Sprintf("without a log next to one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
-	s.add(name, beside, spec)
-	s.judge(bar{What: name, Unit: "msgs/s", Figure: name, Of: besideOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
+	s.add(name, mixed, spec)
+	s.judge(bar{What: name, Unit: "msgs/s", Figure: name, Of: mixedOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
 	s.alone("the one with a log at the same time", "MB/s", name, bytesOf)
 	return s
 }
@@ -334,7 +334,7 @@ func barSets(spec Spec, others bench.Peers) []set {
 	for _, a := range []asked{{10 << 10, 0.7, 2, 1.2, 1.5}, {100, 0, 3, 2.5, 3}} {
 		sets = append(sets, a.streamBars(spec.with(func(s *Spec) { s.SizeBytes = a.sizeBytes }), others))
 	}
-	return append(sets, latencySet(spec, "wal", "bolt"), besideSet(spec), reopenSet(spec, "wal", "bolt"))
+	return append(sets, latencySet(spec, "wal", "bolt"), mixedSet(spec), reopenSet(spec, "wal", "bolt"))
 }
 
 // streamBars are about three members that all send, against the disk and other systems.

@@ -22,7 +22,7 @@ var Workload = bench.NewWorkload("logs", open)
 // What a process does.
 const (
 	memberKind = "member" // of a group
-	besideKind = "beside" // of a group that has a second subgroup, without a log
+	mixedKind  = "mixed"  // of a group that has a second subgroup, without a log
 	writeKind  = "write"  // nothing but writing to the disk
 )
 
@@ -54,7 +54,7 @@ type State struct{ Sent, Delivered, Persisted uint64 }
 
 func open(p bench.Process[job]) (bench.Member, error) {
 	switch p.Spec.Kind {
-	case memberKind, besideKind:
+	case memberKind, mixedKind:
 		return newMember(p)
 	case writeKind:
 		w, err := newWriter(filepath.Join(p.Dir, "pieces"), p.Spec.Pieces)
@@ -103,7 +103,7 @@ func newMember(j bench.Process[job]) (*member, error) {
 		l.Sign = key
 	}
 	m.declare(squall.SubgroupConfig{Name: logged, Mode: squall.Persistent, Log: l})
-	if s.Kind == besideKind {
+	if s.Kind == mixedKind {
 		m.declare(squall.SubgroupConfig{Name: unlogged})
 	}
 	return m, nil

@@ -64,8 +64,8 @@ func limitsOf(s Spec) []Case {
 	return cases
 }
 
-// beside adds a figure of a case next to that of each of some limits, or alone if there are none.
-func beside(p *set, figure bar, limits []Case) {
+// withLimits adds a row for a figure and each of its limits, or one row if there are none.
+func withLimits(p *set, figure bar, limits []Case) {
 	for _, limit := range limits {
 		figure.Limits = []string{limit.Name}
 		p.Judge(figure)
@@ -81,7 +81,7 @@ func throughputSet(s Spec, limits bool) (p set) {
 		p.Add(limitsOf(s)...)
 	}
 	const own = "squall"
-	beside(&p, bar{What: "delivered, slowest member", Unit: "msgs/s", Figure: own, Of: rateOf}, p.Cases)
+	withLimits(&p, bar{What: "delivered, slowest member", Unit: "msgs/s", Figure: own, Of: rateOf}, p.Cases)
 	p.Add(caseOf(own, s))
 	for _, b := range []struct {
 		on         bool
@@ -126,8 +126,8 @@ func latencySet(s Spec, limits bool) (p set) {
 	for _, load := range []Load{FromUpcall, FromThread} {
 		own := caseOf("sent by the "+string(load), s.with(func(s *Spec) { s.Load = load }))
 		p.Add(own)
-		beside(&p, bar{What: own.Name + ", p50", Unit: "µs", Figure: own.Name, Of: p50Of}, trips)
-		beside(&p, bar{What: own.Name + ", p99", Unit: "µs", Figure: own.Name, Of: p99Of}, trips)
+		withLimits(&p, bar{What: own.Name + ", p50", Unit: "µs", Figure: own.Name, Of: p50Of}, trips)
+		withLimits(&p, bar{What: own.Name + ", p99", Unit: "µs", Figure: own.Name, Of: p99Of}, trips)
 	}
 	return p
 }

@@ -185,7 +185,7 @@ func (o *options) peerCase(of spec, system, place string, further ...string) ben
 // errNoEtcd says how to get the program of examples/etcd.
 var errNoEtcd = fmt.Errorf("%w: give the program of examples/etcd with --etcd BINARY", bench.ErrAbsent)
 
-// Numbers of clients: those that watch one key, those that are compared with the default number, and those of which a member is killed.
+// Numbers of clients that watch one key, that are compared with the default number, and whose member is killed.
 const (
 	watchClients = 100
 	manyClients  = 1000

@@ -11,9 +11,9 @@
 // All processes are on one machine and share its monotonic clock, so the times of different
 // processes can be compared.
 //
-// Terms. The ideal time is the message's bytes at the rate of a link. The skew is the time between
-// the first receiver that has the message and the last one; it is told in block times, which are
-// that of one block at the rate of a link. Processor time is that of all nodes, per GB that a
+// Terms. The ideal time is the message's bytes at the rate of a link, and the block time that of
+// one block. The skew is the time from the first receiver's completion to the last one's, in block
+// times. Processor time is that of all nodes, per GB that a
 // receiver got. Next to it stands that of the whole machine: the kernel passes packets on in
 // interrupts, and charges their time to the process that they interrupt, or to no process on an idle
 // core, so that a program that leaves the cores idle looks cheaper than it is. Memory is the most

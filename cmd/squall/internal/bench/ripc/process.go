@@ -216,8 +216,8 @@ func (m *member) loop(ctx context.Context, caller int, until time.Time) (done in
 
 // Sizes of bodies.
 const (
-	longBytes   = 64 << 20
-	besideBytes = 1 << 30 // beside short messages
+	longBytes       = 64 << 20
+	backgroundBytes = 1 << 30 // of a long message that is sent while short ones are measured
 )
 
 // longs are long messages of package ripc, alone or next to short ones. The service "sink" takes them.
@@ -235,7 +235,7 @@ type longs struct {
 
 func newLongs(s spec) *longs {
 	if s.Beside {
-		return &longs{spec: s, windows: 1, size: besideBytes}
+		return &longs{spec: s, windows: 1, size: backgroundBytes}
 	}
 	return &longs{spec: s, windows: 2, size: s.Size}
 }
