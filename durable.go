@@ -20,6 +20,7 @@ import (
 	"github.com/squall-go/squall/internal/logwire"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -395,7 +396,7 @@ func (d *durable) begin() {
 
 // record makes a decision durable beside the loop. The logs that this process needs in the next
 // view are opened there, too: the loop waits for no disk.
-func (g *Group) record(v *views.View, b views.Ballot, d *views.Decision, done func()) {
+func (g *Group) record(v *views.View, b viewchange.Ballot, d *viewchange.Decision, done func()) {
 	g.durable.jobs.add(func() {
 		for _, e := range g.life.Decision(d.View) {
 			err := g.durable.perform(e).Err

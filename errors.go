@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/shard"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
@@ -42,9 +43,9 @@ var (
 	ErrNotProvisioned = member.ErrNotProvisioned
 	// ErrPartitioned halts a group at members that can reach too few of the others; the others may
 	// go on.
-	ErrPartitioned = views.ErrPartitioned
+	ErrPartitioned = viewchange.ErrPartitioned
 	// ErrEvicted halts a group at a member that the others took for failed.
-	ErrEvicted = views.ErrEvicted
+	ErrEvicted = viewchange.ErrEvicted
 	// ErrStateLost halts a group at a member that entered a subgroup when no member that has the
 	// subgroup's state is left.
 	ErrStateLost = shard.ErrStateLost

@@ -11,7 +11,7 @@ import (
 
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/restart"
-	"github.com/squall-go/squall/views"
+	"github.com/squall-go/squall/internal/viewchange"
 )
 
 // Event is something that happened to a group: a value of one of the types of this package that are
@@ -100,12 +100,12 @@ func (e ViewChanging) String() string    { return e.text }
 func (e ViewChanging) level() slog.Level { return slog.LevelDebug }
 
 // viewChanging makes the event of a step of a view change.
-func viewChanging(e views.Event) ViewChanging {
+func viewChanging(e viewchange.Event) ViewChanging {
 	out := ViewChanging{text: e.String()}
 	switch e := e.(type) {
-	case views.Proposed:
+	case viewchange.Proposed:
 		out.Step, out.Next, out.Removed, out.Left = ViewProposed, e.View, e.Removed, e.Left
-	case views.Decided:
+	case viewchange.Decided:
 		out.Step, out.Next = ViewDecided, e.Decision.View
 	}
 	return out

@@ -20,6 +20,7 @@ import (
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/rdmc"
@@ -274,8 +275,8 @@ func (g *Group) links(v *views.View) []string {
 }
 
 // changing is called with the steps of a view change.
-func (g *Group) changing(e views.Event) {
-	if down, ok := e.(views.Suspected); ok {
+func (g *Group) changing(e viewchange.Event) {
+	if down, ok := e.(viewchange.Suspected); ok {
 		g.door.Failed(down.Member, errors.Is(down.Err, member.ErrAbsent))
 		g.door.Lead(g.leader(g.member.View()))
 		g.down.Add(1)

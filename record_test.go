@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -59,7 +60,7 @@ func TestADecisionIsNotShownBeforeItIsOnDisk(t *testing.T) {
 	g := &Group{durable: &durable{memory: memory, jobs: newJobs()}}
 	defer g.durable.jobs.close()
 	shown := make(chan struct{})
-	g.record(v, views.Ballot(1<<8), &views.Decision{}, func() { close(shown) })
+	g.record(v, viewchange.Ballot(1<<8), &viewchange.Decision{}, func() { close(shown) })
 	<-disk.writing
 	select {
 	case <-shown:

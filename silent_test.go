@@ -17,6 +17,7 @@ import (
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -33,8 +34,8 @@ type traitor struct {
 
 // said is what matters of a founder's message.
 type said struct {
-	Verb string       `json:"verb"`
-	View *views.Keyed `json:"view"`
+	Verb string            `json:"verb"`
+	View *viewchange.Keyed `json:"view"`
 }
 
 // join goes through the whole of joining by hand.

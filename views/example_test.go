@@ -47,18 +47,3 @@ func place(p views.Placement) *views.View {
 	}
 	return v
 }
-
-// A majority of a view may decide for it, and of two halves the one with the senior member, rank 0.
-func ExampleQuorum() {
-	set := func(ranks ...order.Rank) (s views.Ranks) {
-		for _, r := range ranks {
-			s = s.With(r, true)
-		}
-		return s
-	}
-	fmt.Println(views.Quorum(5, set(2, 3, 4)), views.Quorum(5, set(0, 1)))
-	fmt.Println(views.Quorum(4, set(0, 3)), views.Quorum(4, set(1, 2)))
-	// Output:
-	// true false
-	// true false
-}

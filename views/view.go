@@ -3,7 +3,9 @@ package views
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -128,6 +130,28 @@ type View struct {
 	key string // see Key
 }
 
+// Key is known to the members of the view only: it enters the keys with which they authenticate
+// each other. It is not an exported field, and neither the JSON nor the text of a View contains it,
+// so that an application that logs a view does not disclose the key.
+func (v *View) Key() string { return v.key }
+
+// SetKey gives a key to a view that is being made.
+func (v *View) SetKey(key string) { v.key = key }
+
+// WithKey is SetKey, and returns the view.
+func (v *View) WithKey(key string) *View {
+	v.key = key
+	return v
+}
+
+// String describes the view in a line.
+func (v View) String() string {
+	return fmt.Sprintf("view %d of %q: %s", v.ID, v.Cluster, names(v.Members))
+}
+
+// Format writes String, whatever the verb: no verb shows the key.
+func (v View) Format(f fmt.State, _ rune) { io.WriteString(f, v.String()) }
+
 // Scope is where the keys of this view's pairs are valid.
 func (v *View) Scope() trust.Scope {
 	return trust.Scope{Group: v.Group, Cluster: v.Cluster, View: uint64(v.ID), Key: v.key}
@@ -136,14 +160,6 @@ func (v *View) Scope() trust.Scope {
 // Persistent reports whether any subgroup is.
 func (v *View) Persistent() bool {
 	return slices.ContainsFunc(v.Subgroups, func(sg Subgroup) bool { return sg.Mode == Persistent })
-}
-
-// muted returns the declarations in which a member said that it does not want to send.
-func (v *View) muted(r order.Rank) uint64 {
-	if v.Muted == nil {
-		return 0
-	}
-	return v.Muted[r]
 }
 
 // RankOf returns the rank of a node, or false if it is not a member.
@@ -344,3 +360,15 @@ func clip(text string) string { return text[:min(len(text), MaxTextBytes)] }
 
 // brief bounds a list that came from elsewhere before it is shown.
 func brief[T any](list []T) []T { return list[:min(len(list), MaxMembers)] }
+
+// names returns the node ids of members as text.
+func names(members []Member) string {
+	if len(members) == 0 {
+		return "none"
+	}
+	var list []string
+	for _, m := range members {
+		list = append(list, fmt.Sprintf("node %d", m.ID))
+	}
+	return strings.Join(list, ", ")
+}

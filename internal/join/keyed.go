@@ -3,6 +3,7 @@ package join
 import (
 	"encoding/json"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/views"
 )
 
@@ -11,8 +12,8 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	type fields Message
 	return json.Marshal(struct {
 		fields
-		View *views.Keyed `json:"view,omitempty"`
-	}{fields(m), (*views.Keyed)(m.View)})
+		View *viewchange.Keyed `json:"view,omitempty"`
+	}{fields(m), (*viewchange.Keyed)(m.View)})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -20,7 +21,7 @@ func (m *Message) UnmarshalJSON(text []byte) error {
 	type fields Message
 	into := struct {
 		*fields
-		View *views.Keyed `json:"view"`
+		View *viewchange.Keyed `json:"view"`
 	}{fields: (*fields)(m)}
 	err := json.Unmarshal(text, &into)
 	m.View = (*views.View)(into.View)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -171,7 +172,7 @@ func checkMember(m views.Member) error {
 	} else if _, _, err := net.SplitHostPort(m.Addr); err != nil {
 		errs = append(errs, fmt.Errorf("node %d: address %q: %w", m.ID, m.Addr, err))
 	}
-	if len(errs) == 0 && !m.Small() {
+	if len(errs) == 0 && !viewchange.Small(m) {
 		errs = append(errs, fmt.Errorf("node %d: its record is too large: address, host or socket are full of characters that JSON escapes", m.ID))
 	}
 	return errors.Join(errs...)

@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"persist", "persist/internal/boltlog", "persist/internal/wallog", "rdmc", "sst"},
 	{"persist/bolt", "persist/wal"},
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
-	{"internal/catchup", "replicated/internal/batch", "replicated/internal/client", "ripc/internal/table"},
+	{"internal/catchup", "internal/viewchange", "replicated/internal/batch", "replicated/internal/client", "ripc/internal/table"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard", "replicated/internal/relay"},
 	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer", "replicated/internal/invoke"},
 	{"internal/member"},

@@ -24,7 +24,7 @@ import (
 // very code.
 var pure = []string{
 	"cmd/squall/internal/linkmodel", "dds/filter", "dds/internal/remote", "dds/internal/space", "dds/qos", "dds/rtps/internal/protocol", "dds/rtps/internal/wire",
-	"internal/attach", "internal/catchup", "internal/journal", "internal/life", "internal/multicast", "internal/relay", "internal/shard",
+	"internal/attach", "internal/catchup", "internal/journal", "internal/life", "internal/multicast", "internal/relay", "internal/shard", "internal/viewchange",
 	"nullsend", "order", "rdmc/schedule", "replicated/internal/client", "replicated/internal/machine", "replicated/internal/relay",
 	"ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "ripc/internal/table", "smc", "sst", "views",
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -64,7 +65,7 @@ type inquirer struct {
 // direct is what confirms at once, on any goroutine, if a direct round does and the application has
 // been given everything that was received.
 type direct struct {
-	round    *views.DirectRound
+	round    *viewchange.DirectRound
 	table    *fabric.Table
 	received int          // the place of the word in the own row
 	given    atomic.Int64 // the positions that lie before it were given to the application; -1: not all of the view before was

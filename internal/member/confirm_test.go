@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -101,8 +102,8 @@ func TestAConfirmationGoesOnInTheNextView(t *testing.T) {
 	w := newWorld(t, 3, 16)
 	w.pass(time.Second)
 	var c *confirmation
-	w.onEvent = func(i int, e views.Event) {
-		if _, ok := e.(views.Wedged); ok && i == 1 {
+	w.onEvent = func(i int, e viewchange.Event) {
+		if _, ok := e.(viewchange.Wedged); ok && i == 1 {
 			c = w.confirm(1)
 		}
 	}

@@ -21,7 +21,7 @@
 // settled (its time, once no earlier one can come). The Frontier tells the goroutines that wait.
 //
 // Life of a confirmation: asked for (if a direct round confirms it at once, it ends here) → in a
-// round (a confirmation round of package views serves it, in this view or, if that ends, in the
+// round (a confirmation round of viewchange serves it, in this view or, if that ends, in the
 // next one) → received (the round is confirmed; what had been received as it began is being
 // delivered) → given (to the application) → ended.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/sst"
@@ -24,8 +25,8 @@ type epoch struct {
 	layout *Layout
 	table  *sst.Table
 	cycle  predicates.Cycle
-	change *views.Change
-	rounds *views.Rounds
+	change *viewchange.Change
+	rounds *viewchange.Rounds
 	subs   []*part // by subgroup of the view; nil where this member is not in it
 	mine   []*part // the parts of this member
 	to     []order.Rank
@@ -90,10 +91,10 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 		e.to = append(e.to, r)
 	}
 	e.line = table.Line(self, layout.line[self])
-	e.change = views.NewChange(views.Config{
+	e.change = viewchange.NewChange(viewchange.Config{
 		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Latest: m.latest, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
-	e.rounds = views.NewRounds(e.change, layout.rounds)
+	e.rounds = viewchange.NewRounds(e.change, layout.rounds)
 	for _, o := range m.out {
 		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
 	}
@@ -171,7 +172,7 @@ func (e *epoch) exchange(p *part) predicates.Step {
 
 // happened reports steps of the view in force. How a view that is over comes apart is not reported;
 // the members that this one suspects then, it suspects in the next view too.
-func (e *epoch) happened(what views.Event) {
+func (e *epoch) happened(what viewchange.Event) {
 	if e.m.epoch == e && e.change.Done() == nil {
 		e.m.cfg.OnEvent(what)
 	}
@@ -314,7 +315,7 @@ func (e *epoch) listen() {
 	asleep, missed := e.lastLook == 0 || e.slept(e.lastLook), now-e.lastLook-cfg.Heartbeat
 	e.lastLook, e.nextLook, e.arrived, e.unseen = now, e.nextBeat, false, len(e.m.past) > 0
 	e.hearWalls()
-	var silent, nearly views.Ranks
+	var silent, nearly viewchange.Ranks
 	for r := range e.peers {
 		rank := order.Rank(r)
 		if rank == e.self || e.table.Frozen(rank) {
@@ -379,7 +380,7 @@ func (e *epoch) sign(m views.Member) time.Duration {
 // silent reports the members that are silent. If they and the members that are nearly so are so
 // many that the rest is no quorum, it may be this member that is cut off: then it reports all of
 // them at once.
-func (e *epoch) silent(silent, nearly views.Ranks) {
+func (e *epoch) silent(silent, nearly viewchange.Ranks) {
 	if !e.change.Quorate(nearly) {
 		silent = nearly
 	}
@@ -422,7 +423,7 @@ func (e *epoch) deadline(now time.Duration) time.Duration {
 }
 
 // end stops the view here: what is left of it is delivered, as the decision says.
-func (e *epoch) end(d *views.Decision) error {
+func (e *epoch) end(d *viewchange.Decision) error {
 	e.lingered = e.m.now
 	e.until = e.m.now + 2*(e.m.cfg.FailAfter+e.m.cfg.Heartbeat) // longer than the next view waits for a member that is not through yet
 	for i, p := range e.subs {
@@ -497,16 +498,16 @@ func (e *epoch) stuck() bool {
 // recording is a decision on its way to the disk. There may be several: of one ballot after the
 // other.
 type recording struct {
-	ballot views.Ballot
+	ballot viewchange.Ballot
 	since  time.Duration
 }
 
 // recorder is what makes the decision about the next view durable; nil: that is not needed.
-func (e *epoch) recorder() func(views.Ballot, *views.Decision) {
+func (e *epoch) recorder() func(viewchange.Ballot, *viewchange.Decision) {
 	if e.m.cfg.Record == nil || !e.view.Persistent() {
 		return nil
 	}
-	return func(b views.Ballot, d *views.Decision) {
+	return func(b viewchange.Ballot, d *viewchange.Decision) {
 		e.recording = append(e.recording, recording{b, e.m.now})
 		e.m.cfg.Record(e.view, b, d, func() {
 			e.m.Call(func() {

@@ -2,6 +2,7 @@ package member
 
 import (
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
@@ -11,9 +12,9 @@ import (
 type Layout struct {
 	*sst.Layout
 	line   []int // of the member line, by rank
-	change views.Columns
+	change viewchange.Columns
 	subs   []multicast.Columns // by subgroup
-	rounds views.RoundColumns
+	rounds viewchange.RoundColumns
 }
 
 // NewLayout lays a view out: first the member line of every row, then what view changes use, then
@@ -23,10 +24,10 @@ func NewLayout(v *views.View) (*Layout, error) {
 	for r := range v.Members {
 		l.line = append(l.line, l.Line(order.Rank(r), "member", memberWords...))
 	}
-	l.change = views.Declare(l.Layout, v)
+	l.change = viewchange.Declare(l.Layout, v)
 	for _, sg := range v.Subgroups {
 		l.subs = append(l.subs, multicast.Declare(l.Layout, sg))
 	}
-	l.rounds = views.DeclareRounds(l.Layout, v)
+	l.rounds = viewchange.DeclareRounds(l.Layout, v)
 	return l, l.Check()
 }

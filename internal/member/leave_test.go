@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -164,7 +165,7 @@ func TestAReportedMemberIsEvicted(t *testing.T) {
 	w.members[1].Report(1, member.ErrReported)
 	w.pass(5 * tick)
 	w.agree(2, []order.NodeID{2, 3}, 1, 2)
-	if err := w.members[0].Err(); !errors.Is(err, views.ErrEvicted) {
+	if err := w.members[0].Err(); !errors.Is(err, viewchange.ErrEvicted) {
 		t.Errorf("the reported one: %v", err)
 	}
 	if len(w.downs[1]) != 1 || !errors.Is(w.downs[1][0].Err, member.ErrReported) {

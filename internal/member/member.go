@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
@@ -54,7 +55,7 @@ type Config struct {
 	// Record makes the decision about the view that follows one durable, and has done called then,
 	// on any goroutine. It does not wait. It is asked only if a subgroup is persistent; nil:
 	// nothing is kept.
-	Record func(v *views.View, b views.Ballot, d *views.Decision, done func())
+	Record func(v *views.View, b viewchange.Ballot, d *viewchange.Decision, done func())
 	// Wall is the wall clock, for persistent subgroups.
 	Wall      func() order.Time
 	Tuning    multicast.Tuning
@@ -70,7 +71,7 @@ type Config struct {
 	// Wake ends the sleep of the loop that steps the member. Any goroutine.
 	Wake func()
 	// OnEvent is told what moves the view change.
-	OnEvent func(views.Event)
+	OnEvent func(viewchange.Event)
 	// Installed is told of every view but the first, before anything is delivered in it.
 	Installed func(*views.View)
 	// Halted is told, once, that the member halted; Err says why already.
@@ -340,7 +341,7 @@ func (m *Member) turn() int {
 }
 
 // install ends the view in force and begins the next one, as every member that goes on does.
-func (m *Member) install(d *views.Decision) error {
+func (m *Member) install(d *viewchange.Decision) error {
 	old := m.epoch
 	old.table.Flush() // others wait for what was said last
 	if err := old.end(d); err != nil {
@@ -561,8 +562,8 @@ func (m *Member) explain(err error) error {
 	if s.took == 0 || m.now-s.ended > m.cfg.FailAfter {
 		return err
 	}
-	if errors.Is(err, views.ErrPartitioned) && s.took >= m.cfg.FailAfter {
-		err = fmt.Errorf("%w: the connections to the others ended", views.ErrEvicted)
+	if errors.Is(err, viewchange.ErrPartitioned) && s.took >= m.cfg.FailAfter {
+		err = fmt.Errorf("%w: the connections to the others ended", viewchange.ErrEvicted)
 	}
 	took, bound := s.took.Round(time.Millisecond), m.cfg.FailAfter
 	switch {

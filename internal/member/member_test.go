@@ -14,8 +14,8 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/views"
 )
 
 // B1
@@ -45,13 +45,13 @@ func TestASilentPeerFailsAfterFailAfterAndNotBefore(t *testing.T) {
 		if len(w.downs[i]) != 1 || w.downs[i][0].Rank != 2 || w.downs[i][0].Member.ID != 3 {
 			t.Fatalf("F5: node %d was told %v", i+1, w.downs[i])
 		}
-		if err := w.downs[i][0].Err; !errors.Is(err, member.ErrSilent) && !errors.Is(err, views.ErrAccused) {
+		if err := w.downs[i][0].Err; !errors.Is(err, member.ErrSilent) && !errors.Is(err, viewchange.ErrAccused) {
 			t.Errorf("B2: node %d: %v", i+1, err)
 		}
 	}
 	w.paused[2] = false
 	w.pass(tick)
-	if err := w.members[2].Err(); !errors.Is(err, views.ErrEvicted) || !strings.Contains(err.Error(), "this process did not run for") {
+	if err := w.members[2].Err(); !errors.Is(err, viewchange.ErrEvicted) || !strings.Contains(err.Error(), "this process did not run for") {
 		t.Errorf("the silent member wakes, and halts with %v", err)
 	}
 }
@@ -77,7 +77,7 @@ func TestAMemberThatWasStoppedSaysThatTheProcessDidNotRun(t *testing.T) {
 		w.apps[2].each = nil
 		w.pass(4 * tick)
 		err := w.members[2].Err()
-		if !errors.Is(err, views.ErrEvicted) {
+		if !errors.Is(err, viewchange.ErrEvicted) {
 			t.Fatalf("stopped %v: %v", stopped, err)
 		}
 		for _, text := range []string{"this process did not run for 3", "longer than FailAfter (1s), so the others removed it"} {
@@ -152,7 +152,7 @@ func TestOfTwoTheJuniorOneHaltsWithoutTheSenior(t *testing.T) {
 	w.pass(time.Second)
 	w.crash(0)
 	w.pass(5 * tick)
-	if err := w.members[1].Err(); !errors.Is(err, views.ErrPartitioned) || !errors.Is(err, fabric.ErrPeerGone) || !strings.Contains(err.Error(), "node 1") {
+	if err := w.members[1].Err(); !errors.Is(err, viewchange.ErrPartitioned) || !errors.Is(err, fabric.ErrPeerGone) || !strings.Contains(err.Error(), "node 1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -338,7 +338,7 @@ func TestOneBrokenConnectionCostsOneMember(t *testing.T) {
 				w.members[a].Table().Fail(order.Rank(b), gone)
 				w.pass(5 * heartbeat)
 				for i, m := range w.members {
-					if err := m.Err(); i == b && !errors.Is(err, views.ErrEvicted) || i != b && (err != nil || len(m.View().Members) != n-1) {
+					if err := m.Err(); i == b && !errors.Is(err, viewchange.ErrEvicted) || i != b && (err != nil || len(m.View().Members) != n-1) {
 						t.Errorf("of %d, between %d and %d: member %d: %v, view %d of %d", n, a, b, i, err, m.View().ID, len(m.View().Members))
 					}
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -44,7 +45,7 @@ func TestAMemberThatIsStoppedBeforeItsFirstHeartbeatFailsAfterFailAfter(t *testi
 	w.agree(2, []order.NodeID{1, 2, 3}, 0, 2)
 	w.pass(4 * heartbeat)
 	w.agree(3, []order.NodeID{1, 3}, 0, 2)
-	if err := w.downs[0][1].Err; !errors.Is(err, member.ErrSilent) && !errors.Is(err, views.ErrAccused) {
+	if err := w.downs[0][1].Err; !errors.Is(err, member.ErrSilent) && !errors.Is(err, viewchange.ErrAccused) {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -44,7 +45,7 @@ func TestAMemberWhoseClockIsFarAheadFails(t *testing.T) {
 				w.pass(heartbeat)
 			}
 			w.agree(2, []order.NodeID{1, 2}, 0, 1)
-			if len(w.downs[0]) != 1 || !errors.Is(w.downs[0][0].Err, fabric.ErrViolation) && !errors.Is(w.downs[0][0].Err, views.ErrAccused) {
+			if len(w.downs[0]) != 1 || !errors.Is(w.downs[0][0].Err, fabric.ErrViolation) && !errors.Is(w.downs[0][0].Err, viewchange.ErrAccused) {
 				t.Errorf("node 1 suspects %v", w.downs[0])
 			}
 			if err := w.send(0); err != nil {

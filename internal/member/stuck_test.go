@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/views"
 )
 
@@ -13,9 +14,11 @@ func TestADiskThatTakesOneDecisionAndNotTheNextIsStuck(t *testing.T) {
 	var done []func()
 	m := &Member{cfg: Config{
 		FailAfter: time.Second, Wake: func() {},
-		Record: func(_ *views.View, _ views.Ballot, _ *views.Decision, recorded func()) { done = append(done, recorded) },
+		Record: func(_ *views.View, _ viewchange.Ballot, _ *viewchange.Decision, recorded func()) {
+			done = append(done, recorded)
+		},
 	}}
-	e := &epoch{m: m, view: &views.View{Subgroups: []views.Subgroup{{Mode: views.Persistent}}}, change: &views.Change{}}
+	e := &epoch{m: m, view: &views.View{Subgroups: []views.Subgroup{{Mode: views.Persistent}}}, change: &viewchange.Change{}}
 	record := e.recorder()
 	record(1<<8, nil)
 	m.now += time.Second / 2

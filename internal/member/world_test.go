@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -54,13 +55,13 @@ type world struct {
 	keys    int
 	members []*member.Member
 	apps    []*drain
-	downs   [][]views.Suspected
+	downs   [][]viewchange.Suspected
 	views   [][]*views.View // installed, without the first
 	retired int             // tables that were given back
 	paused  []bool
-	onEvent func(i int, e views.Event) // optional
-	onWake  func()                     // optional
-	late    time.Duration              // of the timers that end slices
+	onEvent func(i int, e viewchange.Event) // optional
+	onWake  func()                          // optional
+	late    time.Duration                   // of the timers that end slices
 
 	logs   []*testLog // of persistent worlds
 	clocks []order.Time
@@ -130,7 +131,7 @@ func (w *world) enter(v *views.View) {
 	}
 	m, err := member.New(member.Config{
 		Recorder: func(*views.View, int) *member.Recorder { return recorder }, Wall: func() order.Time { return w.clocks[i] },
-		Record: func(_ *views.View, _ views.Ballot, _ *views.Decision, done func()) {
+		Record: func(_ *views.View, _ viewchange.Ballot, _ *viewchange.Decision, done func()) {
 			if i != w.stuck || i == 0 {
 				done()
 			}
@@ -161,11 +162,11 @@ func (w *world) enter(v *views.View) {
 		Installed: func(v *views.View) { w.views[i] = append(w.views[i], v) },
 		Halted:    func(error) {},
 		Late:      func() time.Duration { return w.late },
-		OnEvent: func(e views.Event) {
+		OnEvent: func(e viewchange.Event) {
 			if w.onEvent != nil {
 				w.onEvent(i, e)
 			}
-			if down, ok := e.(views.Suspected); ok {
+			if down, ok := e.(viewchange.Suspected); ok {
 				w.downs[i] = append(w.downs[i], down)
 			}
 		},

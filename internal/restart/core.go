@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -448,7 +449,7 @@ func (c *Core) rank(id order.NodeID) order.Rank {
 }
 
 // here are the acceptors that are here, this process among them if it is one.
-func (c *Core) here() (set views.Ranks) {
+func (c *Core) here() (set viewchange.Ranks) {
 	v := c.state.View
 	if v == nil {
 		return 0
@@ -461,11 +462,11 @@ func (c *Core) here() (set views.Ranks) {
 	return set
 }
 
-func (c *Core) quorum(set views.Ranks) bool {
+func (c *Core) quorum(set viewchange.Ranks) bool {
 	if mutant.Enabled && mutant.On(mutant.RestartAlone) {
 		return set != 0
 	}
-	return views.Quorum(len(c.state.View.Members), set)
+	return viewchange.Quorum(len(c.state.View.Members), set)
 }
 
 func (c *Core) invariants() {

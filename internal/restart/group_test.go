@@ -3,6 +3,7 @@ package restart
 import (
 	"slices"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -16,7 +17,7 @@ func (w *world) alive(v *views.View, m views.Member) *worldNode {
 	return nil
 }
 
-func (w *world) living(v *views.View) (set views.Ranks) {
+func (w *world) living(v *views.View) (set viewchange.Ranks) {
 	for r, m := range v.Members {
 		set = set.With(order.Rank(r), w.alive(v, m) != nil)
 	}
@@ -43,7 +44,7 @@ func (w *world) work(n *worldNode) {
 	default:
 		w.install(n, g)
 	}
-	if n.view != nil && !w.calm && !views.Quorum(len(n.view.Members), w.living(n.view)) && w.rng.IntN(4) == 0 {
+	if n.view != nil && !w.calm && !viewchange.Quorum(len(n.view.Members), w.living(n.view)) && w.rng.IntN(4) == 0 {
 		n.start() // partitioned: its operator starts it again
 	}
 }
@@ -145,7 +146,7 @@ func (w *world) acknowledge(g *group, id LogID) {
 // one.
 func (w *world) change(n *worldNode, g *group) {
 	living := w.living(g.view)
-	if g.chosen || !views.Quorum(len(g.view.Members), living) || n.view != g.view {
+	if g.chosen || !viewchange.Quorum(len(g.view.Members), living) || n.view != g.view {
 		return
 	}
 	g.wedged = true
@@ -161,7 +162,7 @@ func (w *world) change(n *worldNode, g *group) {
 	if found.view == nil {
 		found = w.decide(g, living)
 	}
-	found.ballot = views.Ballot(g.attempt<<8 | uint64(r))
+	found.ballot = viewchange.Ballot(g.attempt<<8 | uint64(r))
 	g.next = found
 }
 
@@ -182,7 +183,7 @@ func (w *world) turn(n *worldNode) {
 	}
 }
 
-func (w *world) decide(g *group, living views.Ranks) (d row) {
+func (w *world) decide(g *group, living viewchange.Ranks) (d row) {
 	var members []views.Member
 	for _, r := range living.List() {
 		members = append(members, g.view.Members[r])
@@ -226,7 +227,7 @@ func (w *world) install(n *worldNode, g *group) {
 	if g.next.view == nil || g.rows[n.id].ballot != g.next.ballot {
 		return
 	}
-	var echoed views.Ranks
+	var echoed viewchange.Ranks
 	for r, m := range g.view.Members {
 		has := g.rows[m.ID].ballot == g.next.ballot
 		echoed = echoed.With(order.Rank(r), has)
@@ -234,7 +235,7 @@ func (w *world) install(n *worldNode, g *group) {
 			return
 		}
 	}
-	if !g.chosen && !views.Quorum(len(g.view.Members), echoed) {
+	if !g.chosen && !viewchange.Quorum(len(g.view.Members), echoed) {
 		return
 	}
 	g.chosen = true

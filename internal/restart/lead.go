@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -20,8 +21,8 @@ type attempt struct {
 	accounts []Message // of the processes that promised, this one among them; one each
 	next     Successor // from reconciling or voting on
 	agreed   []Agreed
-	arrived  []order.NodeID // members of next whose logs are where they were agreed to be
-	voted    views.Ranks    // of the view in force
+	arrived  []order.NodeID   // members of next whose logs are where they were agreed to be
+	voted    viewchange.Ranks // of the view in force
 }
 
 // phase is how far an attempt has come.
@@ -79,7 +80,7 @@ func (c *Core) logged(v *views.View) (list []views.Subgroup) {
 
 // held reports whether a process that is here says that it has a shard's log whole, or stands in
 // for the processes that had it.
-func (c *Core) held(sg *views.Subgroup, here views.Ranks) bool {
+func (c *Core) held(sg *views.Subgroup, here viewchange.Ranks) bool {
 	id, all := idOf(*sg), c.state.View.Members
 	member := func(node order.NodeID) bool {
 		return slices.ContainsFunc(sg.Members, func(r order.Rank) bool { return here.Has(r) && all[r].ID == node })
@@ -260,7 +261,7 @@ func (c *Core) advance(now time.Duration, e *Effects) bool {
 // promise or had the time to.
 func (c *Core) gathered(now time.Duration) bool {
 	a := c.attempt
-	var set views.Ranks
+	var set viewchange.Ranks
 	for _, said := range a.accounts {
 		set = set.With(c.rank(said.From.ID), true)
 	}
@@ -294,7 +295,7 @@ func (c *Core) choose(now time.Duration, e *Effects) bool {
 // restarts are above ballots of changes within the view.
 func (a *attempt) found() (next Successor) {
 	var vote Ballot
-	var echo views.Ballot
+	var echo viewchange.Ballot
 	for _, said := range a.accounts {
 		if v := said.Accepted; v != nil && (v.Ballot.Compare(vote) > 0 || mutant.Enabled && mutant.On(mutant.LastVote)) {
 			vote, next = v.Ballot, v.Successor
@@ -508,13 +509,13 @@ func (c *Core) conclude(e *Effects) bool {
 			a.arrived = append(a.arrived, said.From.ID)
 		}
 	}
-	var enter views.Ranks
+	var enter viewchange.Ranks
 	for r, m := range a.next.View.Members {
 		said := a.account(m)
 		enter = enter.With(order.Rank(r), said != nil && slices.Contains(a.arrived, m.ID))
 	}
 	m := c.message(Decided)
-	enough := views.Quorum(len(a.next.View.Members), enter) || mutant.Enabled && mutant.On(mutant.FewEnter)
+	enough := viewchange.Quorum(len(a.next.View.Members), enter) || mutant.Enabled && mutant.On(mutant.FewEnter)
 	m.Ballot, m.Next, m.Enter = a.ballot, a.next, a.next.Restarted && enough
 	for _, p := range c.peers {
 		c.answer(p.member, m, e)

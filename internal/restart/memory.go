@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -378,11 +379,11 @@ func (s *State) enter(v *views.View, incomplete []LogID) error {
 
 // Echo comes before a decision about what follows a view is shown to others (Y2). Next is nil if
 // the group ends.
-func (m *Memory) Echo(base order.ViewID, b views.Ballot, next *views.View) error {
+func (m *Memory) Echo(base order.ViewID, b viewchange.Ballot, next *views.View) error {
 	return m.change(func(s *State) error { return s.echo(base, b, next) })
 }
 
-func (s *State) echo(base order.ViewID, b views.Ballot, next *views.View) error {
+func (s *State) echo(base order.ViewID, b viewchange.Ballot, next *views.View) error {
 	s.catchUp(base)
 	if s.View == nil || s.View.ID != base {
 		return fmt.Errorf("restart: a decision about view %d: %w", base, ErrOtherHistory)

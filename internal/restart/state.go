@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -78,8 +79,8 @@ type Accepted struct {
 // Echo is the decision of a change within a view that a member copied into its row. View is nil if
 // it was to end the group: nothing follows then, and a restart is free to choose.
 type Echo struct {
-	Ballot views.Ballot `json:"ballot"`
-	View   *views.View  `json:"view,omitempty"`
+	Ballot viewchange.Ballot `json:"ballot"`
+	View   *views.View       `json:"view,omitempty"`
 }
 
 // State is what a process knows durably of its group. It is a value: what it points to is never

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -99,7 +100,9 @@ func TestTheVoteOfTheHighestBallotIsCompletedAndNoEcho(t *testing.T) {
 	vote := func(round uint64, key string) Message {
 		return Message{Accepted: &Accepted{Ballot{round, 1}, Successor{View: (&views.View{}).WithKey(key)}}}
 	}
-	echo := func(b views.Ballot, key string) Message { return Message{Echo: &Echo{b, (&views.View{}).WithKey(key)}} }
+	echo := func(b viewchange.Ballot, key string) Message {
+		return Message{Echo: &Echo{b, (&views.View{}).WithKey(key)}}
+	}
 	both := vote(2, "low")
 	both.Echo = &Echo{1 << 40, (&views.View{}).WithKey("echo")}
 	for name, c := range map[string]struct {

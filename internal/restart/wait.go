@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -12,7 +13,7 @@ import (
 type cause struct {
 	view   *views.View
 	counts bool
-	here   views.Ranks
+	here   viewchange.Ranks
 	log    LogID // that no process here has whole
 	known  bool
 }
@@ -51,7 +52,7 @@ func (c *Core) wait(now time.Duration, e *Effects) {
 }
 
 // missing are the members of the view in force that are not in a set.
-func (c *Core) missing(set views.Ranks) (list []order.NodeID) {
+func (c *Core) missing(set viewchange.Ranks) (list []order.NodeID) {
 	for r, m := range c.state.View.Members {
 		if !set.Has(order.Rank(r)) && m.ID != c.cfg.Self.ID {
 			list = append(list, m.ID)
@@ -60,7 +61,7 @@ func (c *Core) missing(set views.Ranks) (list []order.NodeID) {
 	return list
 }
 
-func ranksOf(list []order.Rank) (set views.Ranks) {
+func ranksOf(list []order.Rank) (set viewchange.Ranks) {
 	for _, r := range list {
 		set = set.With(r, true)
 	}

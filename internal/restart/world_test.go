@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -86,7 +87,7 @@ type group struct {
 }
 
 type row struct {
-	ballot views.Ballot
+	ballot viewchange.Ballot
 	view   *views.View
 	trim   map[LogID]int
 }

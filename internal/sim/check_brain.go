@@ -8,8 +8,8 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/shard"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/views"
 )
 
 // brainChecker checks G5: a view begins only when a quorum of the one before has the decision, no view has two successors, and a member that
@@ -31,7 +31,7 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	before := p.seats[len(p.seats)-2].record
 	has := func(q *process) bool {
 		s := q.seatIn(before)
-		return q.liar || s != nil && before.decided[views.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key()
+		return q.liar || s != nil && before.decided[viewchange.Ballot(s.words(viewLine)[wordDecided])] == r.view.Key()
 	}
 	if !before.quorum(has) {
 		n := 0
@@ -59,11 +59,11 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 	r := p.seat().record
 	jumped := p.jumped > w.plan.FailAfter() // it may believe that it was stopped for so long
 	switch {
-	case errors.Is(reason, views.ErrEvicted) && !jumped:
+	case errors.Is(reason, viewchange.ErrEvicted) && !jumped:
 		if p.blame == "" {
 			return violated("G5", "node %d halts, and nothing was done to it: %v", p.self.ID, reason)
 		}
-	case errors.Is(reason, views.ErrPartitioned), errors.Is(reason, views.ErrEvicted):
+	case errors.Is(reason, viewchange.ErrPartitioned), errors.Is(reason, viewchange.ErrEvicted):
 		there := func(q *process) bool {
 			late := q.member == nil && p.untold>>q.node.place&1 != 0 || q.member != nil && w.toldLate(p, q)
 			replaced := q.member != nil && q.seatIn(r) == nil // it had promised another one, and went on in that (Y5)

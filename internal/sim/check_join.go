@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/views"
 )
 
@@ -36,7 +37,7 @@ func (p *process) vanish(v *views.View) bool {
 // noteAbsence notes that a member takes a process for failed that joined it, and that it never
 // heard. A member that joined with the same view, or with a later one, cannot tell such a process
 // from a member of old that it cannot hear, which is not held back.
-func (w *world) noteAbsence(p *process, e views.Suspected) {
+func (w *world) noteAbsence(p *process, e viewchange.Suspected) {
 	q := w.processOf(e.Member)
 	if errors.Is(e.Err, member.ErrAbsent) && q.member == nil && q.move == Enters && !p.seats[0].record.has(q) {
 		q.node.absences = append(q.node.absences, absence{p, p.local()})

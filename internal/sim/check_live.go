@@ -6,7 +6,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/views"
+	"github.com/squall-go/squall/internal/viewchange"
 )
 
 // liveChecker checks liveness: after the last fault, if a quorum lives, the view settles within
@@ -42,7 +42,7 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 //   - Letters of a restart were lost, so the suspect was not told of the new view, or was told too late (toldLate).
 //
 // A violation of the protocol is never in order, whatever was done to either, unless the suspect lies.
-func checkSuspicion(w *world, p *process, e views.Suspected) error {
+func checkSuspicion(w *world, p *process, e viewchange.Suspected) error {
 	q := w.processOf(e.Member)
 	if errors.Is(e.Err, fabric.ErrViolation) && !q.liar {
 		return violated("liveness", "node %d suspects node %d: %v", p.self.ID, e.Member.ID, e.Err)
@@ -54,7 +54,7 @@ func checkSuspicion(w *world, p *process, e views.Suspected) error {
 		q.blamed("gave up its conversations as its clock jumped") // and has to ask again: it did not hear that it was a member
 	}
 	third := func(b *process) bool { return b.blame != "" && b.suspects(q) && q.suspects(b) }
-	if q.suspects(p) || errors.Is(e.Err, views.ErrAccused) && slices.ContainsFunc(p.seat().record.procs, third) {
+	if q.suspects(p) || errors.Is(e.Err, viewchange.ErrAccused) && slices.ContainsFunc(p.seat().record.procs, third) {
 		q.blamed("suspects another one") // and ended the connection: the other one may not know why
 	}
 	if q.blame == "" && p.blame == "" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -122,7 +123,7 @@ func checkHere(w *world, k *keeper) error {
 }
 
 // checkRecorded checks that a decision is on its owner's disk before it is in its row: if all members end now, the processes that come back find it.
-func checkRecorded(p *process, r *viewRecord, b views.Ballot) error {
+func checkRecorded(p *process, r *viewRecord, b viewchange.Ballot) error {
 	if p.memory == nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -61,11 +62,11 @@ func (h *history) ballotsOf(base *views.View) *ballots {
 
 // quorum reports whether some nodes are a quorum of a view.
 func quorumOf(v *views.View, nodes []order.NodeID) bool {
-	var set views.Ranks
+	var set viewchange.Ranks
 	for r, m := range v.Members {
 		set = set.With(order.Rank(r), slices.Contains(nodes, m.ID))
 	}
-	return views.Quorum(len(v.Members), set)
+	return viewchange.Quorum(len(v.Members), set)
 }
 
 func note[K, V comparable](m map[K][]V, k K, id V) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/views"
 )
 
 // expectations are what a script may say of the moment. The checkers look after everything that holds always.
@@ -189,7 +189,7 @@ func (st *stage) expectHalted(args []string) error {
 	if err != nil {
 		return err
 	}
-	reason, ok := map[string]error{"evicted": views.ErrEvicted, "partitioned": views.ErrPartitioned, "left": member.ErrClosed, "alive": nil}[args[1]]
+	reason, ok := map[string]error{"evicted": viewchange.ErrEvicted, "partitioned": viewchange.ErrPartitioned, "left": member.ErrClosed, "alive": nil}[args[1]]
 	if !ok || n.proc == nil || n.proc.member == nil {
 		return fmt.Errorf("node %s halts as evicted, partitioned, left or alive, if it is a member", args[0])
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -36,10 +37,10 @@ type viewRecord struct {
 	groups []*group    // by subgroup
 	wild   []bool      // by rank: installed there
 
-	decided     map[views.Ballot]string // the key of the next view, or that there is none, that a ballot decided on
-	proposed    map[views.Ballot]*process
-	end         *views.Decision // of the highest ballot so far
-	ballot      views.Ballot    // of end
+	decided     map[viewchange.Ballot]string // the key of the next view, or that there is none, that a ballot decided on
+	proposed    map[viewchange.Ballot]*process
+	end         *viewchange.Decision // of the highest ballot so far
+	ballot      viewchange.Ballot    // of end
 	leadersDied int
 }
 
@@ -51,7 +52,7 @@ func (w *world) record(v *views.View) *viewRecord {
 	if r := w.history.byKey[v.Key()]; r != nil {
 		return r
 	}
-	r := &viewRecord{number: uint64(len(w.history.byKey)) + 1, view: v, wild: make([]bool, len(v.Members)), decided: map[views.Ballot]string{}, proposed: map[views.Ballot]*process{}}
+	r := &viewRecord{number: uint64(len(w.history.byKey)) + 1, view: v, wild: make([]bool, len(v.Members)), decided: map[viewchange.Ballot]string{}, proposed: map[viewchange.Ballot]*process{}}
 	w.history.byKey[v.Key()] = r
 	if w.history.byID[v.ID] == nil {
 		w.history.byID[v.ID] = r
@@ -74,7 +75,7 @@ func (w *world) processOf(m views.Member) *process {
 }
 
 func viewText(v *views.View) string {
-	text, err := json.Marshal((*views.Keyed)(v))
+	text, err := json.Marshal((*viewchange.Keyed)(v))
 	if err != nil {
 		panic(err) // it is numbers and strings
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/views"
 )
 
@@ -105,11 +106,11 @@ func (p *process) diskFailed(err error) {
 }
 
 // recordDecision is the member's Record.
-func (p *process) recordDecision() func(*views.View, views.Ballot, *views.Decision, func()) {
+func (p *process) recordDecision() func(*views.View, viewchange.Ballot, *viewchange.Decision, func()) {
 	if p.memory == nil {
 		return nil
 	}
-	return func(v *views.View, b views.Ballot, d *views.Decision, done func()) {
+	return func(v *views.View, b viewchange.Ballot, d *viewchange.Decision, done func()) {
 		p.recording++
 		p.world.sometimes(RecordedTwice, p.recording > 1)
 		p.notes(func() error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -403,11 +404,11 @@ func (w *world) suffice(back []*process, v *views.View, next bool) bool {
 		}
 		return nil
 	}
-	var here views.Ranks
+	var here viewchange.Ranks
 	for r, m := range v.Members {
 		here = here.With(order.Rank(r), disk(m) != nil)
 	}
-	if !views.Quorum(len(v.Members), here) {
+	if !viewchange.Quorum(len(v.Members), here) {
 		return false
 	}
 	for _, sg := range v.Subgroups {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/views"
 )
 
@@ -221,7 +222,7 @@ func TestAQuorumIsAMajorityOrHalfWithTheSenior(t *testing.T) {
 			procs[k] = &process{}
 		}
 		r := &viewRecord{procs: procs}
-		for set := range views.Ranks(1) << n {
+		for set := range viewchange.Ranks(1) << n {
 			in := func(p *process) bool {
 				for k, q := range procs {
 					if q == p {
@@ -230,8 +231,8 @@ func TestAQuorumIsAMajorityOrHalfWithTheSenior(t *testing.T) {
 				}
 				return false
 			}
-			if got, want := r.quorum(in), views.Quorum(n, set); got != want {
-				t.Errorf("G5: %b of %d: %v here, %v in package views", set, n, got, want)
+			if got, want := r.quorum(in), viewchange.Quorum(n, set); got != want {
+				t.Errorf("G5: %b of %d: %v here, %v in package viewchange", set, n, got, want)
 			}
 		}
 	}

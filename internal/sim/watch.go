@@ -6,6 +6,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
+	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -44,26 +45,26 @@ func (w *world) begins(p *process, v *views.View) {
 }
 
 // onEvent is the member's OnEvent.
-func (p *process) onEvent(e views.Event) {
+func (p *process) onEvent(e viewchange.Event) {
 	w, s := p.world, p.seat()
 	switch e := e.(type) {
-	case views.Suspected:
+	case viewchange.Suspected:
 		if p.gate != nil {
 			p.gate.Failed(p.local(), e.Member, errors.Is(e.Err, member.ErrAbsent))
 		}
 		w.noteAbsence(p, e)
 		w.watchSuspicion(p, e)
 		w.moves(p, Suspects)
-	case views.Proposed:
+	case viewchange.Proposed:
 		w.watchProposal(p, s, e)
 		w.moves(p, Proposes)
-	case views.Wedged:
+	case viewchange.Wedged:
 		s.wedged = true
 		if w.trace.out != nil {
 			p.print("wedged")
 		}
 		w.moves(p, Wedges)
-	case views.Decided:
+	case viewchange.Decided:
 		if v := e.Decision.View; v != nil {
 			for _, o := range p.seats {
 				if o.record.view.ID == v.ID-1 {
@@ -75,13 +76,13 @@ func (p *process) onEvent(e views.Event) {
 	}
 }
 
-func (w *world) watchSuspicion(p *process, e views.Suspected) {
+func (w *world) watchSuspicion(p *process, e viewchange.Suspected) {
 	if w.trace.out != nil {
 		p.print("suspects %d: %v", e.Member.ID, e.Err)
 	}
 	w.sometimes(HeardOfEnd, errors.Is(e.Err, fabric.ErrPeerGone))
 	w.sometimes(HeardSilence, errors.Is(e.Err, member.ErrSilent))
-	w.sometimes(HeardAccusation, errors.Is(e.Err, views.ErrAccused))
+	w.sometimes(HeardAccusation, errors.Is(e.Err, viewchange.ErrAccused))
 	w.sometimes(JoinerLost, errors.Is(e.Err, member.ErrJoining))
 	w.judge("live", checkSuspicion(w, p, e))
 	s := p.seat() // it tells of the view in force only
@@ -89,7 +90,7 @@ func (w *world) watchSuspicion(p *process, e views.Suspected) {
 	s.frozen = append(s.frozen, frozenRow{e.Rank, *fabric.Word(row, memberLine), *fabric.Word(row, viewLine+8*7)})
 }
 
-func (w *world) watchProposal(p *process, s *seat, e views.Proposed) {
+func (w *world) watchProposal(p *process, s *seat, e viewchange.Proposed) {
 	if w.trace.out != nil {
 		p.print("proposes %s → %s", ballotText(e.Ballot), viewName(e.View))
 	}
@@ -100,7 +101,7 @@ func (w *world) watchProposal(p *process, s *seat, e views.Proposed) {
 	s.record.proposed[e.Ballot] = p
 }
 
-func (w *world) watchDecision(p *process, s *seat, e views.Decided) {
+func (w *world) watchDecision(p *process, s *seat, e viewchange.Decided) {
 	key, r := theEnd, s.record
 	if e.Decision.View != nil {
 		key = e.Decision.View.Key()
@@ -134,7 +135,7 @@ func (w *world) watchDecision(p *process, s *seat, e views.Decided) {
 	}
 }
 
-func ballotText(b views.Ballot) string {
+func ballotText(b viewchange.Ballot) string {
 	return uintText(b.Attempt()) + "." + uintText(uint64(b.Leader()))
 }
 
@@ -155,7 +156,7 @@ func (p *process) watch() {
 		now := s.words(viewLine)
 		if now[wordAcked] != s.seen[wordAcked] {
 			if w.trace.out != nil {
-				p.print("acks %s", ballotText(views.Ballot(now[wordAcked])))
+				p.print("acks %s", ballotText(viewchange.Ballot(now[wordAcked])))
 			}
 			w.moves(p, Acks)
 		}
@@ -167,7 +168,7 @@ func (p *process) watch() {
 }
 
 // watchTrim looks at what a decision cuts off.
-func (w *world) watchTrim(r *viewRecord, d *views.Decision) {
+func (w *world) watchTrim(r *viewRecord, d *viewchange.Decision) {
 	removed := map[order.Rank]bool{}
 	for _, rank := range d.Removed {
 		removed[rank] = true
@@ -262,7 +263,7 @@ func (w *world) watchEnd(p *process) {
 	for i := max(0, len(p.seats)-2); i < len(p.seats); i++ {
 		s := p.seats[i]
 		line := s.words(viewLine)
-		if b := views.Ballot(line[wordProposed]); b != 0 && b.Leader() == s.self {
+		if b := viewchange.Ballot(line[wordProposed]); b != 0 && b.Leader() == s.self {
 			w.watchLeadersEnd(p, s, line[wordProposed], line[wordDecided])
 		}
 	}
@@ -299,8 +300,8 @@ func one(b bool) int {
 // watchHalt looks at why a member halts.
 func (w *world) watchHalt(p *process, reason error) {
 	stalled := p.blame == Hang.String() || p.blame == SlowUpcall.String()
-	w.sometimes(SpokeAgain, stalled && errors.Is(reason, views.ErrEvicted))
-	if errors.Is(reason, views.ErrPartitioned) {
+	w.sometimes(SpokeAgain, stalled && errors.Is(reason, viewchange.ErrEvicted))
+	if errors.Is(reason, viewchange.ErrPartitioned) {
 		r, near := p.seat().record, 0
 		for _, q := range r.procs {
 			near += one(!q.over && w.near(p, q))

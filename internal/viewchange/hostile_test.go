@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // rogue runs a court of four members that is asked for a change, in which one member breaks the
@@ -18,7 +19,7 @@ import (
 func rogue(t *testing.T, who int, prepare func(c *court, its *Change)) {
 	t.Helper()
 	c := newCourt(t, 3, 4, simnet.Framed)
-	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 	prepare(c, c.changes[who])
 	if !c.settle(c.over) {
 		t.Fatal("no end")
@@ -69,10 +70,10 @@ func (c *court) acks(b Ballot) (n int) {
 }
 
 // brackets are members whose records are six times as long in the JSON that is made here.
-func brackets(n int) (list []Member) {
+func brackets(n int) (list []views.Member) {
 	text := strings.Repeat("<", 250)
 	for i := range n {
-		list = append(list, Member{ID: order.NodeID(500 + i), Incarnation: 1, Addr: fmt.Sprint(text, i), Host: text, Shm: text})
+		list = append(list, views.Member{ID: order.NodeID(500 + i), Incarnation: 1, Addr: fmt.Sprint(text, i), Host: text, Shm: text})
 	}
 	return list
 }
@@ -118,7 +119,7 @@ func TestABallotThatIsFarAheadIsFoundOut(t *testing.T) {
 // A row that goes on changing does not keep its readers from their other work.
 func TestAStepIsBounded(t *testing.T) {
 	c := newCourt(t, 3, 4, simnet.Shared)
-	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 	c.changes[0].cfg.OnEvent = func(Event) { // whatever happens, rank 3 is ahead
 		sst.Store(c.changes[3].own, wordAcked, uint64(newBallot(Ballot(c.changes[0].own[wordProposed]).Attempt()+1, 2)))
 	}
@@ -155,7 +156,7 @@ func TestATrimBelowWhatWasStableIsRefused(t *testing.T) {
 // stops: others may have installed it. It does not suspect the members that copied the decision.
 func TestAMemberThatCannotFollowADecisionStopsAlone(t *testing.T) {
 	c := newCourt(t, 3, 5, simnet.Framed)
-	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 	for r := range c.have {
 		c.have[r][1] = 5
 	}
@@ -194,7 +195,7 @@ func TestAMemberThatCannotFollowADecisionStopsAlone(t *testing.T) {
 func TestAViewThatBeginsFarAheadIsRefused(t *testing.T) {
 	rogue(t, 0, func(_ *court, its *Change) {
 		next := its.cfg.Next
-		its.cfg.Next = func(members []Member, mute func(order.NodeID, int) bool) (*View, error) {
+		its.cfg.Next = func(members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
 			v, err := next(members, mute)
 			v.Time = latest + 1
 			return v, err
@@ -205,7 +206,7 @@ func TestAViewThatBeginsFarAheadIsRefused(t *testing.T) {
 func TestNobodyLeavesWhoDoesNotWantTo(t *testing.T) {
 	rogue(t, 0, func(c *court, its *Change) {
 		falsely(c, its, func(d *Decision) {
-			d.View, d.Left = c.place(c.view, append(its.members(ranks(0, 1, 3)), Member{ID: 300, Addr: "late:1"})), ranks(2)
+			d.View, d.Left = c.place(c.view, append(its.members(ranks(0, 1, 3)), views.Member{ID: 300, Addr: "late:1"})), ranks(2)
 			d.View.Muted = make([]uint64, 4)
 		})
 		// Only rank 2 can know. A member that copies the decision before it hears of that is taken
@@ -286,7 +287,7 @@ func TestABallotThatCannotBeIsNotFinal(t *testing.T) {
 	for name, said := range map[string]Ballot{"no attempt": 3, "a rank beyond the view": 200, "no decision": newBallot(1, 0)} {
 		t.Run(name, func(t *testing.T) {
 			c := newCourt(t, 3, 4, simnet.Framed)
-			c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+			c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 			its := c.changes[3]
 			for range 10000 {
 				if its.own[wordAcked] != 0 {

@@ -1,10 +1,11 @@
-package views
+package viewchange
 
 import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // RoundColumns is where confirmation rounds lie in each row.
@@ -14,7 +15,7 @@ type RoundColumns struct {
 }
 
 // DeclareRounds lays confirmation rounds out in every row.
-func DeclareRounds(l *sst.Layout, v *View) (c RoundColumns) {
+func DeclareRounds(l *sst.Layout, v *views.View) (c RoundColumns) {
 	n := len(v.Members)
 	c.line, c.affirmed = make([]int, n), make([]int, n)
 	for r := range order.Rank(n) {

@@ -1,10 +1,11 @@
-package views
+package viewchange
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
 )
 
 // Event is a move of a view change at one member. String is for people; switch on the type
@@ -14,15 +15,15 @@ type Event interface{ String() string }
 type (
 	// Suspected: a member is taken for failed, for good.
 	Suspected struct {
-		Member Member
+		Member views.Member
 		Rank   order.Rank
 		Err    error
 	}
 	// Proposed: this member leads, and proposes the next view; none means that the group ends.
 	Proposed struct {
 		Ballot        Ballot
-		View          *View
-		Removed, Left []Member
+		View          *views.View
+		Removed, Left []views.Member
 	}
 	// Wedged: nothing is sent or received in the view any more.
 	Wedged struct{}
@@ -57,7 +58,7 @@ func (e Decided) String() string {
 }
 
 // names returns the node ids of members as text.
-func names(members []Member) string {
+func names(members []views.Member) string {
 	if len(members) == 0 {
 		return "none"
 	}

@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // Rows are written by hand here, and one rule of one member is looked at.
@@ -42,7 +43,7 @@ func (c *court) decided(r int, b Ballot, d *Decision) {
 }
 
 // without is the next view without some members.
-func (c *court) without(gone ...order.Rank) *View {
+func (c *court) without(gone ...order.Rank) *views.View {
 	v := c.place(c.view, c.changes[0].members((all(len(c.changes)) &^ ranksOf(gone)).List()))
 	v.Muted = make([]uint64, len(v.Members))
 	return v
@@ -244,9 +245,9 @@ func TestAnotherProcessOfANodeIsFresh(t *testing.T) {
 	c := registers(t, 3)
 	list := slices.Clone(c.view.Members)
 	list[1].Incarnation++
-	fresh := func(members []Member) []order.Rank {
+	fresh := func(members []views.Member) []order.Rank {
 		v := c.place(c.view, members)
-		v.assignState(c.view, 0, nobody)
+		v.TakeOver(c.view, nil)
 		return v.Subgroups[0].Fresh
 	}
 	if got := fresh(list); !slices.Equal(got, ranks(1)) {

@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // asking has a member of a court begin rounds, one after the other. Some are given up for the next
@@ -132,10 +133,10 @@ func BenchmarkAffirm(b *testing.B) {
 	for _, n := range []int{3, 16, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			layout := sst.NewLayout(n)
-			v := &View{ID: 1}
+			v := &views.View{ID: 1}
 			var shapes []fabric.RowShape
 			for r := range n {
-				v.Members = append(v.Members, Member{ID: order.NodeID(r + 1)})
+				v.Members = append(v.Members, views.Member{ID: order.NodeID(r + 1)})
 			}
 			columns, rounds := Declare(layout, v), DeclareRounds(layout, v)
 			for r := range n {

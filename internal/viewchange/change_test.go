@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // court is a view whose members are steps of their Changes and nothing else: the subgroup's
@@ -23,7 +24,7 @@ type court struct {
 	random  *rand.Rand
 	net     *simnet.Net
 	now     time.Duration
-	view    *View
+	view    *views.View
 	changes []*Change
 	rounds  []*Rounds
 	within  func(r int)     // is called in each step of a member, before its change looks
@@ -37,9 +38,9 @@ const latest order.Time = 1000
 
 func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 	c := &court{t: t, random: rand.New(rand.NewPCG(seed, 7)), dead: make([]bool, n)}
-	var members []Member
+	var members []views.Member
 	for i := range n {
-		members = append(members, Member{ID: order.NodeID(90 - 7*i), Addr: fmt.Sprintf("node-%d:1", i), Incarnation: 1})
+		members = append(members, views.Member{ID: order.NodeID(90 - 7*i), Addr: fmt.Sprintf("node-%d:1", i), Incarnation: 1})
 	}
 	c.view = c.place(nil, members)
 	layout := sst.NewLayout(n)
@@ -73,7 +74,7 @@ func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 			Wedge:  func() [][]order.Index { return [][]order.Index{have} },
 			Told:   func(_ int, r order.Rank) []order.Index { return c.told[r] },
 			Latest: func() (order.Time, bool) { return latest, true },
-			Next: func(members []Member, _ func(order.NodeID, int) bool) (*View, error) {
+			Next: func(members []views.Member, _ func(order.NodeID, int) bool) (*views.View, error) {
 				return c.place(c.view, members), nil
 			},
 		})
@@ -87,15 +88,15 @@ func newCourt(t *testing.T, seed uint64, n int, kinds ...simnet.Kind) *court {
 	return c
 }
 
-func (c *court) place(previous *View, members []Member) *View {
-	p := Placement{
+func (c *court) place(previous *views.View, members []views.Member) *views.View {
+	p := views.Placement{
 		ID: 1, Cluster: "court", Key: "one", Members: members, Previous: previous,
-		Declarations: []Declaration{{Name: "all", RingBytes: MinRingBytes, Window: MinWindow}},
+		Declarations: []views.Declaration{{Name: "all", RingBytes: views.MinRingBytes, Window: views.MinWindow}},
 	}
 	if previous != nil {
 		p.ID, p.Key = 2, fmt.Sprint("key ", c.random.Uint64())
 	}
-	v, _, err := Place(p)
+	v, _, err := views.Place(p)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func same(a, b *Decision) bool {
 	if (a.View == nil) != (b.View == nil) || !slices.Equal(a.Removed, b.Removed) || !slices.Equal(a.Left, b.Left) {
 		return false
 	}
-	if a.View != nil && (a.View.key != b.View.key || !slices.Equal(a.View.Members, b.View.Members)) {
+	if a.View != nil && (a.View.Key() != b.View.Key() || !slices.Equal(a.View.Members, b.View.Members)) {
 		return false
 	}
 	return slices.EqualFunc(a.Trim, b.Trim, slices.Equal[[]order.Index])
@@ -273,14 +274,14 @@ func TestALeaverTakesPartInTheChangeWithoutIt(t *testing.T) {
 
 func TestJoinersComeLastAndAtOnce(t *testing.T) {
 	c := newCourt(t, 1, 3)
-	var ready []Member
+	var ready []views.Member
 	for i := range 5 {
-		ready = append(ready, Member{ID: order.NodeID(200 + i), Addr: "late:1", Incarnation: 3})
+		ready = append(ready, views.Member{ID: order.NodeID(200 + i), Addr: "late:1", Incarnation: 3})
 	}
 	double := ready[0]
 	double.Incarnation++
-	taken := Member{ID: c.view.Members[1].ID, Incarnation: 9}
-	c.changes[0].Join(slices.Concat(ready[:1], []Member{double, taken}, ready[1:]))
+	taken := views.Member{ID: c.view.Members[1].ID, Incarnation: 9}
+	c.changes[0].Join(slices.Concat(ready[:1], []views.Member{double, taken}, ready[1:]))
 	if !c.settle(c.over) {
 		t.Fatal("no end")
 	}
@@ -292,15 +293,15 @@ func TestJoinersComeLastAndAtOnce(t *testing.T) {
 // A joiner that no view can take in is no reason to change the view, again and again.
 func TestNobodyComesWhoseIDIsTakenOrWhoseRecordIsTooLarge(t *testing.T) {
 	c := newCourt(t, 1, 3)
-	large := Member{ID: 400, Addr: strings.Repeat("\x01", MaxTextBytes)}
-	c.changes[0].Join([]Member{{ID: c.view.Members[1].ID, Incarnation: 9}, large})
+	large := views.Member{ID: 400, Addr: strings.Repeat("\x01", views.MaxTextBytes)}
+	c.changes[0].Join([]views.Member{{ID: c.view.Members[1].ID, Incarnation: 9}, large})
 	for range 1000 {
 		c.step()
 	}
 	if c.changes[0].Wedged() {
 		t.Error("a change was begun")
 	}
-	c.changes[0].Join([]Member{large, {ID: 401, Addr: "late:1"}})
+	c.changes[0].Join([]views.Member{large, {ID: 401, Addr: "late:1"}})
 	if !c.settle(c.over) || len(c.changes[1].Done().View.Members) != 4 {
 		t.Error("the other one does not come")
 	}
@@ -312,8 +313,8 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 	for name, wrong := range map[string]func(*proposal){
 		"a view too far":                    func(p *proposal) { p.View.ID++ },
 		"another group":                     func(p *proposal) { p.View.Cluster = "other" },
-		"the same key":                      func(p *proposal) { p.View.key = "one" },
-		"no key":                            func(p *proposal) { p.View.key = "" },
+		"the same key":                      func(p *proposal) { p.View.SetKey("one") },
+		"no key":                            func(p *proposal) { p.View.SetKey("") },
 		"a member that is missing":          func(p *proposal) { p.View.Members = p.View.Members[1:] },
 		"members in another order":          func(p *proposal) { slices.Reverse(p.View.Members[:2]) },
 		"a joiner in between":               func(p *proposal) { slices.Reverse(p.View.Members) },
@@ -326,7 +327,7 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 		"too few mute words":                func(p *proposal) { p.View.Muted = p.View.Muted[1:] },
 	} {
 		c := newCourt(t, 5, 3, simnet.Framed)
-		c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+		c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 		c.now += time.Millisecond
 		c.net.Advance(c.now)
 		liar := c.changes[0]
@@ -389,7 +390,7 @@ func takeover(t *testing.T) error {
 			c.net.Cut(c.view.Members[from].ID, c.view.Members[q].ID)
 		}
 	}
-	c.changes[0].Join([]Member{{ID: 300, Addr: "late:1"}})
+	c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 	soon(0)
 	soon(1, 2, 3, 4) // ack
 	cut(0, 3, 4)
@@ -483,7 +484,7 @@ func (c *court) trouble(k int) {
 	case 3:
 		ch.Leave()
 	case 4:
-		ch.Join([]Member{{ID: order.NodeID(300 + k), Addr: "late:1"}})
+		ch.Join([]views.Member{{ID: order.NodeID(300 + k), Addr: "late:1"}})
 	case 5:
 		for q := range n {
 			if q != r && c.random.IntN(2) == 0 {

@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // Why a member stops, and why it suspects another one.
@@ -24,7 +25,7 @@ var (
 
 // Config is one member's part in the change from one view to the next.
 type Config struct {
-	View    *View
+	View    *views.View
 	Self    order.Rank
 	Table   *sst.Table
 	Columns Columns
@@ -38,7 +39,7 @@ type Config struct {
 	// Latest is the latest time that the next view may have, if that is known. nil: it is not.
 	Latest func() (t order.Time, known bool)
 	// Next makes the view that follows, out of its members.
-	Next func(members []Member, mute func(id order.NodeID, declaration int) bool) (*View, error)
+	Next func(members []views.Member, mute func(id order.NodeID, declaration int) bool) (*views.View, error)
 	// Whole reports whether a member of a persistent subgroup has got all of its log since it
 	// entered the subgroup. nil: no member has.
 	Whole func(subgroup int, r order.Rank) bool
@@ -61,9 +62,9 @@ type Change struct {
 	revisions []uint64 // by rank, as of the last look
 	asked     bool     // something was asked of this member since the last step
 
-	leave   bool     // this member wants to leave
-	mute    uint64   // where it does not want to send, a bit for each declaration
-	joiners []Member // that are ready
+	leave   bool           // this member wants to leave
+	mute    uint64         // where it does not want to send, a bit for each declaration
+	joiners []views.Member // that are ready
 
 	reports  []error // by rank: failures that were not taken up yet
 	causes   []error // by rank: why it is suspected
@@ -118,7 +119,7 @@ func (c *Change) Leave() { c.leave, c.asked = true, true }
 
 // Join replaces the list of processes that are ready to join; the leader admits them with the next
 // change.
-func (c *Change) Join(ready []Member) { c.joiners, c.asked = ready, true }
+func (c *Change) Join(ready []views.Member) { c.joiners, c.asked = ready, true }
 
 // Recorded says that the decision of a ballot is durable.
 func (c *Change) Recorded(b Ballot) { c.recorded, c.asked = max(c.recorded, b), true }
@@ -469,7 +470,7 @@ func (c *Change) wedge() {
 	}
 	n, ok := putRecord(area, vectorsBallot, vectors{c.here})
 	if !ok {
-		panic("views: the vectors do not fit their area") // vectorBytes counts them
+		panic("viewchange: the vectors do not fit their area") // vectorBytes counts them
 	}
 	c.pushRecord(c.cfg.Columns.vectors, n)
 	c.emit(Wedged{})
@@ -580,7 +581,7 @@ func (c *Change) decides(b Ballot, d *Decision) bool {
 	}
 	n, ok := putRecord(c.area(c.cfg.Self, c.cfg.Columns.decisions), b, d.fields())
 	if !ok {
-		panic("views: the decision does not fit its area") // propose and checkDecision made sure
+		panic("viewchange: the decision does not fit its area") // propose and checkDecision made sure
 	}
 	c.pushRecord(c.cfg.Columns.decisions, n)
 	c.set(wordDecided, uint64(b))

@@ -1,6 +1,6 @@
 //go:build mutants
 
-package views
+package viewchange
 
 import (
 	"testing"

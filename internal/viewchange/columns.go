@@ -1,10 +1,11 @@
-package views
+package viewchange
 
 import (
 	"math/bits"
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // Words of the view line.
@@ -29,7 +30,7 @@ type Columns struct {
 }
 
 // Declare lays the view change out in every row.
-func Declare(l *sst.Layout, v *View) (c Columns) {
+func Declare(l *sst.Layout, v *views.View) (c Columns) {
 	vector, record := vectorBytes(v), recordBytes(v)
 	n := len(v.Members)
 	c.line, c.vectors = make([]int, n), make([]sst.Area, n)

@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // lead is the leader's part: it proposes when there is something to change, decides when all
@@ -48,7 +49,7 @@ func (c *Change) due() bool {
 		if sst.Load(line, wordProposed)|sst.Load(line, wordAcked)|sst.Load(line, wordDecided) != 0 {
 			return true
 		}
-		if mute := sst.Load(line, wordMute); mute&muteSaid != 0 && mute&^muteSaid != c.cfg.View.muted(order.Rank(r)) {
+		if mute := sst.Load(line, wordMute); mute&muteSaid != 0 && mute&^muteSaid != muted(c.cfg.View, order.Rank(r)) {
 			return true
 		}
 	}
@@ -110,7 +111,7 @@ func (c *Change) attemptIn(line *sst.Line) (highest uint64) {
 	return highest
 }
 
-func (c *Change) members(ranks []order.Rank) (members []Member) {
+func (c *Change) members(ranks []order.Rank) (members []views.Member) {
 	for _, r := range ranks {
 		members = append(members, c.cfg.View.Members[r])
 	}
@@ -153,10 +154,10 @@ func or(err, otherwise error) error {
 
 // admissible are the joiners of this change: none whose id is a member's still, none that is too
 // large for a record, and no more than a view holds.
-func (c *Change) admissible(stay []Member) (joiners []Member) {
+func (c *Change) admissible(stay []views.Member) (joiners []views.Member) {
 	for _, j := range c.joiners {
-		taken := func(m Member) bool { return m.ID == j.ID }
-		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == MaxMembers || len(joiners) == maxJoins || !j.Small() {
+		taken := func(m views.Member) bool { return m.ID == j.ID }
+		if slices.ContainsFunc(stay, taken) || slices.ContainsFunc(joiners, taken) || len(stay)+len(joiners) == views.MaxMembers || len(joiners) == maxJoins || !Small(j) {
 			continue
 		}
 		joiners = append(joiners, j)
@@ -166,13 +167,21 @@ func (c *Change) admissible(stay []Member) (joiners []Member) {
 
 // Small reports whether a record of a change has room for a joiner. It has for every joiner whose
 // strings are names and addresses.
-func (m Member) Small() bool {
+func Small(m views.Member) bool {
 	text, err := json.Marshal(m)
 	return err == nil && len(text) <= joinerBytes
 }
 
+// muted returns the declarations in which a member said that it does not want to send.
+func muted(v *views.View, r order.Rank) uint64 {
+	if v.Muted == nil {
+		return 0
+	}
+	return v.Muted[r]
+}
+
 // place has the next view laid out, with what its members said of where they want to send.
-func (c *Change) place(members []Member) (*View, error) {
+func (c *Change) place(members []views.Member) (*views.View, error) {
 	wish := func(id order.NodeID) uint64 {
 		r, ok := c.cfg.View.RankOf(id)
 		if !ok {
@@ -181,7 +190,7 @@ func (c *Change) place(members []Member) (*View, error) {
 		if mute := sst.Load(c.lines[r], wordMute); mute&muteSaid != 0 {
 			return mute &^ muteSaid
 		}
-		return c.cfg.View.muted(r)
+		return muted(c.cfg.View, r)
 	}
 	v, err := c.cfg.Next(members, func(id order.NodeID, declaration int) bool { return wish(id)>>declaration&1 != 0 })
 	if err != nil {

@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/views"
 )
 
 // A record is a value that does not fit a word: a proposal, a decision, or the vectors of a wedged
@@ -22,7 +23,7 @@ const recordHeaderBytes = 16
 
 // proposal is what a leader wants the next view to be.
 type proposal struct {
-	View    *View        `json:"view,omitempty"` // nil: all members leave, and the group ends
+	View    *views.View  `json:"view,omitempty"` // nil: all members leave, and the group ends
 	Removed []order.Rank `json:"removed,omitempty"`
 	Left    []order.Rank `json:"left,omitempty"`
 }
@@ -31,7 +32,7 @@ type proposal struct {
 // in this one, and the next one.
 type Decision struct {
 	Ballot  Ballot          `json:"ballot"`
-	View    *View           `json:"view,omitempty"`    // the next view; nil: the group ends
+	View    *views.View     `json:"view,omitempty"`    // the next view; nil: the group ends
 	Removed []order.Rank    `json:"removed,omitempty"` // ranks of this view that failed
 	Left    []order.Rank    `json:"left,omitempty"`    // ranks of this view that left
 	Trim    [][]order.Index `json:"trim"`              // by subgroup of this view and sender rank; nil where no member goes on
@@ -65,7 +66,7 @@ func putRecord(area []byte, b Ballot, v any) (int, bool) {
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Errorf("views: a record that is no JSON: %w", err)) // plain structs of numbers and strings
+		panic(fmt.Errorf("viewchange: a record that is no JSON: %w", err)) // plain structs of numbers and strings
 	}
 	return text
 }
@@ -104,7 +105,7 @@ const (
 
 // recordBytes is the room for a proposal or decision about the view after v: the same at every
 // member.
-func recordBytes(v *View) (n int) {
+func recordBytes(v *views.View) (n int) {
 	n = recordHeaderBytes + recordExtraBytes + len(encode(fieldsOf(v))) + maxJoins*joinerBytes
 	n += 2 * rankBytes * len(v.Members) // removed and left
 	for _, sg := range v.Subgroups {
@@ -115,7 +116,7 @@ func recordBytes(v *View) (n int) {
 }
 
 // vectorBytes is the room for the vectors of a view.
-func vectorBytes(v *View) (n int) {
+func vectorBytes(v *views.View) (n int) {
 	n = recordHeaderBytes + recordExtraBytes
 	for _, sg := range v.Subgroups {
 		n += 8 + indexBytes*len(sg.Senders)

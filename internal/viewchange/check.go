@@ -1,4 +1,4 @@
-package views
+package viewchange
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // read takes a ballot's record out of a row. there is false while the record is not there as a
@@ -25,17 +26,17 @@ func (c *Change) read(r order.Rank, areas []sst.Area, b Ballot, v any) (there bo
 }
 
 // check compares what a leader proposes with what the view lets it propose (V7).
-func (c *Change) check(b Ballot, from order.Rank, next *View, removed, left []order.Rank) error {
+func (c *Change) check(b Ballot, from order.Rank, next *views.View, removed, left []order.Rank) error {
 	if b.Leader() != from || b.Attempt() == 0 {
 		return fmt.Errorf("ballot %d is not one of rank %d", b, from)
 	}
 	return c.checkNext(next, removed, left)
 }
 
-func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
+func (c *Change) checkNext(next *views.View, removed, left []order.Rank) error {
 	gone := slices.Concat(removed, left)
 	slices.Sort(gone)
-	if !ascending(gone, c.n) {
+	if n := len(gone); n > 0 && (gone[0] < 0 || int(gone[n-1]) >= c.n) || len(slices.Compact(gone)) < n {
 		return fmt.Errorf("ranks %v that failed and %v that left are not distinct ranks below %d", removed, left, c.n)
 	}
 	if !c.quorum(all(c.n) &^ ranksOf(removed)) {
@@ -50,7 +51,7 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 	}
 	v := c.cfg.View
 	switch {
-	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.key == "" || next.key == v.key:
+	case next.ID != v.ID+1 || next.Cluster != v.Cluster || next.Key() == "" || next.Key() == v.Key():
 		return fmt.Errorf("view %d of %q after view %d of %q, or its key is not a new one", next.ID, next.Cluster, v.ID, v.Cluster)
 	case !next.Follows(v):
 		return fmt.Errorf("view %d of group %.64q, which does not follow from view %d of group %q", next.ID, next.Group, v.ID, v.Group) // V12
@@ -70,7 +71,7 @@ func (c *Change) checkNext(next *View, removed, left []order.Rank) error {
 }
 
 // sameDeclaration reports whether two views speak of the same subgroup.
-func sameDeclaration(a, b Subgroup) bool {
+func sameDeclaration(a, b views.Subgroup) bool {
 	return a.Name == b.Name && a.Shard == b.Shard && a.Mode == b.Mode && a.RingBytes == b.RingBytes && a.Window == b.Window
 }
 
