@@ -148,7 +148,7 @@ func (g *Group) transfers(v *views.View, i int) member.Transfers {
 }
 
 // openBulk makes what moves large messages, if any subgroup has them.
-func (g *Group) openBulk() (err error) {
+func (g *Group) openBulk(ctx context.Context) (err error) {
 	for _, sg := range g.cfg.Subgroups {
 		if sg.LargeDir == "" {
 			continue
@@ -160,7 +160,7 @@ func (g *Group) openBulk() (err error) {
 	if !slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.MaxMessageBytes > 0 }) {
 		return nil
 	}
-	g.bulk, err = rdmc.NewNode(rdmc.NodeConfig{
+	g.bulk, err = rdmc.Open(ctx, rdmc.Config{
 		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm()}, Port: g.port, TLS: g.cfg.TLS, Identity: g.identity, FailAfter: g.cfg.FailAfter,
 		Background: true, // the loop comes first
 		NotShared:  g.cfg.Fabric == FabricTCP,

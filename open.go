@@ -29,7 +29,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 }
 
 func (g *Group) open(ctx context.Context) error {
-	if err := g.listen(); err != nil {
+	if err := g.listen(ctx); err != nil {
 		return err
 	}
 	g.addSubgroups()
@@ -48,7 +48,7 @@ func (g *Group) open(ctx context.Context) error {
 }
 
 // listen gives this process its identity and its address, at which other processes can ask for it.
-func (g *Group) listen() (err error) {
+func (g *Group) listen(ctx context.Context) (err error) {
 	c := &g.cfg
 	g.upcalls.watch(c)
 	g.rejections.emit = c.emit
@@ -75,7 +75,7 @@ func (g *Group) listen() (err error) {
 	if g.node, err = auto.New(auto.Mode(c.Fabric), g.port, c.TLS); err != nil {
 		return err
 	}
-	if err = g.openBulk(); err != nil {
+	if err = g.openBulk(ctx); err != nil {
 		return err
 	}
 	g.self = views.Member{

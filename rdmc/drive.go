@@ -6,6 +6,7 @@ import (
 
 	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/shared"
 )
 
 // do gives the relay an input, and applies its effects.
@@ -191,7 +192,7 @@ func (g *Group) makeRoom(in Incoming) {
 	if g.cfg.Incoming != nil {
 		data, err = g.cfg.Incoming(in)
 	} else {
-		data, err = MakeRoom(in.Size)
+		data, err = shared.Make(in.Size)
 	}
 	if err == nil && int64(len(data)) != in.Size {
 		err = fmt.Errorf("the memory has %d bytes instead of %d", len(data), in.Size)

@@ -10,12 +10,12 @@ import (
 
 // Two nodes in one process; elsewhere each is a process of its own, and the list of members is what
 // they agree on beforehand.
-func ExampleNode_Create() {
+func ExampleNode_Open() {
 	ctx := context.Background()
 	var nodes []*rdmc.Node
 	var members []rdmc.Peer
 	for id := order.NodeID(1); id <= 2; id++ {
-		n, err := rdmc.Listen("127.0.0.1:0", id, nil)
+		n, err := rdmc.Open(ctx, rdmc.Config{Self: rdmc.Peer{ID: id, Addr: "127.0.0.1:0"}})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -25,7 +25,7 @@ func ExampleNode_Create() {
 	}
 	received := make(chan error)
 	go func() { received <- receive(ctx, nodes[1], members) }()
-	group, err := nodes[0].Create(ctx, rdmc.GroupConfig{Name: "images", Key: "a secret", Members: members})
+	group, err := nodes[0].Open(ctx, rdmc.GroupConfig{Name: "images", Key: "a secret", Members: members})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,7 +43,7 @@ func ExampleNode_Create() {
 
 // receive takes what comes until the root, the first of the members, closes the group.
 func receive(ctx context.Context, n *rdmc.Node, members []rdmc.Peer) error {
-	group, err := n.Create(ctx, rdmc.GroupConfig{
+	group, err := n.Open(ctx, rdmc.GroupConfig{
 		Name: "images", Key: "a secret", Members: members,
 		Completed: func(m rdmc.Message) { fmt.Printf("message %d has %d bytes\n", m.Index, len(m.Data)) },
 	})

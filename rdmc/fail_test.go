@@ -168,7 +168,7 @@ func TestGroupsThatOverlapDoNotDisturbEachOther(t *testing.T) {
 	for root := range n {
 		groups = append(groups, w.open(fmt.Sprint("g", root), GroupConfig{BlockBytes: 5000, Root: root}))
 	}
-	w.nodes[1].Open(GroupConfig{Name: "nobody else's", Members: w.peers})
+	w.nodes[1].Start(GroupConfig{Name: "nobody else's", Members: w.peers})
 	sent := make(chan error, n)
 	for root, all := range groups {
 		go func() {
@@ -229,24 +229,24 @@ func TestABufferThatDoesNotFitIsTheReasonEverywhere(t *testing.T) {
 	}
 	for _, x := range all {
 		var f *Failure
-		if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureNoRoom || !strings.Contains(f.Text, "999 bytes instead of 1000") {
+		if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureNoMemory || !strings.Contains(f.Text, "999 bytes instead of 1000") {
 			t.Fatal(err)
 		}
 	}
 }
 
-func TestCreateWaitsForAllAndNamesWhoIsMissing(t *testing.T) {
+func TestOpenWaitsForAllAndNamesWhoIsMissing(t *testing.T) {
 	w := newWorld(t, 3, 0)
 	c := GroupConfig{Name: "g", Members: w.peers}
 	ctx, cancel := context.WithTimeout(testutil.Within(t), 50*time.Millisecond)
 	defer cancel()
-	if _, err := w.nodes[2].Create(ctx, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 2") {
+	if _, err := w.nodes[2].Open(ctx, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 2") {
 		t.Fatal(err)
 	}
 	created := make(chan error, 3)
 	for _, n := range w.nodes {
 		go func() {
-			g, err := n.Create(testutil.Within(t), c)
+			g, err := n.Open(testutil.Within(t), c)
 			if err == nil {
 				err = g.Close(testutil.Within(t))
 			}
@@ -263,7 +263,7 @@ func TestCreateWaitsForAllAndNamesWhoIsMissing(t *testing.T) {
 func TestMembersThatDisagreeAboutTheGroupFail(t *testing.T) {
 	w := newWorld(t, 2, 0)
 	for i, n := range w.nodes {
-		g, err := n.Open(GroupConfig{Name: "g", Members: w.peers, Root: i})
+		g, err := n.Start(GroupConfig{Name: "g", Members: w.peers, Root: i})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,12 +290,12 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		"huge blocks":       {Members: w.peers, BlockBytes: 1 << 30},
 		"huge messages":     {Members: w.peers, MaxMessageBytes: 1 << 60},
 	} {
-		if _, err := w.nodes[0].Open(c); !errors.Is(err, ErrConfig) {
+		if _, err := w.nodes[0].Start(c); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	all := w.open("g", GroupConfig{MaxMessageBytes: 10})
-	if _, err := w.nodes[0].Open(GroupConfig{Name: "g", Key: "secret", Members: w.peers}); !errors.Is(err, ErrConfig) {
+	if _, err := w.nodes[0].Start(GroupConfig{Name: "g", Key: "secret", Members: w.peers}); !errors.Is(err, ErrConfig) {
 		t.Error(err)
 	}
 	if err := all[1].Send(testutil.Within(t), nil); !errors.Is(err, ErrNotRoot) {
@@ -408,7 +408,7 @@ func TestAPeerThatHangsUpAtOnceIsNotCalledAgainAtOnce(t *testing.T) {
 			calls <- struct{}{}
 		}
 	})
-	g, err := w.nodes[1].Open(GroupConfig{Name: "g", Members: []Peer{{ID: 1, Addr: p.Addr()}, w.peers[1]}})
+	g, err := w.nodes[1].Start(GroupConfig{Name: "g", Members: []Peer{{ID: 1, Addr: p.Addr()}, w.peers[1]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,11 +430,11 @@ func TestAGroupOfTheSameNameWithOtherMembersCutsNoLink(t *testing.T) {
 	link := all[2].members[0].link
 	// Node 3 takes itself for a member of "g" together with node 1, which has opened "g" with node
 	// 2.
-	other, err := w.nodes[0].Open(GroupConfig{Name: "g", Members: w.peers[:2]})
+	other, err := w.nodes[0].Start(GroupConfig{Name: "g", Members: w.peers[:2]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, err := w.nodes[2].Open(GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
+	mine, err := w.nodes[2].Start(GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestAGroupOfTheSameNameWithOtherMembersCutsNoLink(t *testing.T) {
 	receive(t, all[2].messages, "message")
 	// It is told of the next group of that name, if it is a member of that.
 	other.Discard()
-	again, err := w.nodes[0].Create(testutil.Within(t), GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
+	again, err := w.nodes[0].Open(testutil.Within(t), GroupConfig{Name: "g", Members: []Peer{w.peers[0], w.peers[2]}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ const (
 	FailureCorrupt = FailureCode(relay.Corrupt)
 	// FailureViolation is a node that broke the protocol, or that has another configuration.
 	FailureViolation = FailureCode(relay.Violation)
-	// FailureNoRoom is a node that could not, or would not, make room for a message.
-	FailureNoRoom = FailureCode(relay.NoRoom)
+	// FailureNoMemory is a node that had, or gave, no memory for a message.
+	FailureNoMemory = FailureCode(relay.NoRoom)
 	// FailureDiscarded is a node that left without waiting for the others.
 	FailureDiscarded = FailureCode(relay.Discarded)
 )

@@ -299,7 +299,7 @@ func TestADialerKnowsThePeerThatItDials(t *testing.T) {
 	w := newWorld(t, 2, 0)
 	stale := w.peers[0]
 	stale.PublicKey = trust.NewIdentity().PublicKey()
-	g, err := w.nodes[1].Open(GroupConfig{Name: "stale", Members: []Peer{stale, w.peers[1]}})
+	g, err := w.nodes[1].Start(GroupConfig{Name: "stale", Members: []Peer{stale, w.peers[1]}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,8 +183,8 @@ func (d *detour) breakFar() {
 	}
 }
 
-// loseConfirmation opens a group at two nodes between which the dialer's confirmation is lost. A test
-// that is held up for failAfter meanwhile finds the other node silent.
+// loseConfirmation opens a group at two nodes between which the dialer's confirmation is lost. A
+// test that is held up for failAfter meanwhile finds the other node silent.
 func loseConfirmation(t *testing.T, failAfter time.Duration) (d *detour, dialer, acceptor *Group, failed chan error) {
 	w := newWorld(t, 2, failAfter)
 	d = newDetour(t, w.peers[0].Addr)
@@ -193,13 +193,13 @@ func loseConfirmation(t *testing.T, failAfter time.Duration) (d *detour, dialer,
 	meet(t, first)
 	failed = make(chan error, 2)
 	c := GroupConfig{Name: "g", Key: "secret", Members: w.peers, Failed: func(err error) { failed <- err }}
-	dialer, err := w.nodes[1].Open(c)
+	dialer, err := w.nodes[1].Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the dialer's offer did not come", func() bool { return w.nodes[0].knows(": 1 waiting") })
 	d.broken.Store(true)
-	if acceptor, err = w.nodes[0].Open(c); err != nil {
+	if acceptor, err = w.nodes[0].Start(c); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the acceptor's answer did not come", func() bool { return w.nodes[1].knows("confirmed over") })
@@ -296,8 +296,8 @@ func TestK4AnOfferOverAnotherLinkIsTheEndOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// K4: what a node reads late on a link that its dialer has replaced does not undo what it read on the
-// later one.
+// K4: what a node reads late on a link that its dialer has replaced does not undo what it read on
+// the later one.
 func TestK4AnOfferOverAnEarlierLinkIsVoid(t *testing.T) {
 	w := newWorld(t, 1, time.Minute)
 	x := w.lone(0)
@@ -313,10 +313,10 @@ func TestK4AnOfferOverAnEarlierLinkIsVoid(t *testing.T) {
 	receive(t, x.complete, "member")
 }
 
-// K4: what a node finds that stood still says nothing of its peers, until these had time to say that
-// they gave it up.
+// K4: what a node finds that stood still says nothing of its peers, until these had time to say
+// that they gave it up.
 func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
-	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: time.Hour}, groups: map[token]*Group{}}
+	n := &Node{cfg: Config{Self: Peer{ID: 1}, FailAfter: time.Hour}, groups: map[token]*Group{}}
 	n.ctx, n.end = context.WithCancel(t.Context())
 	lose := func(ago time.Duration) *Group {
 		g, err := newGroup(n, GroupConfig{Name: ago.String(), Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
@@ -344,15 +344,15 @@ func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
 	}
 }
 
-// K2: an answer that comes when its group was left is dropped: the acceptor says no more of it, so it
-// would wait until the link ends, and enough of them would end the link.
+// K2: an answer that comes when its group was left is dropped: the acceptor says no more of it, so
+// it would wait until the link ends, and enough of them would end the link.
 func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 	w := newWorld(t, 2, time.Minute)
 	first := w.open("first", GroupConfig{})
 	meet(t, first)
 	n := w.nodes[1]
 	c := GroupConfig{Name: "g", Key: "secret", Members: w.peers}
-	if _, err := w.nodes[0].Open(c); err != nil {
+	if _, err := w.nodes[0].Start(c); err != nil {
 		t.Fatal(err)
 	}
 	g, err := newGroup(n, c)
@@ -374,7 +374,8 @@ func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 	}
 }
 
-// K4: how long a peer has been silent does not depend on the wall clock, which may be set meanwhile.
+// K4: how long a peer has been silent does not depend on the wall clock, which may be set
+// meanwhile.
 func TestK4SilenceIsMeasuredOnTheMonotonicClock(t *testing.T) {
 	l := newLink(&Node{}, 2, true, "session")
 	before := time.Now()
@@ -388,11 +389,11 @@ func TestK4SilenceIsMeasuredOnTheMonotonicClock(t *testing.T) {
 	}
 }
 
-// K4: an offer over a later link is the end of the one before. A node that stood still holds that end
-// back as well, also if it has found the end already.
+// K4: an offer over a later link is the end of the one before. A node that stood still holds that
+// end back as well, also if it has found the end already.
 func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
 	for _, found := range []bool{false, true} {
-		n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: time.Hour}, groups: map[token]*Group{}}
+		n := &Node{cfg: Config{Self: Peer{ID: 1}, FailAfter: time.Hour}, groups: map[token]*Group{}}
 		n.ctx, n.end = context.WithCancel(t.Context())
 		g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
 		if err != nil {
@@ -420,10 +421,10 @@ func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
 	}
 }
 
-// K4: a peer that stands still, and so reads nothing either, has been silent: a write that it holds up
-// does not make this node seem to have stood still itself.
+// K4: a peer that stands still, and so reads nothing either, has been silent: a write that it holds
+// up does not make this node seem to have stood still itself.
 func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
-	n := &Node{cfg: NodeConfig{Self: Peer{ID: 1}, FailAfter: 200 * time.Millisecond}, groups: map[token]*Group{}}
+	n := &Node{cfg: Config{Self: Peer{ID: 1}, FailAfter: 200 * time.Millisecond}, groups: map[token]*Group{}}
 	n.ctx, n.end = context.WithCancel(t.Context())
 	defer n.end()
 	g, err := newGroup(n, GroupConfig{Name: "g", Key: "secret", Members: []Peer{{ID: 1}, {ID: 99}}})
@@ -446,9 +447,9 @@ func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
 	}
 }
 
-// K4: an acceptor that had the confirmation counts a dialer whose link ends as gone, also if it is the
-// only other member and has left the group by then: the dialer, which does not know of the confirmation,
-// offers the group in vain, and must not wait for ever.
+// K4: an acceptor that had the confirmation counts a dialer whose link ends as gone, also if it is
+// the only other member and has left the group by then: the dialer, which does not know of the
+// confirmation, offers the group in vain, and must not wait for ever.
 func TestK4ADialerThatNobodyAnswersAnyMoreEnds(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		d, dialer, acceptor, failed := loseConfirmation(t, 4*time.Second)

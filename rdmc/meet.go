@@ -65,8 +65,8 @@ func (n *Node) pass(timer attach.Timer) {
 	n.meet(func(a *attach.Node, out *attach.Effects) { a.Elapsed(timer, out) })
 }
 
-// hearOf takes a control frame that is no group's. A link of the peer that this node watched when it
-// stood still shows that.
+// hearOf takes a control frame that is no group's. A link of the peer that this node watched when
+// it stood still shows that.
 func (n *Node) hearOf(l *link, c *relay.Control) (err error) {
 	n.meet(func(a *attach.Node, out *attach.Effects) {
 		slept := c.Kind == relay.Attach && slices.ContainsFunc(n.links, func(o *link) bool { return o.peer == l.peer && o.slept() })

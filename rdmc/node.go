@@ -2,7 +2,6 @@ package rdmc
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -21,8 +20,11 @@ import (
 var (
 	// ErrClosed says that a node, or a group, is closed.
 	ErrClosed = errors.New("rdmc: closed")
-	// ErrConfig is wrapped by what Open and NewNode say of a configuration that cannot work.
+	// ErrConfig is wrapped by what Open, Node.Open and Node.Start say of a configuration that cannot
+	// work.
 	ErrConfig = errors.New("rdmc: bad configuration")
+	// ErrNoMemory says that a message does not fit into the memory that this machine has free.
+	ErrNoMemory = shared.ErrNoMemory
 )
 
 // token is the name of a group on the wire.
@@ -30,7 +32,7 @@ type token = [relay.TokenBytes]byte
 
 // Node has the connections that its groups share.
 type Node struct {
-	cfg     NodeConfig
+	cfg     Config
 	ownPort bool
 	space   *shared.Space   // memory that others on the host may see
 	views   *shared.Views   // and theirs
@@ -49,12 +51,24 @@ type Node struct {
 	effects attach.Effects // of attach
 }
 
-// NewNode makes a node. Connections come when groups need them.
-func NewNode(c NodeConfig) (*Node, error) {
-	if c.Port == nil {
-		return nil, fmt.Errorf("%w: a node needs a port", ErrConfig)
+// Open makes a node. Connections to other nodes come when groups need them. The node lasts until
+// Close, whatever becomes of ctx.
+func Open(ctx context.Context, cfg Config) (*Node, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	if c.Self.Addr == "" {
+	n := &Node{cfg: cfg, ownPort: cfg.Port == nil, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
+	c := &n.cfg
+	if n.ownPort {
+		if c.Self.Addr == "" {
+			return nil, fmt.Errorf("%w: a node needs an address to listen on, or a port", ErrConfig)
+		}
+		var err error
+		if c.Port, err = port.Listen(port.Config{Addr: c.Self.Addr, TLS: c.TLS}); err != nil {
+			return nil, err
+		}
+	}
+	if n.ownPort || c.Self.Addr == "" {
 		c.Self.Addr = c.Port.Addr()
 	}
 	if c.FailAfter <= 0 {
@@ -68,24 +82,9 @@ func NewNode(c NodeConfig) (*Node, error) {
 		host, _, _ := net.SplitHostPort(c.Self.Addr)
 		c.Self.Certificate, _ = trust.OwnCertificate(c.TLS, host) // none, if the two sides show different ones: then no peer can be bound to it
 	}
-	n := &Node{cfg: c, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
 	n.ctx, n.end = context.WithCancel(context.Background())
 	n.share()
 	c.Port.Handle(port.KindBlocks, n.serve)
-	return n, nil
-}
-
-// Listen makes a node with a port of its own, for programs that use no other part of the framework.
-func Listen(addr string, self order.NodeID, tlsConfig *tls.Config) (*Node, error) {
-	p, err := port.Listen(port.Config{Addr: addr, TLS: tlsConfig})
-	if err != nil {
-		return nil, err
-	}
-	n, err := NewNode(NodeConfig{Self: Peer{ID: self}, Port: p, TLS: tlsConfig})
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	n.ownPort = true
 	return n, nil
 }
 
@@ -122,9 +121,29 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// Open makes a group. It returns at once; connections come up in the background.
-func (n *Node) Open(c GroupConfig) (*Group, error) {
-	g, err := newGroup(n, c)
+// Open opens a group, and waits until all members have opened it.
+func (n *Node) Open(ctx context.Context, cfg GroupConfig) (*Group, error) {
+	g, err := n.Start(cfg)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-g.complete:
+		return g, nil
+	case <-g.done:
+		if err = g.Err(); errors.Is(err, ErrClosed) {
+			return g, nil // all were here, and the root has closed it already
+		}
+	case <-ctx.Done():
+		err = fmt.Errorf("rdmc: group %q: %w; %s", cfg.Name, context.Cause(ctx), n.missing(g))
+	}
+	g.Discard()
+	return nil, err
+}
+
+// Start opens a group and returns at once; connections come up in the background.
+func (n *Node) Start(cfg GroupConfig) (*Group, error) {
+	g, err := newGroup(n, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +153,7 @@ func (n *Node) Open(c GroupConfig) (*Group, error) {
 	case n.closed:
 		return nil, ErrClosed
 	case n.groups[g.token] != nil:
-		return nil, fmt.Errorf("%w: group %q is open already", ErrConfig, c.Name)
+		return nil, fmt.Errorf("%w: group %q is open already", ErrConfig, cfg.Name)
 	}
 	n.groups[g.token] = g
 	n.running.Add(2)
@@ -147,26 +166,6 @@ func (n *Node) Open(c GroupConfig) (*Group, error) {
 		}
 	}
 	return g, nil
-}
-
-// Create is Open, and waits until all members have opened the group.
-func (n *Node) Create(ctx context.Context, c GroupConfig) (*Group, error) {
-	g, err := n.Open(c)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-g.complete:
-		return g, nil
-	case <-g.done:
-		if err = g.Err(); errors.Is(err, ErrClosed) {
-			return g, nil // all were here, and the root has closed it already
-		}
-	case <-ctx.Done():
-		err = fmt.Errorf("rdmc: group %q: %w; %s", c.Name, context.Cause(ctx), n.missing(g))
-	}
-	g.Discard()
-	return nil, err
 }
 
 // missing says which members have not opened a group, and what is known of the reason.

@@ -29,7 +29,7 @@ func newWorld(t *testing.T, n int, failAfter time.Duration) *world {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { p.Close() })
-		node, err := NewNode(NodeConfig{Self: Peer{ID: order.NodeID(i + 1)}, Port: p, FailAfter: failAfter})
+		node, err := Open(t.Context(), Config{Self: Peer{ID: order.NodeID(i + 1)}, Port: p, FailAfter: failAfter})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func (w *world) open(name string, c GroupConfig) (all []*witness) {
 		c.Aborted = func(_ Incoming, err error) { x.aborted <- err }
 		c.Failed = func(err error) { x.failed <- err }
 		var err error
-		if x.Group, err = n.Open(c); err != nil {
+		if x.Group, err = n.Start(c); err != nil {
 			w.t.Fatal(err)
 		}
 		all = append(all, x)

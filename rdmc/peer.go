@@ -35,12 +35,15 @@ func (p *Peer) is(l *link) bool {
 	return m.Is(&proof)
 }
 
-// NodeConfig describes a node. Self and Port are needed. Host and Shm of Self are found out if they
-// are empty.
-type NodeConfig struct {
-	Self Peer // its Addr may be empty: it is the port's then
-	// Port is where connections of kind port.KindBlocks arrive; the node handles that kind until it
-	// is closed. The port remains the caller's.
+// Config describes a node. Self.ID is needed, and Self.Addr or Port. Host and Shm of Self are found
+// out if they are empty.
+type Config struct {
+	// Self describes the node to its peers. Without a Port, Self.Addr is the address on which it
+	// listens; with port 0 in it, Node.Peer has the port that was chosen.
+	Self Peer
+	// Port is where connections of kind port.KindBlocks arrive, for a process that has one for
+	// other purposes; the node handles that kind until it is closed. The port remains the caller's.
+	// nil: the node opens one of its own.
 	Port *port.Port
 	// TLS is what connections are dialed with, the same as the port's; nil is plain TCP.
 	TLS *tls.Config
@@ -56,5 +59,5 @@ type NodeConfig struct {
 	Background bool
 }
 
-// DefaultFailAfter is the default of NodeConfig.FailAfter.
+// DefaultFailAfter is the default of Config.FailAfter.
 const DefaultFailAfter = 5 * time.Second

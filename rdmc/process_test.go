@@ -38,7 +38,7 @@ func child(ctx context.Context, parent *proc.Parent) error {
 	if err := parent.Config(&id); err != nil {
 		return err
 	}
-	n, err := Listen("127.0.0.1:0", id, nil)
+	n, err := Open(ctx, Config{Self: Peer{ID: id, Addr: "127.0.0.1:0"}})
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func child(ctx context.Context, parent *proc.Parent) error {
 	for i := range buffer {
 		buffer[i], other[i] = 1, 2
 	}
-	g, err := n.Open(GroupConfig{
+	g, err := n.Start(GroupConfig{
 		Name: "g", Members: t.Members, Root: t.Root, InPlace: t.View,
 		Incoming: func(in Incoming) ([]byte, error) { return buffer[:in.Size], nil },
 		Completed: func(m Message) {
@@ -142,7 +142,7 @@ func (p *process) say(what any) {
 // fleet is this process, as node 1, and some children.
 func fleet(t testing.TB, children int, k task, c GroupConfig) (*Node, *Group, []*process) {
 	t.Helper()
-	n, err := Listen("127.0.0.1:0", 1, nil)
+	n, err := Open(context.Background(), Config{Self: Peer{ID: 1, Addr: "127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func fleet(t testing.TB, children int, k task, c GroupConfig) (*Node, *Group, []
 		p.say(k)
 	}
 	c.Name, c.Members, c.Root = "g", k.Members, k.Root
-	g, err := n.Open(c)
+	g, err := n.Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}

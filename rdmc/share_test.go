@@ -297,7 +297,7 @@ func TestAnAbortOfWhatLiesInSharedMemoryIsHeardByAll(t *testing.T) {
 
 func TestWhoSharesNothingGetsBlocks(t *testing.T) {
 	w := newWorld(t, 2, 0)
-	n, err := NewNode(NodeConfig{Self: Peer{ID: 9}, Port: listenPort(t), NotShared: true})
+	n, err := Open(t.Context(), Config{Self: Peer{ID: 9}, Port: listenPort(t), NotShared: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestAPlaceThatIsNotThereFailsTheGroup(t *testing.T) {
 		})
 		for _, x := range all {
 			var f *Failure
-			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureNoRoom {
+			if err := receive(t, x.failed, "failure"); !errors.As(err, &f) || f.Code != FailureNoMemory {
 				t.Fatal(err)
 			}
 		}

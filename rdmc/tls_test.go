@@ -12,7 +12,7 @@ func TestNodesOfTheirOwnTalkThroughTLS(t *testing.T) {
 	config := testutil.NewAuthority(t).TLS()
 	w := &world{t: t}
 	for i := range 3 {
-		n, err := Listen("127.0.0.1:0", order.NodeID(i+1), config)
+		n, err := Open(t.Context(), Config{Self: Peer{ID: order.NodeID(i + 1), Addr: "127.0.0.1:0"}, TLS: config})
 		if err != nil {
 			t.Fatal(err)
 		}

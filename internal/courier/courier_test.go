@@ -37,7 +37,7 @@ func newEnds(t *testing.T, n, largeMemory int, dir func(i int) string) *ends {
 	v := (&views.View{ID: 3, Cluster: "test"}).WithKey("secret")
 	sg := views.Subgroup{Name: "a"}
 	for i := range n {
-		node, err := rdmc.Listen("127.0.0.1:0", order.NodeID(i+1), nil)
+		node, err := rdmc.Open(t.Context(), rdmc.Config{Self: rdmc.Peer{ID: order.NodeID(i + 1), Addr: "127.0.0.1:0"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func Over(node *rdmc.Node) func(GroupConfig) (Group, error) {
 			}
 			c.Completed(m.Incoming, m.Data, release)
 		}
-		g, err := node.Open(config)
+		g, err := node.Start(config)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/mapped"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/shared"
 	"github.com/squall-go/squall/rdmc"
 )
 
@@ -23,7 +24,7 @@ func Room(node *rdmc.Node, size int) (*multicast.Body, error) {
 
 // InMemory is a Config.Room.
 func InMemory(_ string, size int64) (*multicast.Body, error) {
-	data, err := rdmc.MakeRoom(size)
+	data, err := shared.Make(size)
 	return multicast.NewBody(data, "", nil), err
 }
 

@@ -22,3 +22,11 @@ func Fits(size int64) error {
 	}
 	return nil
 }
+
+// Make allocates memory of so many bytes, if it fits.
+func Make(size int64) ([]byte, error) {
+	if err := Fits(size); err != nil {
+		return nil, err
+	}
+	return make([]byte, size), nil
+}

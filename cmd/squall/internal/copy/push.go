@@ -291,7 +291,7 @@ func fitting(entries []entry) (n int) {
 // id, so the pusher has the highest: it may have no address at which others can reach it.
 func (p *push) transfer(ctx context.Context) (err error) {
 	id := order.NodeID(len(p.receivers) + 1)
-	if p.node, err = rdmc.Listen("127.0.0.1:0", id, p.who.tls); err != nil {
+	if p.node, err = rdmc.Open(ctx, rdmc.Config{Self: rdmc.Peer{ID: id, Addr: "127.0.0.1:0"}, TLS: p.who.tls}); err != nil {
 		return err
 	}
 	st := &start{Key: rand.Text(), Members: []member{{uint64(id), p.node.Peer().Addr, p.rack}}, Algorithm: uint8(p.algorithm), Block: p.block}
@@ -320,7 +320,7 @@ func (p *push) create(ctx context.Context, st *start) (err error) {
 	created := false
 	var creating sync.WaitGroup
 	creating.Go(func() {
-		p.group, err = p.node.Create(ctx, rdmc.GroupConfig{
+		p.group, err = p.node.Open(ctx, rdmc.GroupConfig{
 			Name: groupName, Key: st.Key, Members: st.peers(), Algorithm: p.algorithm, BlockBytes: p.block, Failed: func(err error) { p.broken <- err },
 		})
 		select {

@@ -187,7 +187,7 @@ func (s *session) prepare(entries []entry) error {
 // receive is what follows once all is prepared.
 func (s *session) receive(ctx context.Context) (err error) {
 	self := rdmc.Peer{ID: order.NodeID(s.offer.ID), Addr: s.port.Addr(), Rack: s.o.rack}
-	if s.node, err = rdmc.NewNode(rdmc.NodeConfig{Self: self, Port: s.port, TLS: s.who.tls}); err != nil {
+	if s.node, err = rdmc.Open(ctx, rdmc.Config{Self: self, Port: s.port, TLS: s.who.tls}); err != nil {
 		return s.refuse(err.Error())
 	}
 	s.archive, s.extracted = newMessageReader(s.progress), make(chan struct{})
@@ -254,7 +254,7 @@ func (s *session) transfer(ctx context.Context) error {
 func (s *session) join(ctx context.Context, st *start) (*rdmc.Group, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	return s.node.Create(ctx, rdmc.GroupConfig{
+	return s.node.Open(ctx, rdmc.GroupConfig{
 		Name: groupName, Key: st.Key, Members: st.peers(), Algorithm: schedule.Algorithm(st.Algorithm), BlockBytes: st.Block,
 		Incoming: s.archive.incoming, Completed: s.archive.completed,
 		Failed: func(err error) { s.failed <- indirect{err} },

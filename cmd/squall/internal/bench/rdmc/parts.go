@@ -46,7 +46,7 @@ func (b *blocks) prepare(ctx context.Context) error {
 		}
 		go func() {
 			var err error
-			b.groups[i], err = b.rdmc.Create(ctx, b.config(i))
+			b.groups[i], err = b.rdmc.Open(ctx, b.config(i))
 			errs <- err
 		}()
 	}

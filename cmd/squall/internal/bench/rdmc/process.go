@@ -115,9 +115,9 @@ func open(p bench.Process[string]) (bench.Member, error) {
 }
 
 // Listen returns where this member is, in the form of an address.
-func (m *member) Listen(context.Context) (addr string, err error) {
+func (m *member) Listen(ctx context.Context) (addr string, err error) {
 	at := net.JoinHostPort(m.host, "0")
-	if m.rdmc, err = rdmc.Listen(at, order.NodeID(m.node), nil); err != nil {
+	if m.rdmc, err = rdmc.Open(ctx, rdmc.Config{Self: rdmc.Peer{ID: order.NodeID(m.node), Addr: at}}); err != nil {
 		return "", err
 	}
 	if m.plain, err = net.Listen("tcp", at); err != nil {
