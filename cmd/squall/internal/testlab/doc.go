@@ -18,14 +18,14 @@
 // begins with its number and with that of its process: so every replica sees at once if one is
 // missing, there twice, or out of order.
 //
-// Check reads the logs of a run and compares them: in each view all members delivered the same
+// In tests, Check reads the logs of a run and compares them: in each view all members delivered the same
 // sequence, or a beginning of it if they did not see the view's end (G1, G2, G4); over all views
 // each process's messages come in its order, each once (FIFO), and all messages of which a process that
 // stayed to the end, or left, was told that they were accepted (G3); all installed the same views (G4, G5).
 //
 // A durable load is a persistent subgroup whose processes keep a directory (a disk) over restarts,
-// and tell their parent which of their messages are on every disk. Audit then reads the disks that
-// they left behind, record by record, next to each other: nothing that was told is missing, and
+// and tell their parent which of their messages are on every disk. In tests, Audit then reads the disks
+// that they left behind, record by record, next to each other: nothing that was told is missing, and
 // nothing differs. ReadDisk makes the state of one disk.
 //
 // Package netlab provides hosts, if a run needs several.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/squall-go/squall"
@@ -173,9 +172,6 @@ func installed(v *squall.View) *Installed {
 	}
 	return i
 }
-
-// has reports whether a node is in the view.
-func (i *Installed) has(id squall.NodeID) bool { return slices.Contains(i.Nodes(), id) }
 
 // Nodes are the members of the view, by rank.
 func (i *Installed) Nodes() (ids []squall.NodeID) {

@@ -235,3 +235,6 @@ func (c *checker) nothingLost(sg int, delivered map[int]uint64) {
 		}
 	}
 }
+
+// has reports whether a node is in the view.
+func (i *Installed) has(id squall.NodeID) bool { return slices.Contains(i.Nodes(), id) }
