@@ -43,6 +43,6 @@
 //	K4  a peer that is silent for FailAfter while something is under way is given up, and memory that waits for it is let go of
 //
 // Locks are taken in the order Node.mu, Group.mu, link.mu. Shared words: groups, routes and links
-// of a node by Node.mu; a membership is written under Node.mu and Group.mu; the relay and what it
-// asked for by Group.mu; outbox and channels by link.mu.
+// of a node by Node.mu; memberships of a group are written under Node.mu and Group.mu; the relay
+// and what it asked for by Group.mu; outbox and channels by link.mu.
 package rdmc

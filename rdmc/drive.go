@@ -22,15 +22,8 @@ func (g *Group) do(input func(r *relay.Relay, out *relay.Effects)) {
 func (g *Group) apply() {
 	for i := range g.effects.Frames {
 		f := &g.effects.Frames[i]
-		if m := g.members[f.To]; m != nil && m.attached {
-			f.Channel = m.theirs
+		if m := g.members[f.To]; m != nil { // else this node has left the group
 			m.link.enqueue(&f.Control)
-		}
-	}
-	for i := range g.effects.Calls {
-		if c := &g.effects.Calls[i]; c.Kind == relay.Everywhere && c.Err == nil {
-			s := g.sendings[c.Number]
-			s.everywhere, s.index = true, c.Index
 		}
 	}
 	g.calls = append(g.calls, g.effects.Calls...)
@@ -47,11 +40,9 @@ func (g *Group) apply() {
 func (g *Group) step(m *membership, c *relay.Control) (attached bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m.attached {
-		g.relay.Step(m.place, c, &g.effects)
-		g.apply()
-	}
-	return m.attached
+	attached = g.relay.Step(m.place, c, &g.effects)
+	g.apply()
+	return attached
 }
 
 // expect is where a block belongs, nil if nowhere, and whether its message comes from one node
@@ -95,7 +86,6 @@ func (g *Group) send() {
 			gaveWay = true
 		}
 		to, block := g.members[s.To], g.block(&s)
-		s.Header.Channel = to.theirs
 		g.mu.Unlock()
 		if s.NeedSum {
 			s.Header.Sum = crc32.Checksum(block, castagnoli)
@@ -159,7 +149,7 @@ func (g *Group) tell(c *relay.Call) {
 	case relay.MakeRoom:
 		g.makeRoom(in)
 	case relay.Completed:
-		g.completed(in)
+		g.completed(in, c.InView)
 	case relay.Aborted:
 		if view := g.takeView(c.Index); view != nil {
 			view.Close()

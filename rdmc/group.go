@@ -173,6 +173,13 @@ func (g *Group) relayConfig() relay.Config {
 	return c
 }
 
+// isAttached reports whether the node at a place has opened the group, too.
+func (g *Group) isAttached(place int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.relay.IsAttached(place)
+}
+
 // Close waits until every message has reached every member, and leaves. It succeeds at all members
 // or at none; the reason is the same at all of them. If ctx ends before that, it is a Discard. The
 // callbacks have returned by then, and no memory is touched any more.

@@ -75,15 +75,12 @@ type carrier interface {
 	writeBlock(h *relay.Header, block []byte, wanted func() bool)
 }
 
-// membership is a group's tie to one peer, as package attach decides. It is guarded by the locks of
-// the node and of the group: a goroutine that writes it holds both.
+// membership is a group's tie to one peer, as package attach decides.
 type membership struct {
-	group    *Group
-	place    int
-	link     *link
-	way      carrier
-	theirs   uint32 // our frames carry it, once the peer is attached
-	attached bool
+	group *Group
+	place int
+	link  *link
+	way   carrier
 }
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {

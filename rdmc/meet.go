@@ -151,34 +151,21 @@ func (g *Group) lastWord() *relay.Control {
 func (g *Group) hear(e *attach.Effect) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m := g.members[e.Place]
-	m.attached = e.Do == attach.Attached
-	switch e.Do {
-	case attach.Attached:
-		m.theirs = e.Channel
-		g.attached(m, e.Differs)
-	case attach.Left:
-		g.relay.Left(e.Place, &g.effects)
-	case attach.Gone:
-		g.relay.Gone(e.Place, &g.effects)
-	case attach.Silent:
-		g.relay.Silent(e.Place, &g.effects)
+	if e.Do == attach.Attached {
+		g.attached(g.members[e.Place])
 	}
+	e.Tell(g.relay, &g.effects)
 	g.apply()
 }
 
-// attached tells the relay that a peer has opened the group, too. The group's lock is held.
-func (g *Group) attached(m *membership, differs bool) {
+// attached notes that a peer has opened the group, too, before the relay is told. The group's lock
+// is held.
+func (g *Group) attached(m *membership) {
 	switch {
 	case g.self == 0 && m.link.sight.seen:
 		g.relay.Sees(m.place)
 	case m.place == 0 && m.link.sight.owner != "":
 		g.seesRoot(m.link.sight.owner)
-	}
-	g.relay.Attached(m.place, &g.effects)
-	if differs {
-		f := &relay.Failure{Node: g.peers[m.place].ID, Code: relay.Violation, Text: "has other members, another root or other racks in the group"}
-		g.relay.Fail(f, &g.effects)
 	}
 	if g.missing--; g.missing == 0 {
 		close(g.complete)

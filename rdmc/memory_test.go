@@ -21,11 +21,11 @@ func TestAMessageThatAReceiverHasNoMemoryForFailsTheGroupEverywhere(t *testing.T
 	w := newWorld(t, 3, 0)
 	all := w.open("g", GroupConfig{})
 	all[0].do(func(r *relay.Relay, out *relay.Effects) {
-		number, err := r.Start(1<<39, 0, 0, out) // of which the root has nothing either
+		s, err := r.Start(1<<39, 0, 0, out) // of which the root has nothing either
 		if err != nil {
 			t.Error(err)
 		}
-		all[0].sendings[number] = &Sending{group: all[0].Group, number: number}
+		all[0].sendings[s.Number] = &Sending{group: all[0].Group, started: s}
 	})
 	for i, x := range all {
 		if err := <-x.failed; !errors.Is(err, ErrFailed) {

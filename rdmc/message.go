@@ -19,7 +19,7 @@ type Message struct {
 	// InPlace says that Data is memory of the root, see GroupConfig.InPlace. It must not be
 	// written, and is there until Release.
 	InPlace bool
-	viewing *viewing
+	release func() // nil: there is nothing to do
 }
 
 // Outgoing is a message to send.
@@ -42,27 +42,23 @@ type Outgoing struct {
 
 // Sending is a message that is being sent.
 type Sending struct {
-	group  *Group
-	number uint64
-	out    Outgoing
-	size   int64
-	window []byte // SendFrom: byte k of the message lies at k modulo its length, while it is needed; nil: the message is in out.Data
+	group   *Group
+	started *relay.Started
+	out     Outgoing
+	size    int64
+	window  []byte // SendFrom: byte k of the message lies at k modulo its length, while it is needed; nil: the message is in out.Data
 
 	claimed bool // data lies in memory that others can see, at a place, and is held
 	place   shared.Place
 	hold    shared.Hold
 
-	// Under the group's mu.
-	told       int // of Sent and Everywhere
-	everywhere bool
-	index      uint64 // of one that is
-	withdrawn  bool   // it was, and was given up then
+	told int // of Sent and Everywhere; under the group's mu
 }
 
 // Fill says that the bytes [0, n) of Data are there now. They must not change any more until Sent
 // was told.
 func (s *Sending) Fill(n int64) {
-	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Fill(s.number, n, out) })
+	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Fill(s.started, n, out) })
 }
 
 // Abort gives the message up at every member; by then some or all members may have the whole
@@ -72,12 +68,5 @@ func (s *Sending) Abort(reason error) {
 	if reason == nil {
 		reason = relay.ErrAborted
 	}
-	s.group.do(func(r *relay.Relay, out *relay.Effects) {
-		switch {
-		case !s.everywhere:
-			r.Abort(s.number, reason, out)
-		case !s.withdrawn:
-			s.withdrawn = r.Withdraw(s.index, s.out.Tag, s.size, reason, out)
-		}
-	})
+	s.group.do(func(r *relay.Relay, out *relay.Effects) { r.Abort(s.started, reason, out) })
 }

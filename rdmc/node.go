@@ -174,7 +174,7 @@ func (n *Node) missing(g *Group) string {
 	defer n.mu.Unlock()
 	text := "these nodes have not opened it:"
 	for place, p := range g.peers {
-		if m := g.members[place]; p.ID != n.cfg.Self.ID && (m == nil || !m.attached) {
+		if !g.isAttached(place) {
 			text += fmt.Sprintf(" %d", p.ID)
 			if r := n.routes[p.ID]; r != nil && r.err != nil {
 				text += fmt.Sprintf(" (%v)", r.err)

@@ -31,7 +31,7 @@ func (g *Group) Start(o Outgoing) (*Sending, error) {
 func (s *Sending) begin() (err error) {
 	s.group.do(func(r *relay.Relay, out *relay.Effects) {
 		if err = s.start(r, out); err == nil {
-			s.group.sendings[s.number] = s
+			s.group.sendings[s.started.Number] = s
 		}
 	})
 	return public(err)
@@ -86,7 +86,7 @@ func (s *Sending) given(ctx context.Context, err error) error {
 func (s *Sending) wasWithdrawn() bool {
 	s.group.mu.Lock()
 	defer s.group.mu.Unlock()
-	return s.withdrawn
+	return s.started.Withdrawn()
 }
 
 const (
@@ -217,7 +217,7 @@ func (s *Sending) room(ctx context.Context, n int64) []byte {
 		length := int64(len(s.window))
 		at := n % length
 		end = min(end, n+length-at)
-		if end-g.relay.Needed(s.number) <= length {
+		if end-g.relay.Needed(s.started) <= length {
 			return s.window[at:][:end-n]
 		}
 		g.toFill.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/relay"
@@ -62,68 +63,32 @@ func (g *Group) isSeen() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for place, m := range g.members {
-		if place != g.self && (m == nil || !m.attached || !m.link.sight.seen) {
+		if place != g.self && !(m != nil && g.relay.IsAttached(place) && m.link.sight.seen) {
 			return false
 		}
 	}
 	return len(g.members) > 1
 }
 
-// viewing is what the application looks at, and has not released. It is guarded by the group's
-// lock.
-type viewing struct {
-	group    *Group
-	index    uint64
-	view     *shared.View
-	heard    bool // the root knows
-	released bool
-}
-
 // Release says that Data is not looked at any more, if it is a view; otherwise it does nothing. It
 // may be called once or several times, in Completed or later, also when the group is over.
 func (m *Message) Release() {
-	if m.viewing != nil {
-		m.viewing.release()
+	if m.release != nil {
+		m.release()
 	}
 }
 
-func (v *viewing) release() {
-	g := v.group
-	g.mu.Lock()
-	first := !v.released
-	v.released = true
-	g.mu.Unlock()
-	if !first {
-		return
-	}
-	v.view.Close() // before the root may write there again
-	if g.mu.Lock(); v.heard {
-		g.relay.Released(v.index, &g.effects)
-		g.apply()
-	}
-	g.mu.Unlock()
-}
-
-// hearView tells the root that a message was heard of, and whether it is still looked at.
-func (g *Group) hearView(v *viewing) {
-	g.do(func(r *relay.Relay, out *relay.Effects) {
-		if v.released {
-			r.Heard(v.index, out)
-			return
-		}
-		v.heard = true
-		r.HeardInView(v.index, out)
-	})
-}
-
-// completed tells the application of a message that is here whole.
-func (g *Group) completed(in Incoming) {
+// completed tells the application of a message that is here whole, or in view.
+func (g *Group) completed(in Incoming, inView bool) {
 	m := Message{Incoming: in, Data: g.take(in.Index)}
 	view := g.takeView(in.Index)
 	switch {
-	case view != nil && g.cfg.InPlace:
+	case inView:
 		m.Data, m.InPlace = view.Bytes(), true
-		m.viewing = &viewing{group: g, index: in.Index, view: view}
+		m.release = sync.OnceFunc(func() {
+			view.Close() // before the root may write there again
+			g.do(func(r *relay.Relay, out *relay.Effects) { r.Released(in.Index, out) })
+		})
 	case view != nil:
 		view.Close()
 	}
@@ -131,10 +96,6 @@ func (g *Group) completed(in Incoming) {
 		g.cfg.Completed(m)
 	} else {
 		m.Release()
-	}
-	if m.viewing != nil {
-		g.hearView(m.viewing)
-		return
 	}
 	g.do(func(r *relay.Relay, out *relay.Effects) { r.Heard(in.Index, out) })
 }
@@ -209,9 +170,9 @@ func (g *Group) look(owner string, f *relay.Fetch) (*shared.View, error) {
 func (s *Sending) start(r *relay.Relay, out *relay.Effects) (err error) {
 	o := &s.out
 	if s.claimed {
-		s.number, err = r.Offer(s.size, o.Tag, o.Filled, s.place.String(), out)
+		s.started, err = r.Offer(s.size, o.Tag, o.Filled, s.place.String(), out)
 	} else {
-		s.number, err = r.Start(s.size, o.Tag, o.Filled, out)
+		s.started, err = r.Start(s.size, o.Tag, o.Filled, out)
 	}
 	return err
 }

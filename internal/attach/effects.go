@@ -5,7 +5,7 @@ import "github.com/squall-go/squall/internal/relay"
 // Verb is what an effect asks for.
 type Verb uint8
 
-// Effects. Those from Attached to Silent are for the group's relay.
+// Effects. Those from Attached to Silent are for the group's relay: see Tell.
 const (
 	Say      Verb = iota + 1 // Frame goes to the other side of Link
 	Tie                      // frames and blocks that come over Link by Channel belong to Group, from the node at Place
@@ -28,6 +28,20 @@ type Effect struct {
 	Differs bool // Attached: the node has another configuration of the group
 	Frame   relay.Control
 	Timer   Timer
+}
+
+// Tell gives news of a node to the group's relay.
+func (e *Effect) Tell(r *relay.Relay, out *relay.Effects) {
+	switch e.Do {
+	case Attached:
+		r.Attached(e.Place, e.Channel, e.Differs, out)
+	case Left:
+		r.Left(e.Place, out)
+	case Gone:
+		r.Gone(e.Place, out)
+	case Silent:
+		r.Silent(e.Place, out)
+	}
 }
 
 // Timer is what a node waits for. Numbers of channels are not used again, so it is of one tie.

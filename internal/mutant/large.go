@@ -14,8 +14,9 @@ const (
 	TakenBack    Name = "members that have a body are not told that it is given up"
 	OnlyOnce     Name = "a member that comes later is not told what was announced"
 	HalfFreed    Name = "memory is given back while a block is being read into it"
+	ViewUnsaid   Name = "the sender of a body is not told that a member still looks at it"
 	RoomKept     Name = "a body that was given up still counts as in flight"
 )
 
 // LargeNames are all of them.
-var LargeNames = []Name{NotHeld, EarlyPlace, OldBody, EarlyBlock, BlockMissing, EarlyAck, FirstAck, AbortUnsaid, TakenBack, OnlyOnce, HalfFreed, RoomKept}
+var LargeNames = []Name{NotHeld, EarlyPlace, OldBody, EarlyBlock, BlockMissing, EarlyAck, FirstAck, AbortUnsaid, TakenBack, OnlyOnce, HalfFreed, ViewUnsaid, RoomKept}

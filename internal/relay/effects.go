@@ -7,7 +7,7 @@ type Effects struct {
 	Calls  []Call
 }
 
-// Outbound is a control frame on its way to a place. The driver fills in the channel.
+// Outbound is a control frame on its way to a place.
 type Outbound struct {
 	To int
 	Control
@@ -36,6 +36,7 @@ type Call struct {
 	Tag    uint64
 	Size   int64
 	Err    error // Aborted, Failed; Sent and Everywhere: nil if they are true
+	InView bool  // Completed: it is not copied, and the application looks at it until Released
 	Seen   bool  // Sent, with an error: others may look at the memory for ever
 }
 
@@ -46,5 +47,4 @@ func (e *Effects) Reset() {
 	e.Frames, e.Calls = e.Frames[:0], e.Calls[:0]
 }
 
-func (e *Effects) frame(to int, c Control) { e.Frames = append(e.Frames, Outbound{to, c}) }
-func (e *Effects) call(c Call)             { e.Calls = append(e.Calls, c) }
+func (e *Effects) call(c Call) { e.Calls = append(e.Calls, c) }

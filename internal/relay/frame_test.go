@@ -90,7 +90,7 @@ func FuzzRelay(f *testing.F) {
 		for place := range 3 {
 			if place != c.Self {
 				r.Sees(place)
-				r.Attached(place, &out)
+				r.Attached(place, 0, false, &out)
 			}
 		}
 		if root {

@@ -21,7 +21,7 @@ type message struct {
 	blocks     int
 	algorithm  schedule.Algorithm
 	known      bool
-	number     uint64 // the root's: of Start
+	started    *Started // the root's
 
 	ready []bool          // by place: has room for all blocks
 	sends []schedule.Move // in order. [0, count) have left, or are leaving: see sending

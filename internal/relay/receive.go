@@ -64,7 +64,7 @@ func (r *Relay) Room(index uint64, err error, out *Effects) {
 		r.sayReady(m, out)
 	}
 	if mutant.Enabled && mutant.On(mutant.EarlyAck) {
-		out.frame(0, Control{Kind: Ack, Index: index + 1})
+		r.frame(0, Control{Kind: Ack, Index: index + 1}, out)
 	}
 	r.settle(out)
 }
@@ -78,7 +78,7 @@ func (r *Relay) sayReady(m *message, out *Effects) {
 	for i := range m.from {
 		if s := &m.from[i]; !s.told && r.attached[s.place] {
 			s.told = true
-			out.frame(s.place, Control{Kind: Ready, Index: m.index})
+			r.frame(s.place, Control{Kind: Ready, Index: m.index}, out)
 		}
 	}
 }
@@ -212,17 +212,23 @@ func (r *Relay) pass(out *Effects) {
 		if m.aborted != nil {
 			c.Kind, c.Err = Aborted, m.aborted
 		}
+		if c.InView = m.shared != nil && r.cfg.InPlace && m.aborted == nil; c.InView {
+			r.looked[m.index] = false
+		}
 		out.call(c)
 		r.forget(m)
 	}
 }
 
 // Heard says that the application was told of a message that is over, and has returned: now the
-// root may know. What counts as being everywhere is with every application.
-func (r *Relay) Heard(index uint64, out *Effects) { r.heard(index, 0, out) }
-
-func (r *Relay) heard(index uint64, code uint8, out *Effects) {
+// root may know, and whether the application still looks at the message. What counts as being
+// everywhere is with every application.
+func (r *Relay) Heard(index uint64, out *Effects) {
+	code := uint8(0)
+	if _, looks := r.looked[index]; looks && !(mutant.Enabled && mutant.On(mutant.ViewUnsaid)) {
+		r.looked[index], code = true, ackInView
+	}
 	if r.failure == nil && !r.finished {
-		out.frame(0, Control{Kind: Ack, Index: index + 1, Code: code})
+		r.frame(0, Control{Kind: Ack, Index: index + 1, Code: code}, out)
 	}
 }

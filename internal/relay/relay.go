@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/squall-go/squall/internal/invariants"
@@ -45,7 +46,9 @@ type Relay struct {
 	given     [8 * Window]bool // by index modulo its length: which of the messages before base were aborted
 	withdrawn uint64           // a receiver's: messages before base that were aborted when they were over. Invariant: withdrawn <= base
 	attached  []bool           // by place
+	channels  []uint32         // by place: what frames carry there
 	sees      []bool           // by place, see Sees
+	looked    map[uint64]bool  // a receiver's: messages that the application looks at, and whether the root knows that
 	piece     int64            // bytes that are fetched at a time
 	touched   int              // blocks that are being read or sent
 	failure   *Failure
@@ -58,7 +61,10 @@ type Relay struct {
 
 // New makes a relay of a group to which no other node is attached yet.
 func New(c Config) *Relay {
-	r := &Relay{cfg: c, attached: make([]bool, len(c.Nodes)), sees: make([]bool, len(c.Nodes)), piece: PieceBytes}
+	r := &Relay{
+		cfg: c, attached: make([]bool, len(c.Nodes)), channels: make([]uint32, len(c.Nodes)), sees: make([]bool, len(c.Nodes)),
+		looked: map[uint64]bool{}, piece: PieceBytes,
+	}
 	r.attached[c.Self] = true
 	r.root.acked = make([]uint64, len(c.Nodes))
 	r.root.answered = make([]bool, len(c.Nodes))
@@ -93,20 +99,33 @@ func (r *Relay) Busy() bool {
 	return r.failure == nil && !r.finished && (r.next > r.base || r.touched > 0 || r.leaving)
 }
 
-// Attached takes the news that the node at a place has opened the group, too. Frames can go there
-// from now on.
-func (r *Relay) Attached(place int, out *Effects) {
-	r.attached[place] = true
+// IsAttached reports whether the node at a place is attached.
+func (r *Relay) IsAttached(place int) bool { return r.attached[place] }
+
+// Attached takes the news that the node at a place has opened the group, too, and has another
+// configuration of it if it differs. Frames can go there from now on, over a channel.
+func (r *Relay) Attached(place int, channel uint32, differs bool, out *Effects) {
+	r.attached[place], r.channels[place] = true, channel
+	r.greet(place, out)
+	if differs {
+		r.violation(place, errDiffers, out)
+	}
+}
+
+var errDiffers = errors.New("has other members, another root or other racks in the group")
+
+// greet says what a node that has attached does not know yet.
+func (r *Relay) greet(place int, out *Effects) {
 	if c, ok := r.LastWord(); ok {
-		out.frame(place, c)
+		r.frame(place, c, out)
 		return
 	}
 	for i := r.base; i < r.next; i++ {
 		m := r.at(i)
 		if r.isRoot() && !(mutant.Enabled && mutant.On(mutant.OnlyOnce)) {
-			out.frame(place, m.announcement())
+			r.frame(place, m.announcement(), out)
 			if m.aborted != nil {
-				out.frame(place, m.abort())
+				r.frame(place, m.abort(), out)
 			}
 		}
 		r.sayReady(m, out)
@@ -157,16 +176,18 @@ func (r *Relay) Close(out *Effects) {
 	r.settle(out)
 }
 
-// Step takes a control frame from the node at a place, which is attached.
-func (r *Relay) Step(place int, c *Control, out *Effects) {
-	if r.Over() || r.failure != nil {
-		return
+// Step takes a control frame from the node at a place, and reports whether that is attached; if
+// not, it takes nothing.
+func (r *Relay) Step(place int, c *Control, out *Effects) (attached bool) {
+	if !r.attached[place] || r.Over() || r.failure != nil {
+		return r.attached[place]
 	}
 	if err := r.step(place, c, out); err != nil {
 		r.violation(place, err, out)
-		return
+		return true
 	}
 	r.settle(out)
+	return true
 }
 
 func (r *Relay) violation(place int, err error, out *Effects) {
@@ -218,10 +239,18 @@ func (f *Failure) Frame() Control {
 
 // broadcast sends a frame to every attached node.
 func (r *Relay) broadcast(c Control, out *Effects) {
-	for place, is := range r.attached {
-		if is && place != r.cfg.Self {
-			out.frame(place, c)
+	for place := range r.attached {
+		if place != r.cfg.Self {
+			r.frame(place, c, out)
 		}
+	}
+}
+
+// frame sends a frame to a node, if it is attached.
+func (r *Relay) frame(place int, c Control, out *Effects) {
+	if r.attached[place] {
+		c.Channel = r.channels[place]
+		out.Frames = append(out.Frames, Outbound{place, c})
 	}
 }
 
@@ -261,7 +290,7 @@ func (r *Relay) wasAborted(index uint64) bool {
 // Send is a block that has to leave.
 type Send struct {
 	To     int
-	Header Header // all but the channel, and the sum if NeedSum
+	Header Header // all but the sum if NeedSum
 	Number uint64 // the root's: of Start. Others go by Header.Message
 	Offset int64
 	// NeedSum asks for the checksum: the driver puts it into the header, before BlockSent.
@@ -292,7 +321,12 @@ func (r *Relay) begin(m *message) (s Send, ok bool) {
 	r.touched++
 	m.count++
 	offset, length := m.span(block)
-	s = Send{To: to, Number: m.number, Offset: offset, Header: Header{Message: m.index, Block: uint32(block), Length: uint32(length), Sum: m.sums[block]}}
+	s = Send{To: to, Offset: offset, Header: Header{
+		Channel: r.channels[to], Message: m.index, Block: uint32(block), Length: uint32(length), Sum: m.sums[block],
+	}}
+	if m.started != nil {
+		s.Number = m.started.Number
+	}
 	s.NeedSum = r.isRoot() && !m.summed[block]
 	return s, true
 }

@@ -94,7 +94,7 @@ func TestAnAbortedMessageIsPassedOverByEverybody(t *testing.T) {
 		at := 1 + w.rnd.IntN(40)
 		w.onBlock = func(count int) {
 			if count%at == 0 {
-				w.abort(uint64(w.rnd.IntN(len(w.sent))))
+				w.abort(w.started[w.rnd.IntN(len(w.sent))])
 			}
 		}
 		w.finish()
@@ -290,10 +290,10 @@ func TestAMessageThatAReceiverFindsTooLargeIsTheReasonEverywhere(t *testing.T) {
 func TestWhoAttachesLateHearsHowTheGroupEnded(t *testing.T) {
 	r := New(Config{Nodes: []order.NodeID{1, 2, 3}, Self: 1})
 	var out Effects
-	r.Attached(0, &out)
+	r.Attached(0, 0, false, &out)
 	r.Step(0, &Control{Kind: Closed}, &out)
 	out.Reset()
-	if r.Attached(2, &out); !r.Finished() || len(out.Frames) != 1 || out.Frames[0].To != 2 || out.Frames[0].Kind != Closed {
+	if r.Attached(2, 0, false, &out); !r.Finished() || len(out.Frames) != 1 || out.Frames[0].To != 2 || out.Frames[0].Kind != Closed {
 		t.Fatalf("finished: %v; node 3 is told %+v", r.Finished(), out.Frames)
 	}
 }
@@ -306,7 +306,7 @@ func openRoot(members int) (*Relay, *Effects) {
 	}
 	r := New(c)
 	for place := 1; place < members; place++ {
-		r.Attached(place, out)
+		r.Attached(place, 0, false, out)
 	}
 	return r, out
 }

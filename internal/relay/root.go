@@ -32,83 +32,81 @@ type root struct {
 	viewed   []*message // messages that are everywhere, and that some node still looks at
 }
 
-// Start takes a message to send. Filled is how many of its bytes are there. Its number is for Fill
-// and Abort, and comes back in the calls; its index is known only once it is announced, because one
-// that is aborted before that never gets one.
-func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (number uint64, err error) {
+// Started is a message that the root was given to send, for its driver. Its index is known only
+// once it is announced, because one that is aborted before that never gets one.
+type Started struct {
+	Number    uint64   // of all that were started; it comes back in the calls
+	message   *message // nil: it is over
+	undo      Control  // of one that is everywhere: gives it up
+	withdrawn bool
+}
+
+// Withdrawn reports whether the message was everywhere, and was given up then.
+func (s *Started) Withdrawn() bool { return s.withdrawn }
+
+// Start takes a message to send. Filled is how many of its bytes are there.
+func (r *Relay) Start(size int64, tag uint64, filled int64, out *Effects) (*Started, error) {
 	return r.start(&message{tag: tag, size: size, filled: min(max(filled, 0), size)}, out)
 }
 
-func (r *Relay) start(m *message, out *Effects) (number uint64, err error) {
+func (r *Relay) start(m *message, out *Effects) (*Started, error) {
 	size := m.size
 	switch {
 	case !r.isRoot():
-		return 0, ErrNotRoot
+		return nil, ErrNotRoot
 	case r.failure != nil:
-		return 0, r.failure
+		return nil, r.failure
 	case r.leaving || r.finished:
-		return 0, ErrLeaving
+		return nil, ErrLeaving
 	case size < 0 || size > r.cfg.MaxMessage:
-		return 0, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, r.cfg.MaxMessage)
+		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, r.cfg.MaxMessage)
 	}
-	m.number = r.root.count
+	s := &Started{Number: r.root.count, message: m}
+	m.started = s
 	r.root.count++
 	r.root.waiting = append(r.root.waiting, m)
 	r.settle(out)
-	return m.number, nil
+	return s, nil
 }
 
 // Fill says that the bytes [0, n) of a message are there.
-func (r *Relay) Fill(number uint64, n int64, out *Effects) {
-	if m := r.started(number); m != nil {
+func (r *Relay) Fill(s *Started, n int64, out *Effects) {
+	if m := s.message; m != nil {
 		m.filled = min(max(m.filled, n), m.size)
 		r.tellFilled(m, out)
 		r.settle(out)
 	}
 }
 
-// Withdraw gives a message up that is everywhere, once. Every member is told before it hears of any
-// later message. It reports false if the group is over.
-func (r *Relay) Withdraw(index, tag uint64, size int64, reason error, out *Effects) bool {
-	open := r.failure == nil && !r.finished
-	if open && !(mutant.Enabled && mutant.On(mutant.TakenBack)) {
-		r.broadcast(Control{Kind: Abort, Index: index, Tag: tag, Size: uint64(size), Text: reason.Error()}, out)
+// Abort gives a message up at every member, once. Of one that is everywhere every member is told
+// before it hears of any later message.
+func (r *Relay) Abort(s *Started, reason error, out *Effects) {
+	m := s.message
+	switch {
+	case r.failure != nil || r.finished:
+	case m != nil && m.aborted == nil:
+		m.aborted = reason
+		r.abort(m, out)
+		r.settle(out)
+	case s.undo.Kind == Abort && !s.withdrawn:
+		s.withdrawn, s.undo.Text = true, reason.Error()
+		if !(mutant.Enabled && mutant.On(mutant.TakenBack)) {
+			r.broadcast(s.undo, out)
+		}
 	}
-	return open
 }
 
-// Abort gives a message up at every member, unless it is everywhere.
-func (r *Relay) Abort(number uint64, reason error, out *Effects) {
-	m := r.started(number)
-	if m == nil || m.aborted != nil || r.failure != nil {
-		return
-	}
-	m.aborted = reason
-	if mutant.Enabled && mutant.On(mutant.AbortUnsaid) && m.known {
-		// no node is told
-	} else if m.known {
+func (r *Relay) abort(m *message, out *Effects) {
+	switch {
+	case m.known && mutant.Enabled && mutant.On(mutant.AbortUnsaid):
+	case m.known:
 		r.broadcast(m.abort(), out)
-	} else {
+	default:
 		r.root.waiting = slices.DeleteFunc(r.root.waiting, func(o *message) bool { return o == m })
+		m.started.message = nil
 		m.tell(out)
-		m.tellAll(reason, out)
+		m.tellAll(m.aborted, out)
 	}
-	r.settle(out)
-}
-
-// started is a message that is not over, or nil.
-func (r *Relay) started(number uint64) *message {
-	for _, m := range r.msgs {
-		if m != nil && m.known && m.number == number {
-			return m
-		}
-	}
-	for _, m := range r.root.waiting {
-		if m.number == number {
-			return m
-		}
-	}
-	return nil
 }
 
 // announce tells all nodes of the messages that may be under way.
@@ -201,6 +199,7 @@ func (r *Relay) conclude(out *Effects) {
 			r.root.viewed = append(r.root.viewed, m)
 		}
 		r.root.bytes -= m.size
+		m.started.message = nil
 		r.forget(m)
 	}
 	r.concludeViewed(out)
@@ -223,13 +222,16 @@ func (m *message) leftOver() bool {
 // tell tells that a message's memory is free.
 func (m *message) tell(out *Effects) {
 	m.told = true
-	out.call(Call{Kind: Sent, Number: m.number, Err: m.aborted})
+	out.call(Call{Kind: Sent, Number: m.started.Number, Err: m.aborted})
 }
 
 func (m *message) tellAll(err error, out *Effects) {
 	if !m.toldAll {
 		m.toldAll = true
-		out.call(Call{Kind: Everywhere, Number: m.number, Index: m.index, Err: err})
+		if err == nil {
+			m.started.undo = Control{Kind: Abort, Index: m.index, Tag: m.tag, Size: uint64(m.size)}
+		}
+		out.call(Call{Kind: Everywhere, Number: m.started.Number, Err: err})
 	}
 }
 
@@ -282,7 +284,7 @@ func (t *root) giveUp(r *Relay, out *Effects) {
 func (t *root) drop(m *message, f *Failure, out *Effects) {
 	if !m.told {
 		m.told = true
-		out.call(Call{Kind: Sent, Number: m.number, Err: f, Seen: m.shared != nil && m.known})
+		out.call(Call{Kind: Sent, Number: m.started.Number, Err: f, Seen: m.shared != nil && m.known})
 	}
 	m.tellAll(f, out)
 }

@@ -50,7 +50,7 @@ func (r *Relay) Sees(place int) { r.sees[place] = true }
 
 // Offer is Start for a message that lies where other nodes may see it. Where that is is text for
 // their drivers. If one of them does not see it, it goes in blocks to all.
-func (r *Relay) Offer(size int64, tag uint64, filled int64, where string, out *Effects) (number uint64, err error) {
+func (r *Relay) Offer(size int64, tag uint64, filled int64, where string, out *Effects) (*Started, error) {
 	return r.start(&message{tag: tag, size: size, filled: min(max(filled, 0), size), shared: &shared{where: where}}, out)
 }
 
@@ -149,7 +149,7 @@ func (r *Relay) concludeViewed(out *Effects) {
 func (r *Relay) dropViewed(err error, out *Effects) {
 	for _, m := range r.root.viewed {
 		m.told = true
-		out.call(Call{Kind: Sent, Number: m.number, Err: err, Seen: true})
+		out.call(Call{Kind: Sent, Number: m.started.Number, Err: err, Seen: true})
 	}
 	r.root.viewed = nil
 }
@@ -249,15 +249,12 @@ func (s *shared) isHere(m *message, view bool) bool {
 	return s.looked && (view && m.filled == m.size || s.fetched == m.size)
 }
 
-// HeardInView is Heard of a message that the application still looks at: Released will follow.
-func (r *Relay) HeardInView(index uint64, out *Effects) {
-	r.heard(index, ackInView, out)
-}
-
-// Released says that the application does not look at a message any more. A member whose part is
-// over does not tell the root.
+// Released says that the application does not look at a message any more, before Heard or later. A
+// member whose part is over does not tell the root.
 func (r *Relay) Released(index uint64, out *Effects) {
-	if r.failure == nil && !r.finished {
-		out.frame(0, Control{Kind: Released, Index: index})
+	heard := r.looked[index]
+	delete(r.looked, index)
+	if heard && r.failure == nil && !r.finished {
+		r.frame(0, Control{Kind: Released, Index: index}, out)
 	}
 }

@@ -30,7 +30,7 @@ func (x *node) meet(place int) {
 	if x.place == 0 && !x.w.nodes[place].blind || place == 0 && !x.blind {
 		x.relay.Sees(place)
 	}
-	x.relay.Attached(place, &x.out)
+	x.relay.Attached(place, 0, false, &x.out)
 }
 
 // startFetching takes the next thing to fetch.

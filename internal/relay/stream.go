@@ -42,8 +42,8 @@ func (r *Relay) BlockBytes(size int64) int {
 
 // Needed returns the first byte of a started message that is still to be sent, or math.MaxInt64 if
 // there is none. No earlier byte is looked at again.
-func (r *Relay) Needed(number uint64) int64 {
-	m := r.started(number)
+func (r *Relay) Needed(s *Started) int64 {
+	m := s.message
 	switch {
 	case m == nil || m.known && m.allSent():
 		return math.MaxInt64

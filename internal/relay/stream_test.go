@@ -27,7 +27,7 @@ func sendWithin(t *testing.T, a schedule.Algorithm, nodes int, size int64) {
 	r := New(c)
 	var out Effects
 	for place := 1; place < nodes; place++ {
-		r.Attached(place, &out)
+		r.Attached(place, 0, false, &out)
 	}
 	span, err := r.Span(size)
 	if err != nil || span > size {

@@ -23,7 +23,8 @@ type world struct {
 	onBlock func(count int)        // told of each
 	spoil   func(b *packet) []byte // changes a block on the wire; nil: not
 	sent    [][]byte               // by number
-	aborts  map[uint64]bool        // by number
+	started []*Started
+	aborts  map[uint64]bool // by number
 	trace   []string
 	offers  bool // some messages lie where all but the blind see them
 }
@@ -336,11 +337,7 @@ func (x *node) pass(index uint64) {
 	}
 	delete(x.buffer, index)
 	delete(x.shown, index)
-	if _, is := x.views[index]; is {
-		x.relay.HeardInView(index, &x.out)
-	} else {
-		x.relay.Heard(index, &x.out)
-	}
+	x.relay.Heard(index, &x.out)
 	x.apply()
 }
 
@@ -365,7 +362,9 @@ func (x *node) makeRoom(c *Call) {
 
 // check compares a message with what the root sent. The tag is its number.
 func (x *node) check(c *Call) {
-	if number, is := x.shown[c.Index]; is && x.relay.cfg.InPlace {
+	if number, is := x.shown[c.Index]; is != c.InView && x.relay.cfg.InPlace {
+		x.w.fatalf("message %d is in view: %v", c.Index, c.InView)
+	} else if c.InView {
 		x.views[c.Index] = number
 		if root := x.w.nodes[0]; !bytes.Equal(root.sends[number], x.w.sent[c.Tag]) && root.failed == nil {
 			x.w.fatalf("message %d is not what was sent", c.Index)
@@ -378,7 +377,7 @@ func (x *node) check(c *Call) {
 }
 
 // start makes the root send.
-func (w *world) start(size, filled int) uint64 {
+func (w *world) start(size, filled int) *Started {
 	data := make([]byte, size)
 	for i := range data {
 		data[i] = byte(w.rnd.Uint32())
@@ -386,26 +385,26 @@ func (w *world) start(size, filled int) uint64 {
 	root := w.nodes[0]
 	root.open = root.open || func() bool { root.openGroup(); return true }()
 	root.sends[uint64(len(w.sent))] = data
-	var number uint64
+	var s *Started
 	var err error
 	if w.offers && w.rnd.IntN(4) > 0 {
-		number, err = root.relay.Offer(int64(size), uint64(len(w.sent)), int64(filled), fmt.Sprint(len(w.sent)), &root.out)
+		s, err = root.relay.Offer(int64(size), uint64(len(w.sent)), int64(filled), fmt.Sprint(len(w.sent)), &root.out)
 	} else {
-		number, err = root.relay.Start(int64(size), uint64(len(w.sent)), int64(filled), &root.out)
+		s, err = root.relay.Start(int64(size), uint64(len(w.sent)), int64(filled), &root.out)
 	}
 	if err != nil {
 		w.fatalf("start: %v", err)
 	}
-	w.sent = append(w.sent, data)
+	w.sent, w.started = append(w.sent, data), append(w.started, s)
 	root.apply()
-	return number
+	return s
 }
 
-func (w *world) abort(number uint64) {
-	w.log("abort %d", number)
-	w.aborts[number] = true
+func (w *world) abort(s *Started) {
+	w.log("abort %d", s.Number)
+	w.aborts[s.Number] = true
 	root := w.nodes[0]
-	root.relay.Abort(number, errors.New("changed my mind"), &root.out)
+	root.relay.Abort(s, errors.New("changed my mind"), &root.out)
 	root.apply()
 }
 

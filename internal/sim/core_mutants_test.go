@@ -97,6 +97,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.TakenBack:    "",
 	mutant.OnlyOnce:     "",
 	mutant.HalfFreed:    "",
+	mutant.ViewUnsaid:   "",
 	mutant.RoomKept:     "",
 
 	mutant.OfferAttaches:  "",

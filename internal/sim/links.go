@@ -112,13 +112,13 @@ func (p *process) tie(e *attach.Effect) {
 		}
 	case attach.Tie:
 		l.groups = append(l.groups, &tied{t, e.Place})
-		t.ties[e.Place].end = l
+		t.ends[e.Place] = l
 		p.watchPeers()
 	case attach.Untie:
 		if l != nil {
 			l.groups[e.Channel-1] = nil
 		}
-		t.ties[e.Place] = tie{}
+		t.ends[e.Place] = nil
 	case attach.Await:
 		p.world.later(p.world.plan.FailAfter()/4, func() {
 			if !p.over {
@@ -254,11 +254,8 @@ func (e *linkEnd) hear(f *frame) {
 		})
 		return
 	}
-	t := e.group(f.c.Channel)
-	if t != nil && !t.ties[t.place].attached {
+	if t := e.group(f.c.Channel); t != nil && !t.step(t.place, &f.c) {
 		p.meet(func(a *attach.Node, out *attach.Effects) { a.Speaks(e.number, f.c.Channel, out) })
-	}
-	if t != nil && t.ties[t.place].attached {
 		t.step(t.place, &f.c)
 	}
 }

@@ -25,7 +25,7 @@ type transfers struct {
 	relay  *relay.Relay
 	procs  []*process // by place: the sender first, then the members behind it, then the members before it
 	self   int        // place
-	ties   []tie      // by place
+	ends   []*linkEnd // of the ties, by place; nil: there is none
 	turn   *turn
 	left   bool
 	over   bool
@@ -44,31 +44,21 @@ type transfers struct {
 	views    map[uint64]*memory
 }
 
-// tie is to a member, as package attach decides.
-type tie struct {
-	end      *linkEnd // nil: there is none
-	channel  uint32   // what the member calls the group, once it is attached
-	attached bool
-}
-
 // sending is a message that is being sent. It implements courier.Sending.
 type sending struct {
-	from       *transfers
-	number     uint64
-	out        rdmc.Outgoing
-	memory     *memory
-	told       int    // of Sent and Everywhere
-	sum        uint32 // of its bytes, once its memory may be given back
-	everywhere bool
-	index      uint64 // of one that is
-	withdrawn  bool
+	from    *transfers
+	started *relay.Started
+	out     rdmc.Outgoing
+	memory  *memory
+	told    int    // of Sent and Everywhere
+	sum     uint32 // of its bytes, once its memory may be given back
 }
 
 // newTransfers makes a process's part, which no other process knows yet.
 func newTransfers(b *bodies, sender int, c courier.GroupConfig) *transfers {
 	plan, sg := b.proc.world.plan, b.record.view.Subgroups[b.index]
 	t := &transfers{
-		bodies: b, sender: sender, config: c, ties: make([]tie, len(sg.Members)), done: make(chan struct{}), takenAt: never, fetchAt: never,
+		bodies: b, sender: sender, config: c, ends: make([]*linkEnd, len(sg.Members)), done: make(chan struct{}), takenAt: never, fetchAt: never,
 		buffers: map[uint64]*memory{}, views: map[uint64]*memory{},
 	}
 	rc := relay.Config{Algorithm: plan.Bodies.Algorithm, BlockBytes: plan.Bodies.BlockBytes, MaxMessage: c.MaxMessageBytes, InPlace: c.InPlace}
@@ -113,22 +103,10 @@ func (t *transfers) begin() {
 
 // news takes the news of another process.
 func (t *transfers) news(e *attach.Effect) {
-	m := &t.ties[e.Place]
-	m.attached = e.Do == attach.Attached
-	switch e.Do {
-	case attach.Attached:
-		m.channel = e.Channel
-		if (t.self == 0 || e.Place == 0) && t.sees(e.Place) {
-			t.relay.Sees(e.Place)
-		}
-		t.relay.Attached(e.Place, &t.effects)
-	case attach.Left:
-		t.relay.Left(e.Place, &t.effects)
-	case attach.Gone:
-		t.relay.Gone(e.Place, &t.effects)
-	case attach.Silent:
-		t.relay.Silent(e.Place, &t.effects)
+	if e.Do == attach.Attached && (t.self == 0 || e.Place == 0) && t.sees(e.Place) {
+		t.relay.Sees(e.Place)
 	}
+	e.Tell(t.relay, &t.effects)
 	t.heard()
 }
 
@@ -138,10 +116,12 @@ func (t *transfers) sees(place int) bool {
 	return plan.Bodies.Shared && plan.Net.Kinds[t.proc().node.place][t.procs[place].node.place] != simnet.Framed
 }
 
-// step takes a control frame of a process that is attached.
-func (t *transfers) step(place int, c *relay.Control) {
-	t.relay.Step(place, c, &t.effects)
-	t.heard()
+// step takes a control frame, if its process is attached.
+func (t *transfers) step(place int, c *relay.Control) (attached bool) {
+	if attached = t.relay.Step(place, c, &t.effects); attached {
+		t.heard()
+	}
+	return attached
 }
 
 // expect is where a block belongs; nil: nowhere.
@@ -175,15 +155,8 @@ func (t *transfers) apply() {
 	w := t.proc().world
 	for i := range t.effects.Frames {
 		f := &t.effects.Frames[i]
-		if m := &t.ties[f.To]; m.attached {
-			f.Channel = m.channel
-			m.end.say(f.Control)
-		}
-	}
-	for i := range t.effects.Calls {
-		if c := &t.effects.Calls[i]; c.Kind == relay.Everywhere && c.Err == nil {
-			s := t.sending(c.Number)
-			s.everywhere, s.index = true, c.Index
+		if e := t.ends[f.To]; e != nil {
+			e.say(f.Control)
 		}
 	}
 	t.calls = append(t.calls, t.effects.Calls...)
@@ -265,7 +238,7 @@ func (t *transfers) send() {
 // leave has a block leave if it is its turn, and if it is still wanted.
 func (t *transfers) leave() {
 	w, s := t.proc().world, &t.leaving
-	e, wanted := t.ties[s.To].end, t.relay.Wanted(s)
+	e, wanted := t.ends[s.To], t.relay.Wanted(s)
 	if t.waits = wanted && e != nil && w.now < e.other.lastBlock; t.waits {
 		t.takenAt = e.other.lastBlock
 	} else {
@@ -296,7 +269,6 @@ func (t *transfers) carry(e *linkEnd) {
 	if e != nil {
 		q := e.other.proc
 		takes := w.frameTime(t.proc(), q) + w.bulkTime(t.proc(), q)*time.Duration(len(data))/time.Duration(size)
-		s.Header.Channel = t.ties[s.To].channel
 		t.takenAt = max(t.takenAt, e.carry(block{h: s.Header, data: data}, takes))
 	}
 }
@@ -362,7 +334,7 @@ func (t *transfers) tell(c *relay.Call) {
 		}
 		t.relay.Room(c.Index, err, &t.effects)
 	case relay.Completed:
-		t.completed(in)
+		t.completed(in, c.InView)
 	case relay.Aborted, relay.Withdrawn:
 		t.proc().world.sometimes(LargeWithdrawn, c.Kind == relay.Withdrawn)
 		if c.Kind == relay.Aborted {
@@ -406,39 +378,31 @@ func (t *transfers) halfHere() {
 }
 
 // completed tells of a body that is here whole, or in view.
-func (t *transfers) completed(in rdmc.Incoming) {
+func (t *transfers) completed(in rdmc.Incoming, inView bool) {
 	w, sender := t.proc().world, order.SenderRank(t.sender)
-	m := t.views[in.Index]
-	if m != nil {
+	m := t.buffers[in.Index]
+	if inView {
+		m = t.views[in.Index]
 		t.bodies.comes(sender, in)
-	} else {
-		m = t.buffers[in.Index]
 	}
-	_, inPlace := t.views[in.Index]
 	delete(t.buffers, in.Index)
 	delete(t.views, in.Index)
 	t.bodies.isWhole(sender, in.Tag, m.data)
 	if w.trace.out != nil && !w.trace.brief {
 		t.proc().print("body %d of %d", in.Tag, t.procs[0].self.ID)
 	}
-	if !inPlace {
-		t.config.Completed(in, m.data, nil)
-		t.relay.Heard(in.Index, &t.effects)
-		return
-	}
-	w.probes[BodyInPlace]++
-	released, heard := false, false
-	t.config.Completed(in, m.data, func() {
-		if released = true; heard && !t.proc().over {
+	var release func()
+	if inView {
+		w.probes[BodyInPlace]++
+		release = func() {
 			t.relay.Released(in.Index, &t.effects)
-			t.apply()
+			if !t.proc().over {
+				t.apply()
+			}
 		}
-	})
-	if heard = true; released {
-		t.relay.Heard(in.Index, &t.effects)
-	} else {
-		t.relay.HeardInView(in.Index, &t.effects)
 	}
+	t.config.Completed(in, m.data, release)
+	t.relay.Heard(in.Index, &t.effects)
 }
 
 // Start implements courier.Group.
@@ -446,9 +410,9 @@ func (t *transfers) Start(o rdmc.Outgoing) (courier.Sending, error) {
 	s := &sending{from: t, out: o, memory: t.proc().memoryOf(o.Data)}
 	var err error
 	if t.proc().world.plan.Bodies.Shared {
-		s.number, err = t.relay.Offer(int64(len(o.Data)), o.Tag, o.Filled, strconv.FormatUint(s.memory.number, 10), &t.effects)
+		s.started, err = t.relay.Offer(int64(len(o.Data)), o.Tag, o.Filled, strconv.FormatUint(s.memory.number, 10), &t.effects)
 	} else {
-		s.number, err = t.relay.Start(int64(len(o.Data)), o.Tag, o.Filled, &t.effects)
+		s.started, err = t.relay.Start(int64(len(o.Data)), o.Tag, o.Filled, &t.effects)
 	}
 	if err != nil {
 		return nil, err
@@ -460,7 +424,7 @@ func (t *transfers) Start(o rdmc.Outgoing) (courier.Sending, error) {
 }
 
 func (t *transfers) sending(number uint64) *sending {
-	i := slices.IndexFunc(t.sendings, func(s *sending) bool { return s.number == number })
+	i := slices.IndexFunc(t.sendings, func(s *sending) bool { return s.started.Number == number })
 	return t.sendings[i]
 }
 
@@ -475,20 +439,14 @@ func (t *transfers) settle(c *relay.Call) *sending {
 
 // Fill implements courier.Sending.
 func (s *sending) Fill(n int64) {
-	s.from.relay.Fill(s.number, n, &s.from.effects)
+	s.from.relay.Fill(s.started, n, &s.from.effects)
 	s.from.apply()
 }
 
 // Abort implements courier.Sending.
 func (s *sending) Abort(reason error) {
-	t := s.from
-	switch {
-	case !s.everywhere:
-		t.relay.Abort(s.number, reason, &t.effects)
-	case !s.withdrawn:
-		s.withdrawn = t.relay.Withdraw(s.index, s.out.Tag, int64(len(s.out.Data)), reason, &t.effects)
-	}
-	t.apply()
+	s.from.relay.Abort(s.started, reason, &s.from.effects)
+	s.from.apply()
 }
 
 // Discard implements courier.Group.
