@@ -1,4 +1,4 @@
-// Package bolt has the log engine bolt: a log is one file, with a B+ tree, of raft-boltdb. It is
+// Package bolt has the log engine bolt: a log is one file, with a B+ tree, of bbolt. It is
 // the engine of a log whose configuration names none; a program that needs no other imports this
 // package for that alone:
 //

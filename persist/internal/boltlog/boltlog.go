@@ -1,15 +1,14 @@
-// Package boltlog is the log engine bolt, which is raft-boltdb.
+// Package boltlog is the log engine bolt: entries in a file of bbolt.
 package boltlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"path/filepath"
 
-	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/persist/internal/engine"
@@ -23,8 +22,8 @@ func init() { engine.Register(Driver{}) }
 
 func (Driver) String() string { return "bolt" }
 
-// blockBytes is how long a block gets. With every group raft-boltdb writes the leaf at the end of
-// its tree again, with the up to three entries that were in it, however long they are: short blocks
+// blockBytes is how long a block gets. With every group bbolt writes the leaf at the end of its
+// tree again, with the up to three entries that were in it, however long they are: short blocks
 // next to a long group make little of that.
 const blockBytes = 512 << 10
 
@@ -40,15 +39,17 @@ func (Driver) LostTail(string, uint64) (torn journal.Repaired, err error) { retu
 // ForgetTail implements engine.Driver.
 func (Driver) ForgetTail(string, uint64) error { return nil }
 
-// boltEngine is raft-boltdb, with a file whose room is set aside ahead of it. Otherwise the engine
-// would lengthen it by 16 MiB at a time, each time with an fsync of everything that belongs to the
-// file.
+// The buckets of the file: blocks by their index, in 8 bytes, and the log's own values.
+var logs, conf = []byte("logs"), []byte("conf")
+
+// boltEngine sets room in its file aside ahead of it. Otherwise bbolt would lengthen the file by
+// 16 MiB at a time, each time with an fsync of everything that belongs to it.
 type boltEngine struct {
-	*raftboltdb.BoltStore
-	engine.Holder             // its file; the engine closes it
-	size          int64       // of the file
-	longest       int64       // entry so far
-	logs          []*raft.Log // memory of StoreLogs
+	engine.Holder // its file; bbolt closes it
+	db            *bbolt.DB
+	size          int64    // of the file
+	longest       int64    // entry so far
+	values        [][]byte // memory of StoreLogs
 }
 
 // The file grows by as much as it has, within these bounds.
@@ -59,12 +60,9 @@ const (
 
 // options leave the list of free pages out of the file: it would be written with every group, and
 // is made from the tree instead.
-func (e *boltEngine) options(o engine.Opening, dir string) raftboltdb.Options {
-	return raftboltdb.Options{
-		Path: filepath.Join(dir, engine.BoltFile),
-		BoltOptions: &bbolt.Options{
-			Timeout: engine.Timeout, ReadOnly: o.ReadOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, OpenFile: e.Holder.Open,
-		},
+func (e *boltEngine) options(o engine.Opening) *bbolt.Options {
+	return &bbolt.Options{
+		Timeout: engine.Timeout, ReadOnly: o.ReadOnly, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, OpenFile: e.Holder.Open,
 	}
 }
 
@@ -72,19 +70,23 @@ func (e *boltEngine) options(o engine.Opening, dir string) raftboltdb.Options {
 func (Driver) Open(o engine.Opening, dir string) (engine.Abandoner, error) {
 	e := &boltEngine{}
 	defer func() {
-		if e.BoltStore == nil && e.File != nil {
-			_ = e.File.Close() // once more, unless the engine panicked
+		if e.db == nil && e.File != nil {
+			_ = e.File.Close() // once more, unless bbolt panicked
 		}
 	}()
-	s, err := raftboltdb.New(e.options(o, dir))
+	db, err := bbolt.Open(filepath.Join(dir, engine.BoltFile), 0o600, e.options(o))
 	if err != nil {
 		return nil, err
 	}
-	e.BoltStore = s
-	if !o.ReadOnly { // the process before may have ended between a write and its sync
-		if err := e.File.Sync(); err != nil {
-			return nil, errors.Join(err, e.Close())
-		}
+	e.db = db
+	switch {
+	case o.Create:
+		err = e.makeBuckets()
+	case !o.ReadOnly: // the process before may have ended between a write and its sync
+		err = e.File.Sync()
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	if info, err := e.File.Stat(); err == nil {
 		e.size = info.Size()
@@ -104,18 +106,19 @@ func (e *boltEngine) StoreLogs(entries []*journal.Entry) error {
 	if err := e.reserve(need); err != nil {
 		return err
 	}
-	for len(e.logs) < len(entries) {
-		e.logs = append(e.logs, &raft.Log{Type: raft.LogCommand})
+	for len(e.values) < len(entries) {
+		e.values = append(e.values, nil)
 	}
-	logs := e.logs[:len(entries)]
-	for i, l := range entries {
-		logs[i].Index, logs[i].Data = l.Index, l.Data
-	}
-	err := e.BoltStore.StoreLogs(logs)
-	for _, l := range logs {
-		l.Data = nil
-	}
-	return err
+	return e.db.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(logs)
+		for i, l := range entries {
+			e.values[i] = encode(e.values[i][:0], l)
+			if err := bucket.Put(keyOf(l.Index), e.values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // boltEntryBytes is more than what an entry takes besides its data: its part of a page that is not
@@ -163,25 +166,73 @@ func (e *boltEngine) used() (bytes int64, err error) {
 	return bytes, nil
 }
 
+func (e *boltEngine) makeBuckets() error {
+	return e.db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(logs)
+		if err == nil {
+			_, err = tx.CreateBucketIfNotExists(conf)
+		}
+		return err
+	})
+}
+
+func keyOf(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
+
+func (e *boltEngine) FirstIndex() (uint64, error) { return e.index((*bbolt.Cursor).First) }
+func (e *boltEngine) LastIndex() (uint64, error)  { return e.index((*bbolt.Cursor).Last) }
+
+// index returns the index of an entry, 0 if there is none.
+func (e *boltEngine) index(which func(*bbolt.Cursor) (key, value []byte)) (i uint64, err error) {
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		if key, _ := which(tx.Bucket(logs).Cursor()); key != nil {
+			i = binary.BigEndian.Uint64(key)
+		}
+		return nil
+	})
+	return i, err
+}
+
 // GetLog tells an entry that is not there from one that cannot be decoded.
 func (e *boltEngine) GetLog(index uint64, l *journal.Entry) error {
-	var found raft.Log
-	err := e.BoltStore.GetLog(index, &found)
-	l.Index, l.Data = found.Index, found.Data
-	switch {
-	case errors.Is(err, raft.ErrLogNotFound):
-		return journal.ErrNoEntry
-	case err == nil || errors.Is(err, berrors.ErrDatabaseNotOpen):
-		return err
-	}
-	return errors.Join(journal.ErrDamaged, err)
+	return e.db.View(func(tx *bbolt.Tx) error {
+		value := tx.Bucket(logs).Get(keyOf(index))
+		if value == nil {
+			return journal.ErrNoEntry
+		}
+		data, ok := decode(index, value)
+		if !ok {
+			return fmt.Errorf("%w: entry %d is not as it was written", journal.ErrDamaged, index)
+		}
+		l.Index, l.Data = index, bytes.Clone(data)
+		return nil
+	})
+}
+
+// DeleteRange implements journal.Store.
+func (e *boltEngine) DeleteRange(first, last uint64) error {
+	return e.db.Update(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(logs).Cursor()
+		for key, _ := c.Seek(keyOf(first)); key != nil && binary.BigEndian.Uint64(key) <= last; key, _ = c.Next() {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Set implements journal.Store.
+func (e *boltEngine) Set(key, value []byte) error {
+	return e.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(conf).Put(key, value) })
 }
 
 // Get returns nil for a key without a value.
-func (e *boltEngine) Get(key []byte) ([]byte, error) {
-	value, err := e.BoltStore.Get(key)
-	if errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return nil, nil
-	}
+func (e *boltEngine) Get(key []byte) (value []byte, err error) {
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		value = bytes.Clone(tx.Bucket(conf).Get(key))
+		return nil
+	})
 	return value, err
 }
+
+func (e *boltEngine) Close() error { return e.db.Close() }
