@@ -76,7 +76,7 @@ func TestV14ARoundIsConfirmedOnlyIfNoLaterViewWasInstalledAsItBegan(t *testing.T
 
 // While members are alive and connected, every round is confirmed.
 func TestARoundIsConfirmedByAQuorum(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 4, 5} {
+	for _, n := range []int{1, 2, 3, 4, 5, fabric.WordsPerLine + 1} {
 		c := newCourt(t, uint64(n), n, simnet.Framed)
 		c.rounds[0].Begin()
 		c.within = func(r int) {
@@ -92,6 +92,11 @@ func TestARoundIsConfirmedByAQuorum(t *testing.T) {
 			if c.rounds[n-1].Confirmed() {
 				t.Errorf("%d members: a round is confirmed by one of them", n)
 			}
+		}
+		c.within = func(r int) { c.rounds[r].Affirm() }
+		c.rounds[n-1].Begin()
+		if !c.settle(c.rounds[n-1].Confirmed) { // whose word has a line of its own if there are many
+			t.Errorf("%d members: a round of the last one is not confirmed", n)
 		}
 	}
 }
