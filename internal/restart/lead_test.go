@@ -31,6 +31,23 @@ func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 	}
 }
 
+// The processes that are here have the log of a shard, and are too few to be its members. The view
+// says which disks have the log: without that, a later view would begin another log.
+func TestAShardWithTooFewProcessesWaitsForTheirDisks(t *testing.T) {
+	members := []views.Member{{ID: 1, Incarnation: 5, Disk: 3}, {ID: 2, Incarnation: 6, Disk: 4}}
+	had := views.Subgroup{Name: "log", Mode: views.Persistent, Members: []order.Rank{0, 1}}
+	c := &Core{
+		cfg:     CoreConfig{Persistent: func(string) bool { return true }},
+		state:   State{Successor: Successor{View: &views.View{ID: 7, Members: members, Subgroups: []views.Subgroup{had}}}},
+		attempt: &attempt{accounts: []Message{{From: members[0]}}},
+	}
+	next := &views.View{ID: 8, Members: members[:1], Subgroups: []views.Subgroup{{Name: "log", Mode: views.Persistent}}}
+	c.await(next)
+	if want := []views.Holder{{ID: 1, Disk: 3}, {ID: 2, Disk: 4}}; !reflect.DeepEqual(next.Subgroups[0].Holders, want) {
+		t.Errorf("the shard waits for %v, want %v", next.Subgroups[0].Holders, want)
+	}
+}
+
 // The logs are being brought to their agreed ends from a process that is gone, for a view that will
 // not come into force. The other processes leave it to this process to lead.
 func TestWhoIsToLeadEndsAReconciliationThatNobodyWaitsFor(t *testing.T) {

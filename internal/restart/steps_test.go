@@ -598,3 +598,19 @@ func TestOnlyAProcessThatIsAbleToLeadIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// The process before it said that it counts. What a later process of the node says first need not
+// be a Hello.
+func TestAProcessCountsByItsOwnWord(t *testing.T) {
+	c := newTrio(t, nil)
+	c.meet(2)
+	if !c.here().Has(1) {
+		t.Fatal("a process that counts is not here")
+	}
+	m := Message{Verb: Ready, Cluster: "blue", From: c.member(2), To: c.cfg.Self.Incarnation, ViewID: 5, Key: "five", Group: c.view.Group, Lineage: c.view.Lineage}
+	m.From.Incarnation++
+	c.Hear(c.now, m.Sealed(c.view.Secret))
+	if len(c.peers) != 1 || c.peers[0].member != m.From || c.here().Has(1) {
+		t.Errorf("of the node after it was started again, %+v is known, and here are %v", c.peers[0], c.here().List())
+	}
+}
