@@ -14,11 +14,10 @@ type Use struct {
 	Goroutines  int
 	Descriptors int // open files, where /proc tells
 	Mappings    int // of rows and other shared memory, where /proc tells
-	Files       int // of this program, in /dev/shm
 }
 
 func (u Use) String() string {
-	return fmt.Sprintf("%d goroutines, %d descriptors, %d mappings, %d files", u.Goroutines, u.Descriptors, u.Mappings, u.Files)
+	return fmt.Sprintf("%d goroutines, %d descriptors, %d mappings", u.Goroutines, u.Descriptors, u.Mappings)
 }
 
 // Resources counts what this process holds now.
@@ -30,13 +29,6 @@ func Resources() Use {
 	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
 		u.Mappings = strings.Count(string(maps), "squall-")
 	}
-	if files, err := os.ReadDir("/dev/shm"); err == nil {
-		for _, f := range files {
-			if strings.Contains(f.Name(), "squall") {
-				u.Files++
-			}
-		}
-	}
 	return u
 }
 
@@ -47,7 +39,7 @@ func Settle(t testing.TB, before Use) {
 	var now Use
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		now = Resources()
-		if now.Goroutines <= before.Goroutines && now.Descriptors <= before.Descriptors && now.Mappings <= before.Mappings && now.Files <= before.Files {
+		if now.Goroutines <= before.Goroutines && now.Descriptors <= before.Descriptors && now.Mappings <= before.Mappings {
 			return
 		}
 	}
