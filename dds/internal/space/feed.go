@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/invariants"
 )
 
 // This file is the space at a client: topics and readers of its process, without writers. What a Follower at a member tells is fed to their caches.
@@ -30,6 +31,9 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 		return
 	}
 	e.feed(s, f)
+	if invariants.Enabled {
+		s.check()
+	}
 }
 
 // maxPostponedBytes bounds what comes while a reader is stopped, but for the end of a coherent set: beyond it the reader shows what came, before the other readers.

@@ -3,6 +3,8 @@ package space
 import (
 	"math"
 	"sort"
+
+	"github.com/squall-go/squall/internal/invariants"
 )
 
 // A history borrows the data of a sample where that may save the copy: later samples may replace
@@ -25,13 +27,10 @@ import (
 // TryApply of the first record of a delivery until Settle, and around Repay and Owes. What may be
 // used again is told to others only after that, see keeper in package dds.
 //
-// L1: the samples of an instance with borrowed data are among the last instance.loose ones, and
-// none is among the first instance.captured ones. topic.loose is their number in all instances.
-//
-// L2: each borrowed sample of a history is within a loan of unsettled or of loans, between its
-// positions.
-//
-// L3: of each sender, what lies behind Due is within what Lend says.
+// TS12 in detail: the samples of an instance with borrowed data are among the last instance.loose
+// ones, none is among the first instance.captured ones, and topic.loose is their number in all
+// instances. Each is within a loan of unsettled or of loans, between its positions. Of each sender,
+// what follows Due is within what Lend says.
 
 // loan is data that an instance has borrowed in a row: of the records from one position to another
 // one, as far as samples of them are in the history still.
@@ -73,10 +72,16 @@ func (s *Space) Settle() {
 	clear(s.unsettled)
 	s.unsettled = s.unsettled[:0]
 	s.lent = nil
+	if invariants.Enabled {
+		s.check()
+	}
 }
 
 // Repay has the histories copy what they still have of the data of records up to a position.
 func (s *Space) Repay(to uint64) {
+	if invariants.Enabled {
+		defer s.check()
+	}
 	s.lent = nil
 	for s.loans.len() > 0 {
 		l := s.loans.at(0)

@@ -47,8 +47,9 @@ func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
 	return set
 }
 
-func agreeOn(t *testing.T, rng *rand.Rand) {
+func agreeOn(t testing.TB, rng *rand.Rand) {
 	w := newWorld(t, 2)
+	w.model = &model{lives: map[Process]int64{}}
 	w.batch, w.stay = 1+rng.IntN(9), pick(rng, 0, 3, 50)
 	if limits := pick(rng, [2]int{}, [2]int{8, 4000}, [2]int{100, 1000}, [2]int{1000, 50_000}); limits[0] > 0 {
 		w.members[1].Lend(limits[0], limits[1])
@@ -63,9 +64,10 @@ func agreeOn(t *testing.T, rng *rand.Rand) {
 		w.topic(name, set)
 		topics[name] = set
 	}
-	var caches [][]*Cache
+	var caches, untouched [][]*Cache
 	var open []ID
 	nodes := []uint64{1, 2, 3, 4}
+	var readers []*modelEnd // those with untouched caches
 	number := uint32(0)
 	took := 0
 	for range 400 {
@@ -77,6 +79,13 @@ func agreeOn(t *testing.T, rng *rand.Rand) {
 			open = append(open, w.writer(pick(rng, nodes...), number, name, randomSet(rng, topics[name], false)))
 		case 2:
 			number++
+			if len(untouched) < 12 && rng.IntN(2) == 0 {
+				set := randomSet(rng, topics[name], true)
+				set.History, set.Separation, set.Limits, set.Reliability.Kind = qos.KeepAll(), 0, qos.Limits{}, qos.Reliable
+				untouched = append(untouched, w.reader(pick(rng, nodes...), number, name, set))
+				readers = append(readers, w.model.open[len(w.model.open)-1])
+				continue
+			}
 			caches = append(caches, w.reader(pick(rng, nodes...), number, name, randomSet(rng, topics[name], true)))
 		case 3:
 			if len(open) > 0 {
@@ -117,6 +126,15 @@ func agreeOn(t *testing.T, rng *rand.Rand) {
 			if w.filled(rng.IntN(6), c...) {
 				w.equal(c...)
 			}
+		}
+		for i, c := range untouched {
+			if !w.filled(rng.IntN(6), c...) || readers[i].closed {
+				continue
+			}
+			if is, want := c[0].received(), readers[i].received(); is != want {
+				t.Fatalf("at position %d reader %v has\n%s\nand in the model\n%s", w.model.position, readers[i].ID, is, want)
+			}
+			w.equal(c...)
 		}
 		if len(caches) > 0 && rng.IntN(8) == 0 {
 			q := Query{Max: rng.IntN(4), Take: rng.IntN(2) == 0, Now: w.now, Samples: pick(rng, 0, 0, Read, NotRead), States: pick(rng, 0, 0, Alive, Disposed|NoWriters)}

@@ -220,6 +220,11 @@ func ReadState(r io.Reader) (*Space, error) {
 	for _, at := range s.origins {
 		s.restand(at)
 	}
+	for _, r := range rules[:ofStates] {
+		if what := r.broken(s); what != "" {
+			return nil, fmt.Errorf("%w: a state that breaks %s: %s", ErrMalformed, r.id, what)
+		}
+	}
 	s.expire() // nothing is due; it finds out when something will be
 	return s, nil
 }

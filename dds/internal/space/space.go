@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/invariants"
 )
 
 // Space is the state at one member. The zero value is that of a space that begins.
@@ -48,6 +49,7 @@ type Space struct {
 	leased    int // writers that have to be asserted
 	silences  int // … whose leases have ended
 	piece     int // in place of fillPiece, in tests
+	unchecked int // steps since the invariants were checked, in builds that check them
 }
 
 // endpoint is a writer or a reader.
@@ -130,13 +132,22 @@ func (s *Space) Roster() uint64 { return s.roster }
 // Apply applies one record. An error says why it has no effect, at all members alike; it is for the caller that sent it.
 func (s *Space) Apply(r Record) error {
 	_, err := s.apply(&r, false)
+	if invariants.Enabled {
+		s.check()
+	}
 	return err
 }
 
 // TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
 // until samples were taken. The data of the record must stay as they are until the next call of Settle: of the samples that come at once, a history with a small
 // depth drops most without a copy. If the data stay longer, until Repay, histories whose samples are replaced within the limits of Lend have no copies at all.
-func (s *Space) TryApply(r *Record) (bool, error) { return s.apply(r, true) }
+func (s *Space) TryApply(r *Record) (bool, error) {
+	applied, err := s.apply(r, true)
+	if invariants.Enabled {
+		s.check()
+	}
+	return applied, err
+}
 
 // apply applies a record: with try, within the limits of readers, and the data of the record are valid until Settle.
 func (s *Space) apply(r *Record, try bool) (bool, error) {
@@ -613,11 +624,14 @@ func (s *Space) endSet(e endInfo) error {
 		p := &o.pending[j]
 		w := p.writer
 		if w.Origin != nil {
-			if w = s.standing(w); s.once(w, p.sample.Sequence) != nil {
-				continue
-			}
+			w = s.standing(w)
 		}
-		w.topic.apply(s, w, &p.sample)
+		if s.leased > 0 { // its lease may have ended within the set
+			s.assert(w)
+		}
+		if w.Origin == nil || s.once(w, p.sample.Sequence) == nil {
+			w.topic.apply(s, w, &p.sample)
+		}
 	}
 	return nil
 }

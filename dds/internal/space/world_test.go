@@ -13,7 +13,7 @@ import (
 
 // world is some members that apply the same records.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	members []*Space
 	events  []Event // of the first member
 	now     int64
@@ -22,9 +22,10 @@ type world struct {
 	stay    int      // records of which the data stay after that, unless they are due; the ones before are repaid
 	records []Record // that it has applied, and whose memory is not used again yet
 	fresh   int      // of these, the last ones: since it settled
+	model   *model   // what the first member is compared with, unless nil
 }
 
-func newWorld(t *testing.T, n int) *world {
+func newWorld(t testing.TB, n int) *world {
 	w := &world{t: t, now: int64(time.Hour), view: 1}
 	for i := range n {
 		s := &Space{}
@@ -56,10 +57,23 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 		if !applied {
 			err = s.Apply(r)
 		}
+		if w.model != nil {
+			if id, what := s.broken(); id != "" {
+				w.t.Fatalf("member %d breaks %s at position %d: %s", i+1, id, s.position, what)
+			}
+		}
 		if i == 0 {
 			first = err
 		} else if fmt.Sprint(err) != fmt.Sprint(first) {
 			w.t.Fatalf("members say %v and %v", first, err)
+		}
+	}
+	if w.model != nil {
+		if ok := w.model.apply(Record{View: w.view, Sender: node, Data: data}); ok != (first == nil) {
+			w.t.Fatalf("the record at position %d has an effect in the model: %v; members say %v", w.model.position, ok, first)
+		}
+		if is, want := w.members[0].histories(), w.model.histories(); is != want {
+			w.t.Fatalf("at position %d the space has\n%s\nand the model\n%s", w.model.position, is, want)
 		}
 	}
 	if w.fresh >= w.batch {
