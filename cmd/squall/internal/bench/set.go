@@ -91,6 +91,11 @@ func (s *Set[R]) Compare(figure, unit string, of func(R) float64, a Asked, limit
 	s.Judge(Bar[R]{Unit: unit, Figure: figure, Of: of, Limits: limits, ByRound: true, Asked: a})
 }
 
+// Alone adds a figure that nothing is asked of.
+func (s *Set[R]) Alone(what, unit, figure string, of func(R) float64) {
+	s.Judge(Bar[R]{What: what, Unit: unit, Figure: figure, Of: of})
+}
+
 // Rows judges the bars by what was measured.
 func (s Set[R]) Rows(series []Series[R]) (rows []Row) {
 	byName := map[string]Series[R]{}

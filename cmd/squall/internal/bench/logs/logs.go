@@ -28,6 +28,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // options are the command's flags.
@@ -66,11 +67,8 @@ time to that disk and wait for it, through the page cache and around it: those a
 		},
 	}
 	o.declare(cmd.Flags())
-	complete := func(flag string, values ...string) {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	}
-	complete("fabric", "shm", "tcp", "auto")
-	complete("engine", "wal", "bolt")
+	show.Choices(cmd, "fabric", "shm", "tcp", "auto")
+	show.Choices(cmd, "engine", "wal", "bolt")
 	return cmd
 }
 
@@ -147,25 +145,18 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) error {
 }
 
 // sets are the cases that are measured, and what they are held against.
-func (o *options) sets() (sets []bench.Set[Run]) {
-	add := func(all ...set) {
-		for _, s := range all {
-			sets = append(sets, s.Set)
-		}
-	}
+func (o *options) sets() []set {
 	switch {
 	case o.bars:
-		add(barSets(o.spec, bench.Peers{Path: o.peers})...)
+		return barSets(o.spec, bench.Peers{Path: o.peers})
 	case o.latency:
-		add(latencySet(o.spec, o.spec.Engine))
+		return []set{latencySet(o.spec, o.spec.Engine)}
 	case o.mixed:
-		add(mixedSet(o.spec))
+		return []set{mixedSet(o.spec)}
 	case o.reopen:
-		add(reopenSet(o.spec, o.spec.Engine))
-	default:
-		add(streamSet(o.spec, o.limits))
+		return []set{reopenSet(o.spec, o.spec.Engine)}
 	}
-	return sets
+	return []set{streamSet(o.spec, o.limits)}
 }
 
 func (o *options) title(r Report) string {
@@ -190,7 +181,7 @@ type (
 	Series = bench.Series[Run]
 	Report = bench.Report[Run]
 	bar    = bench.Bar[Run]
-	set    struct{ bench.Set[Run] }
+	set    = bench.Set[Run]
 )
 
 // Figures of a run.
@@ -207,25 +198,10 @@ var (
 	foreignOf = func(r Run) float64 { return r.Foreign }
 )
 
-func (s *set) add(name string, measure func(ctx context.Context, s Spec) (Run, error), spec Spec) {
-	s.Add(bench.Case[Run]{Name: name, Measure: func(ctx context.Context) (Run, error) { return measure(ctx, spec) }})
-}
-
-// judge adds a bar. The disk is not the same from one minute to the next, so the rounds are
-// compared.
-func (s *set) judge(b bar) {
-	b.ByRound = true
-	s.Judge(b)
-}
-
-// against adds a bar in which the same figure of other cases is the limit.
-func (s *set) against(figure, unit string, of func(Run) float64, atLeast float64, limits ...string) {
-	s.judge(bar{Unit: unit, Figure: figure, Of: of, Limits: limits, Asked: bench.Asked{AtLeast: atLeast}})
-}
-
-// alone adds a figure that nothing is asked of.
-func (s *set) alone(what, unit, figure string, of func(Run) float64) {
-	s.judge(bar{What: what, Unit: unit, Figure: figure, Of: of})
+// caseOf measures a spec. The disk is not the same from one minute to the next, so that bars compare
+// the rounds.
+func caseOf(name string, measure func(ctx context.Context, s Spec) (Run, error), spec Spec) bench.Case[Run] {
+	return bench.Case[Run]{Name: name, Measure: func(ctx context.Context) (Run, error) { return measure(ctx, spec) }}
 }
 
 // The names of cases.
@@ -246,30 +222,26 @@ func engineName(engine string, sizeBytes int) string { return engine + ", " + be
 
 // addRaw adds what the disk can do: through the page cache, as most programs write, and around it,
 // as an engine may.
-func (s *set) addRaw(spec Spec) {
-	for _, c := range []struct {
-		name   string
-		around bool
-	}{{rawName, false}, {aroundName, true}} {
-		s.add(c.name, raw(spec.Nodes, pieces{Bytes: largePiece, Around: c.around}), spec)
-	}
+func addRaw(s *set, spec Spec) {
+	s.Add(caseOf(rawName, raw(spec.Nodes, pieces{Bytes: largePiece}), spec),
+		caseOf(aroundName, raw(spec.Nodes, pieces{Bytes: largePiece, Around: true}), spec))
 }
 
 // streamSet is what the flags describe, next to what the disk can do.
 func streamSet(spec Spec, limits bool) (s set) {
 	if limits {
-		s.addRaw(spec)
+		addRaw(&s, spec)
 	}
 	name := engineName(spec.Engine, spec.SizeBytes)
-	s.add(name, stream, spec)
+	s.Add(caseOf(name, stream, spec))
 	if limits {
-		s.against(name, "MB/s", bytesOf, 0, rawName)
-		s.against(name, "MB/s", bytesOf, 0, aroundName)
+		s.Compare(name, "MB/s", bytesOf, bench.Asked{}, rawName)
+		s.Compare(name, "MB/s", bytesOf, bench.Asked{}, aroundName)
 	} else {
-		s.alone(name, "MB/s", name, bytesOf)
+		s.Alone(name, "MB/s", name, bytesOf)
 	}
-	s.alone("delivered, and on every disk", "msgs/s", name, rateOf)
-	s.alone("processor time of all members", "µs/msg", name, cpuOf)
+	s.Alone("delivered, and on every disk", "msgs/s", name, rateOf)
+	s.Alone("processor time of all members", "µs/msg", name, cpuOf)
 	return s
 }
 
@@ -278,18 +250,18 @@ func streamSet(spec Spec, limits bool) (s set) {
 // once: how much of its latency is inherent.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
-	s.add(syncName, raw(1, pieces{Bytes: smallPiece}), spec)
+	s.Add(caseOf(syncName, raw(1, pieces{Bytes: smallPiece}), spec))
 	for _, engine := range engines {
 		name := "latency p50, " + engine
 		if engine == treeEngine {
-			s.add(commitName(spec.Nodes), raw(spec.Nodes, pieces{Bytes: treePiece, Head: true}), spec)
+			s.Add(caseOf(commitName(spec.Nodes), raw(spec.Nodes, pieces{Bytes: treePiece, Head: true}), spec))
 		}
-		s.add(name, loop, spec.with(func(s *Spec) { s.Engine = engine }))
-		s.judge(bar{What: name, Unit: "µs", Figure: name, Of: p50Of, Limits: []string{syncName}, LimitOf: p50Of, Asked: bench.Asked{AtMost: 3}})
+		s.Add(caseOf(name, loop, spec.with(func(s *Spec) { s.Engine = engine })))
+		s.Judge(bar{ByRound: true, What: name, Unit: "µs", Figure: name, Of: p50Of, Limits: []string{syncName}, Asked: bench.Asked{AtMost: 3}})
 		if engine == treeEngine {
-			s.against(name, "µs", p50Of, 0, commitName(spec.Nodes))
+			s.Compare(name, "µs", p50Of, bench.Asked{}, commitName(spec.Nodes))
 		}
-		s.judge(bar{What: "latency p99, " + engine, Unit: "µs", Figure: name, Of: p99Of, Limits: []string{syncName}, LimitOf: p99Of})
+		s.Judge(bar{ByRound: true, What: "latency p99, " + engine, Unit: "µs", Figure: name, Of: p99Of, Limits: []string{syncName}})
 	}
 	return s
 }
@@ -297,9 +269,9 @@ func latencySet(spec Spec, engines ...string) (s set) {
 // mixedSet is a subgroup without a log, next to one that has more to write than it can.
 func mixedSet(spec Spec) (s set) {
 	name := fmt.Sprintf("without a log next to one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
-	s.add(name, mixed, spec)
-	s.judge(bar{What: name, Unit: "msgs/s", Figure: name, Of: mixedOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
-	s.alone("the one with a log at the same time", "MB/s", name, bytesOf)
+	s.Add(caseOf(name, mixed, spec))
+	s.Judge(bar{ByRound: true, What: name, Unit: "msgs/s", Figure: name, Of: mixedOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
+	s.Alone("the one with a log at the same time", "MB/s", name, bytesOf)
 	return s
 }
 
@@ -307,9 +279,9 @@ func mixedSet(spec Spec) (s set) {
 func reopenSet(spec Spec, engines ...string) (s set) {
 	for _, engine := range engines {
 		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", bench.Number(float64(spec.Records)), engine)
-		s.add(name, reopen, spec.with(func(s *Spec) { s.Engine = engine }))
-		s.judge(bar{What: name, Unit: "s", Figure: name, Of: openOf, Asked: bench.Asked{Under: 2}})
-		s.alone("filling it", "MB/s", name, fillOf)
+		s.Add(caseOf(name, reopen, spec.with(func(s *Spec) { s.Engine = engine })))
+		s.Judge(bar{ByRound: true, What: name, Unit: "s", Figure: name, Of: openOf, Asked: bench.Asked{Under: 2}})
+		s.Alone("filling it", "MB/s", name, fillOf)
 	}
 	return s
 }
@@ -349,9 +321,9 @@ func (a asked) streamBars(spec Spec, others bench.Peers) (s set) {
 		{wal + ", delivered after persist", func(s *Spec) { s.Engine, s.AfterPersist = "wal", true }},
 		{wal + ", signed", func(s *Spec) { s.Engine, s.Sign = "wal", true }},
 	}
-	s.addRaw(spec)
+	addRaw(&s, spec)
 	for _, v := range variants {
-		s.add(v.name, stream, spec.with(v.change))
+		s.Add(caseOf(v.name, stream, spec.with(v.change)))
 	}
 	var all []string
 	for _, peer := range append([]string{harnessRaft}, products...) {
@@ -359,14 +331,14 @@ func (a asked) streamBars(spec Spec, others bench.Peers) (s set) {
 		s.Add(c)
 		all = append(all, c.Name)
 	}
-	s.against(wal, "MB/s", bytesOf, a.raw, rawName)
-	s.against(wal, "MB/s", bytesOf, 0, aroundName)
-	s.against(wal, "msgs/s", rateOf, a.product, all[1:]...)
-	s.against(wal, "msgs/s", rateOf, a.raft, all[0])
-	s.against(bolt, "msgs/s", rateOf, a.boltdb, bench.PeerName(boltRaft, a.sizeBytes))
-	s.against(bolt, "MB/s", bytesOf, 0, rawName)
+	s.Compare(wal, "MB/s", bytesOf, bench.Asked{AtLeast: a.raw}, rawName)
+	s.Compare(wal, "MB/s", bytesOf, bench.Asked{}, aroundName)
+	s.Compare(wal, "msgs/s", rateOf, bench.Asked{AtLeast: a.product}, all[1:]...)
+	s.Compare(wal, "msgs/s", rateOf, bench.Asked{AtLeast: a.raft}, all[0])
+	s.Compare(bolt, "msgs/s", rateOf, bench.Asked{AtLeast: a.boltdb}, bench.PeerName(boltRaft, a.sizeBytes))
+	s.Compare(bolt, "MB/s", bytesOf, bench.Asked{}, rawName)
 	for _, v := range variants[2:] {
-		s.against(v.name, "msgs/s", rateOf, 0, wal)
+		s.Compare(v.name, "msgs/s", rateOf, bench.Asked{}, wal)
 	}
 	return s
 }

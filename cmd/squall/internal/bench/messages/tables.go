@@ -101,7 +101,7 @@ func throughputSet(s Spec, limits bool) (p set) {
 		{true, "mean batch, deliver", "msgs", func(r Run) float64 { return r.Deliver }},
 	} {
 		if b.on {
-			p.Judge(bar{What: b.what, Unit: b.unit, Figure: own, Of: b.of})
+			p.Alone(b.what, b.unit, own, b.of)
 		}
 	}
 	return p
@@ -136,7 +136,7 @@ func latencySet(s Spec, limits bool) (p set) {
 func idleSet(s Spec) (p set) {
 	idle := caseOf("idle group", s.with(func(s *Spec) { s.Load = Idle }))
 	p.Add(idle)
-	p.Judge(bar{What: "CPU of the busiest member", Unit: "% of a core", Figure: idle.Name, Of: cpuOf})
+	p.Alone("CPU of the busiest member", "% of a core", idle.Name, cpuOf)
 	return p
 }
 

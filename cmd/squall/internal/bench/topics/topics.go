@@ -220,7 +220,7 @@ func (o *options) figureSpecs() (all []spec) {
 func (o *options) figureSet() (s set, ok bool) {
 	for _, x := range o.figureSpecs() {
 		s.Add(caseOf(x))
-		s.Judge(bar{Unit: "samples/s", Figure: x.name(), Of: rateOf})
+		s.Alone("", "samples/s", x.name(), rateOf)
 	}
 	return s, o.figure
 }
