@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 	usualDeliveries, usualBytes = 27_000_000, 4_000_000_000
 	// maxRepeat bounds the counters, not the patience: --timeout is for that.
 	maxRepeat = 1_000_000
+	// leastFailAfter is less than what a busy machine makes of a heartbeat.
+	leastFailAfter = 300 * time.Millisecond
 )
 
 var fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
@@ -101,8 +104,8 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	o.declare(cmd.Flags())
-	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]cobra.Completion{"bolt", "wal"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]cobra.Completion{"auto", "shm", "tcp"}, cobra.ShellCompDirectiveNoFileComp))
+	show.Choices(cmd, "engine", "bolt", "wal")
+	show.Choices(cmd, "fabric", "auto", "shm", "tcp")
 	cmd.AddCommand(show.Hidden(proc.Program{Name: memberCommand, Run: serveMember}), show.Hidden(testlab.Program))
 	return cmd
 }
@@ -144,13 +147,52 @@ func (o options) faults() (errs []error) {
 	if o.Timeout <= 0 {
 		fault("--timeout %v: must be more than 0", o.Timeout)
 	}
+	kind := "durable"
 	switch {
 	case o.Durable:
-		return append(errs, o.durableFaults()...)
+		if _, ok := testlab.Engines[o.Engine]; !ok {
+			fault("--engine %q: use bolt or wal", o.Engine)
+		}
+		if left, err := os.ReadDir(o.Dir); o.Dir != "" && err == nil && len(left) > 0 {
+			fault("--dir %s: it is not empty; the logs of an earlier demo would be taken for logs of this one", o.Dir)
+		}
 	case o.Chaos:
-		return append(errs, o.chaosFaults()...)
+		kind = "chaos"
+		if o.Nodes < leastNodes {
+			fault("--nodes %d: with --chaos at least %d, so that the rest is a majority", o.Nodes, leastNodes)
+		}
+		if o.FailAfter < leastFailAfter {
+			fault("--fail-after %v: at least %v, or members are removed that are only slow", o.FailAfter, leastFailAfter)
+		}
+	default:
+		return errs
+	}
+	if o.Size > 0 && o.Size < testlab.HeaderBytes {
+		fault("--size %d: with --%s a message has at least %d bytes; 0 leaves the lines as they are", o.Size, kind, testlab.HeaderBytes)
+	}
+	if o.Duration <= 0 {
+		fault("--duration %v: must be more than 0", o.Duration)
 	}
 	return errs
+}
+
+// mixed finds flags that are for another kind of demo.
+func (o options) mixed(f *pflag.FlagSet) error {
+	var errs []error
+	refuse := func(on bool, format string, names ...string) {
+		for _, name := range names {
+			if on && f.Changed(name) {
+				errs = append(errs, fmt.Errorf(format, name))
+			}
+		}
+	}
+	plain := !o.Chaos && !o.Durable
+	refuse(o.Durable, "--%s does not go with --durable", "repeat", "chaos", "seed", "fail-after")
+	refuse(!o.Durable, "--%s needs --durable", "engine", "dir")
+	refuse(o.Chaos && !o.Durable, "--%s does not go with --chaos, which takes --duration", "repeat")
+	refuse(plain, "--%s needs --chaos or --durable", "duration")
+	refuse(plain, "--%s needs --chaos", "seed", "fail-after")
+	return errors.Join(errs...)
 }
 
 // usualRepeat is how often the text has to be sent for the demo to take a few seconds.
