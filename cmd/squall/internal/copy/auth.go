@@ -38,9 +38,7 @@ type securityFlags struct {
 
 func (s *securityFlags) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.tokenFile, "token-file", "", fmt.Sprintf("`file` with a secret of at least %d characters that pusher and receivers share", minTokenBytes))
-	f.StringVar(&s.certs.Cert, "tls-cert", "", "`file` with this machine's certificate: everything is encrypted, and both ends must show one")
-	f.StringVar(&s.certs.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&s.certs.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of all machines")
+	s.certs.Declare(f, ": everything is encrypted, and both ends must show one", "all machines")
 }
 
 func (s *securityFlags) load() (got security, err error) {

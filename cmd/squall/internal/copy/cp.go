@@ -68,7 +68,7 @@ What looks like HOST:PORT is a receiver; a file with such a name is written ./NA
 		},
 	}
 	o.declare(cmd.Flags())
-	cmd.RegisterFlagCompletionFunc("schedule", cobra.FixedCompletions(scheduleNames(), cobra.ShellCompDirectiveNoFileComp))
+	show.Choices(cmd, "schedule", scheduleNames()...)
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -68,7 +69,7 @@ func newCatCommand() *cobra.Command {
 	s.declare(f)
 	how.declare(f)
 	t.declare(cmd)
-	noFiles(cmd, "version", "at", "from", "to", "since", "until", "limit", "format", "timeout")
+	show.NoFiles(cmd, "version", "at", "from", "to", "since", "until", "limit", "format", "timeout")
 	return cmd
 }
 

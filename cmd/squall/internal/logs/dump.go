@@ -76,7 +76,7 @@ func newDumpCommand() *cobra.Command {
 	f.BoolVar(&d.json, "json", false, "with --out: print the result as one JSON object")
 	t.declare(cmd)
 	cmd.MarkFlagsMutuallyExclusive("at", "version")
-	noFiles(cmd, "at", "version", "timeout")
+	show.NoFiles(cmd, "at", "version", "timeout")
 	return cmd
 }
 

@@ -59,9 +59,7 @@ func (t *target) declare(cmd *cobra.Command) {
 	t.cmd = cmd
 	f := cmd.Flags()
 	f.DurationVar(&t.timeout, "timeout", 5*time.Second, "how long to wait for a member to answer, and for a time that is asked for to be settled")
-	f.StringVar(&t.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for a member that uses TLS")
-	f.StringVar(&t.secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&t.secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the members' certificates")
+	t.secure.Declare(f, ", for a member that uses TLS", "the members")
 }
 
 // note tells a person what goes on, beside the result.
@@ -212,11 +210,4 @@ func oneDirectory(_ *cobra.Command, args []string, _ string) ([]cobra.Completion
 // completeDirectories completes any number of them.
 func completeDirectories(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
-}
-
-// noFiles says of flags that they are followed by no file's name.
-func noFiles(cmd *cobra.Command, flags ...string) {
-	for _, f := range flags {
-		cmd.RegisterFlagCompletionFunc(f, cobra.NoFileCompletions)
-	}
 }

@@ -38,7 +38,7 @@ func newListCommand() *cobra.Command {
 	f.SortFlags = false
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	t.declare(cmd)
-	noFiles(cmd, "timeout")
+	show.NoFiles(cmd, "timeout")
 	return cmd
 }
 

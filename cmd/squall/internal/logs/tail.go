@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
@@ -54,7 +55,7 @@ goes meanwhile is looked for until it is back, which standard error says; nothin
 	f.Uint64VarP(&last, "lines", "n", 10, "the last so `many` records")
 	how.declare(f)
 	t.declare(cmd)
-	noFiles(cmd, "lines", "format", "timeout")
+	show.NoFiles(cmd, "lines", "format", "timeout")
 	return cmd
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -31,12 +30,8 @@ func (o *options) declare(cmd *cobra.Command) {
 	f.StringVar(&o.cluster, "cluster", "", "group `NAME` (default: any)")
 	f.StringVar(&o.secret, "secret-file", "", "`file` with the secret of the members' servers")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long to wait for each answer")
-	f.StringVar(&o.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for members that use TLS")
-	f.StringVar(&o.secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&o.secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of the members")
-	for _, name := range []string{"connect", "cluster", "timeout"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	o.secure.Declare(f, ", for members that use TLS", "the members")
+	show.NoFiles(cmd, "connect", "cluster", "timeout")
 }
 
 // dial returns a client of a group, or of all groups if cluster is empty.
@@ -55,10 +50,8 @@ func (o *options) dial(ctx context.Context, cluster string) (*replicated.Client,
 		return nil, err
 	}
 	endpoint := ripc.Config{TLS: security}
-	if o.secret != "" {
-		if endpoint.Secret, err = os.ReadFile(o.secret); err != nil {
-			return nil, fmt.Errorf("--secret-file: %w", err)
-		}
+	if endpoint.Secret, err = show.Secret(o.secret); err != nil {
+		return nil, err
 	}
 	return replicated.Dial(ctx, replicated.ClientConfig{
 		Cluster: cluster, Addresses: o.connect, Endpoint: endpoint,

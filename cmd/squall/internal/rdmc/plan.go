@@ -57,10 +57,8 @@ Steps are an order and no clock: a node sends as soon as it has the block and is
 	}
 	o.declare(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("racks", "rack-size")
-	cmd.RegisterFlagCompletionFunc("schedule", cobra.FixedCompletions(allSchedules, cobra.ShellCompDirectiveNoFileComp))
-	for _, flag := range []string{"nodes", "blocks", "racks", "rack-size"} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	show.Choices(cmd, "schedule", allSchedules...)
+	show.NoFiles(cmd, "nodes", "blocks", "racks", "rack-size")
 	return cmd
 }
 

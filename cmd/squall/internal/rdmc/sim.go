@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -102,19 +103,13 @@ func (o *simOptions) declare(f *pflag.FlagSet) {
 }
 
 func (o *simOptions) completions(cmd *cobra.Command) {
-	names := []string{intakes[0].name, intakes[1].name}
-	cmd.RegisterFlagCompletionFunc("figure", cobra.FixedCompletions(groups, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("schedule", cobra.FixedCompletions(allSchedules[1:], cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("intake", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("senders", cobra.FixedCompletions([]string{"one", "half", "all"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("plot", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	})
-	for _, flag := range []string{
-		"nodes", "size", "slow-node", "slow-link", "block", "rate", "latency", "overhead", "jitter", "seed", "rack-size", "oversubscription",
-	} {
-		cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
-	}
+	show.Choices(cmd, "figure", groups...)
+	show.Choices(cmd, "schedule", allSchedules[1:]...)
+	show.Choices(cmd, "intake", intakes[0].name, intakes[1].name)
+	show.Choices(cmd, "senders", "one", "half", "all")
+	_ = cmd.MarkFlagDirname("plot") // the flag is there
+	show.NoFiles(cmd, "nodes", "size", "slow-node", "slow-link", "block", "rate", "latency", "overhead",
+		"jitter", "seed", "rack-size", "oversubscription")
 }
 
 // ownFlags matter for a figure of one's own only.

@@ -114,9 +114,7 @@ func newPingCommand() *cobra.Command {
 	f.DurationVarP(&every, "interval", "i", time.Second, "time between two of them")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	o.declare(cmd)
-	for _, name := range []string{"count", "interval"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	show.NoFiles(cmd, "count", "interval")
 	return cmd
 }
 

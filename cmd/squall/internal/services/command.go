@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,12 +51,8 @@ func (o *options) declare(cmd *cobra.Command) {
 	f.StringVar(&o.domain, "domain", "", "`name` that the services of this host have in common")
 	f.StringVar(&o.secret, "secret-file", "", "`file` with the secret of the endpoints")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long to wait for each answer")
-	f.StringVar(&o.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for endpoints that use TLS")
-	f.StringVar(&o.secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&o.secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of the others")
-	for _, name := range []string{"directory", "domain", "timeout"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	o.secure.Declare(f, ", for endpoints that use TLS", "the others")
+	show.NoFiles(cmd, "directory", "domain", "timeout")
 }
 
 // client opens an endpoint that finds services as the flags say, and the client of a directory if there is one.
@@ -72,10 +67,8 @@ func (o *options) client(ctx context.Context) (s *ripc.Service, c *directory.Cli
 	if cfg.TLS != nil {
 		cfg.Addr = "127.0.0.1:0"
 	}
-	if o.secret != "" {
-		if cfg.Secret, err = os.ReadFile(o.secret); err != nil {
-			return nil, nil, nil, fmt.Errorf("--secret-file: %w", err)
-		}
+	if cfg.Secret, err = show.Secret(o.secret); err != nil {
+		return nil, nil, nil, err
 	}
 	if len(o.directory) > 0 {
 		c, err = directory.Dial(directory.ClientConfig{Members: o.directory, TLS: cfg.TLS, Secret: cfg.Secret})

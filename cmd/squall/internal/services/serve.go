@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,10 +34,8 @@ fail is a subgroup of a group with several members (package ripc/directory).`,
 				return err
 			}
 			cfg := ripc.Config{Addr: listen, TLS: security}
-			if secret != "" {
-				if cfg.Secret, err = os.ReadFile(secret); err != nil {
-					return fmt.Errorf("--secret-file: %w", err)
-				}
+			if cfg.Secret, err = show.Secret(secret); err != nil {
+				return err
 			}
 			d := directory.New(directory.Config{Persistent: dir != ""})
 			cfg.Resolver = d
@@ -65,10 +62,8 @@ fail is a subgroup of a group with several members (package ripc/directory).`,
 	f.StringVar(&listen, "listen", "localhost:7100", "`HOST:PORT` for clients")
 	f.StringVar(&dir, "dir", "", "`directory` for a log, so that owners are known after a restart; none: all is forgotten")
 	f.StringVar(&secret, "secret-file", "", "`file` with a secret that clients must know")
-	f.StringVar(&secure.Cert, "tls-cert", "", "`file` with this machine's certificate, for TLS")
-	f.StringVar(&secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of the clients")
-	cmd.RegisterFlagCompletionFunc("listen", cobra.NoFileCompletions)
+	secure.Declare(f, ", for TLS", "the clients")
+	show.NoFiles(cmd, "listen")
 	cmd.MarkFlagDirname("dir")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/sim"
 )
 
@@ -93,9 +94,7 @@ func NewCommand() *cobra.Command {
 		cmd.MarkFlagsMutuallyExclusive("plan", limit)
 	}
 	cmd.RegisterFlagCompletionFunc("faults", completeFaults)
-	for _, number := range []string{"seeds", "seed", "nodes", "messages", "jobs"} {
-		cmd.RegisterFlagCompletionFunc(number, cobra.NoFileCompletions)
-	}
+	show.NoFiles(cmd, "seeds", "seed", "nodes", "messages", "jobs")
 	return cmd
 }
 

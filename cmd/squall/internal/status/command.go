@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -76,11 +75,9 @@ func NewCommand() *cobra.Command {
 	f.BoolVar(&o.hash, "hash", false, "have the members of each replicated object take a hash of their state, and compare the hashes")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "how long to wait for each member to answer")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
-	f.StringVar(&o.secure.Cert, "tls-cert", "", "`FILE` with this machine's certificate, for a group that uses TLS")
-	f.StringVar(&o.secure.Key, "tls-key", "", "`FILE` with its key")
-	f.StringVar(&o.secure.CA, "tls-ca", "", "`FILE` with the certificates of the authorities that signed the members' certificates")
+	o.secure.Declare(f, ", for a group that uses TLS", "the members")
 	f.StringVar(&o.file, "secret-file", "", "`FILE` with the secret of the group, for a group that has one")
-	cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
+	show.NoFiles(cmd, "timeout")
 	return cmd
 }
 
@@ -93,10 +90,8 @@ func (o *options) gather(ctx context.Context, addrs []string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.file != "" {
-		if o.secret, err = os.ReadFile(o.file); err != nil {
-			return nil, fmt.Errorf("--secret-file: %w", err)
-		}
+	if o.secret, err = show.Secret(o.file); err != nil {
+		return nil, err
 	}
 	first, err := o.first(ctx, addrs, security)
 	if err != nil {

@@ -72,12 +72,8 @@ func (o *options) declare(cmd *cobra.Command) {
 	f.StringVar(&o.dir, "dir", "", "the space is persistent: `directory` with the log and the id of this process, as a member")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long to wait until this process is a member")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.secure.Cert, "tls-cert", "", "`file` with this machine's certificate, if the group uses TLS")
-	f.StringVar(&o.secure.Key, "tls-key", "", "`file` with its key")
-	f.StringVar(&o.secure.CA, "tls-ca", "", "`file` with the certificates of the authorities that signed the certificates of the others")
-	for _, name := range []string{"join", "listen", "connect", "serve", "cluster", "space", "timeout"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	o.secure.Declare(f, ", if the group uses TLS", "the others")
+	show.NoFiles(cmd, "join", "listen", "connect", "serve", "cluster", "space", "timeout")
 }
 
 // check checks the flags of a process.

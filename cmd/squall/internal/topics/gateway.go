@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps"
@@ -101,7 +102,7 @@ persistent. docs/dds.md says what is carried and how. A file:
 		},
 	}
 	cmd.Flags().DurationVar(&every, "report", 0, "time between two lines with what was carried; 0: none")
-	cmd.RegisterFlagCompletionFunc("report", cobra.NoFileCompletions)
+	show.NoFiles(cmd, "report")
 	return cmd
 }
 

@@ -75,9 +75,7 @@ func newPlayCommand() *cobra.Command {
 	f.IntVar(&y.readers, "readers", 0, "wait until so many readers match each writer before playing")
 	f.BoolVar(&y.resume, "resume", false, "go on where an earlier play of the file ended")
 	f.BoolVar(&check, "check", false, "check the file and print what it has; play nothing")
-	for _, name := range []string{"speed", "topic", "loop", "readers"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	show.NoFiles(cmd, "speed", "topic", "loop", "readers")
 	return cmd
 }
 

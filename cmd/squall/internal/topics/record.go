@@ -86,9 +86,7 @@ func newRecordCommand() *cobra.Command {
 	f.DurationVar(&r.span, "for", 0, "end after this time; 0: none")
 	f.Int64Var(&r.buffer, "buffer", 256<<20, "`bytes` that may wait for the disk")
 	f.StringToStringVar(&schemas, "idl", nil, "`TOPIC=FILE` with the type of a topic in IDL, which becomes part of the recording")
-	for _, name := range []string{"count", "for", "buffer"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	show.NoFiles(cmd, "count", "for", "buffer")
 	return cmd
 }
 

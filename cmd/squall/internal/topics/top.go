@@ -72,9 +72,7 @@ func newTopCommand() *cobra.Command {
 	o.declare(cmd)
 	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two tables")
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many tables; 0: none")
-	for _, name := range []string{"every", "count"} {
-		cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
+	show.NoFiles(cmd, "every", "count")
 	return cmd
 }
 

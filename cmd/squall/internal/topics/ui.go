@@ -80,7 +80,7 @@ func newUICommand() *cobra.Command {
 	}
 	o.declare(cmd)
 	cmd.Flags().StringVar(&at, "at", "127.0.0.1:7080", "`HOST:PORT` of the page")
-	cmd.RegisterFlagCompletionFunc("at", cobra.NoFileCompletions)
+	show.NoFiles(cmd, "at")
 	return cmd
 }
 

@@ -70,7 +70,7 @@ none is, and the longest time in which a member delivered nothing. In the end al
 		},
 	}
 	o.declare(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("fabric", cobra.FixedCompletions([]string{"shm", "tcp", "auto"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	show.Choices(cmd, "fabric", "shm", "tcp", "auto")
 	return cmd
 }
 
