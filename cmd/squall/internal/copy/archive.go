@@ -1,7 +1,6 @@
 package copy
 
 import (
-	"archive/tar"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/squall-go/squall/rdmc"
 )
@@ -31,49 +28,17 @@ var (
 	errChanged = errors.New("it changed while it was being read")
 )
 
-// header describes an entry in the archive.
-func (e *entry) header() *tar.Header {
-	h := &tar.Header{Format: tar.FormatPAX, Typeflag: tar.TypeReg, Name: e.Path, Size: e.Size, Mode: int64(e.Mode), ModTime: time.Unix(0, e.Time), Linkname: e.To}
-	switch e.Kind {
-	case directory:
-		h.Typeflag, h.Name = tar.TypeDir, e.Path+"/"
-	case link:
-		h.Typeflag = tar.TypeSymlink
-	}
-	return h
-}
-
-// entryOf is the entry of a header, or one that is no other's.
-func entryOf(h *tar.Header) entry {
-	e := entry{Path: strings.TrimSuffix(h.Name, "/"), Size: h.Size, Mode: uint32(h.Mode), Time: h.ModTime.UnixNano(), To: h.Linkname}
-	switch h.Typeflag {
-	case tar.TypeReg:
-	case tar.TypeDir:
-		e.Kind = directory
-	case tar.TypeSymlink:
-		e.Kind = link
-	default:
-		e.Kind = "other"
-	}
-	return e
-}
-
-// write writes the archive. Files are read and not mapped: one that becomes shorter meanwhile is then an
-// error, and no signal.
+// write writes what is in the files, in their order; the receivers know the entries. Files are read
+// and not mapped: one that becomes shorter meanwhile is then an error, and no signal.
 func (s *source) write(w io.Writer) error {
-	tw := tar.NewWriter(w)
 	for i := range s.entries {
-		e := &s.entries[i]
-		if err := tw.WriteHeader(e.header()); err != nil {
-			return err
-		}
-		if e.Kind == file {
-			if err := s.writeFile(tw, i); err != nil {
+		if s.entries[i].Kind == file {
+			if err := s.writeFile(w, i); err != nil {
 				return err
 			}
 		}
 	}
-	return tw.Close()
+	return nil
 }
 
 func (s *source) writeFile(w io.Writer, i int) error {
@@ -226,25 +191,12 @@ func (r *messageReader) verify(digest []byte) error {
 	return nil
 }
 
-// extract extracts the archive into the stage.
+// extract makes all entries in the stage, with what arrives.
 func (s *stage) extract(r io.Reader) error {
-	tr := tar.NewReader(r)
 	for i := range s.entries {
-		h, err := tr.Next()
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, tar.ErrHeader):
-			return fmt.Errorf("%w: %w", errArchive, err)
-		case err != nil:
-			return err
-		case entryOf(h) != s.entries[i]:
-			return fmt.Errorf("%w: %s in place of %s", errArchive, h.Name, s.entries[i].Path)
-		}
-		if err := s.fill(i, tr); err != nil {
+		if err := s.fill(i, r); err != nil {
 			return fmt.Errorf("%s: %w", s.entries[i].Path, err)
 		}
-	}
-	if h, err := tr.Next(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: there is more: %v, %w", errArchive, h, err)
 	}
 	return nil
 }

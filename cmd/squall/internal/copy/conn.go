@@ -17,7 +17,7 @@ import (
 )
 
 // version is that of the conversation; both ends have the same.
-const version = 4
+const version = 5
 
 // hello is the first that a pusher says, in the clear.
 type hello struct {

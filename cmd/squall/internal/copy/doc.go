@@ -1,5 +1,5 @@
 // Package copy is the commands "squall cp" and "squall recv": files and directories that go to many
-// machines at once, as a tar archive over package rdmc.
+// machines at once, over package rdmc. What is in all files, one after the other, is the archive.
 //
 // Life of a push, one connection per receiver (of kind copy) and one group of package rdmc for all of them:
 //

@@ -167,7 +167,7 @@ func reason(err error) string {
 // slot is the name of an entry in the stage.
 func slot(i int) string { return strconv.Itoa(i) }
 
-// fill makes an entry in the stage, with its content.
+// fill makes an entry in the stage, with its content, which comes next.
 func (s *stage) fill(i int, content io.Reader) error {
 	e := &s.entries[i]
 	switch e.Kind {
@@ -180,7 +180,7 @@ func (s *stage) fill(i int, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, content)
+	_, err = io.CopyN(f, content, e.Size)
 	if err == nil && s.sync {
 		err = f.Sync()
 	}
