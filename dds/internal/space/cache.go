@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Masks of the states of samples and instances. A mask of 0 is any state.
@@ -160,7 +161,7 @@ func (s *Space) Detach(id ID) {
 
 // accept takes one sample of a matching writer that owns the instance, once what comes before it is there.
 func (c *Cache) accept(s *Space, in *instance, k *kept) {
-	if c.filling == nil {
+	if c.filling == nil || mutant.Enabled && mutant.On(mutant.SpaceLateFirst) {
 		c.take(s, in.key, k, s.now, false)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Manual liveliness. A writer that is MANUAL_BY_TOPIC is alive while it is asserted, by the application or by its samples, at least once in each lease; one that is
@@ -166,7 +167,9 @@ func (s *Space) silence(l Silence) error {
 	s.silences++
 	s.tell(Event{Kind: LivelinessLost, Endpoint: w.ID, Liveliness: w.QoS.Liveliness})
 	s.tellLiveliness(w)
-	w.topic.leave(s, w, true)
+	if !mutant.Enabled || !mutant.On(mutant.SpaceSilentParts) {
+		w.topic.leave(s, w, true)
+	}
 	return nil
 }
 

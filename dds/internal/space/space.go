@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Space is the state at one member. The zero value is that of a space that begins.
@@ -484,9 +485,15 @@ func (s *Space) members(roster rosterInfo) error {
 	}
 	s.roster = roster.View
 	for _, e := range slices.Clone(s.endpoints) {
+		if mutant.Enabled && mutant.On(mutant.SpaceEndedStays) {
+			continue
+		}
 		if e.view <= roster.View && !slices.Contains(roster.Members, e.ID.Process) {
 			s.close(e, true)
 		}
+	}
+	if mutant.Enabled && mutant.On(mutant.SpaceSetOfTheEnd) {
+		return nil
 	}
 	s.sets = slices.DeleteFunc(s.sets, func(o *set) bool { return !s.alive(o.of) })
 	return nil
@@ -548,7 +555,7 @@ func (s *Space) sample(by *endpoint, sample *Sample) error {
 		return fmt.Errorf("%w: topic %q has no keys", ErrMalformed, w.Topic)
 	case (sample.Sequence == 0) != (w.Origin == nil):
 		return fmt.Errorf("%w: a sample of writer %v with the number %d of an origin", ErrMalformed, w.ID, sample.Sequence)
-	case sample.Set == 0:
+	case sample.Set == 0 || mutant.Enabled && mutant.On(mutant.SpaceSetAtOnce):
 		if w.Origin != nil {
 			if err := s.once(w, sample.Sequence); err != nil {
 				return err
@@ -617,7 +624,7 @@ func (s *Space) endSet(e endInfo) error {
 	switch {
 	case e.Drop:
 		return nil
-	case o.broken:
+	case o.broken && (!mutant.Enabled || !mutant.On(mutant.SpaceBrokenSet)):
 		return fmt.Errorf("%w: a writer of set %d was closed within it", ErrUnknown, e.Set)
 	}
 	for j := range o.pending {
@@ -626,7 +633,7 @@ func (s *Space) endSet(e endInfo) error {
 		if w.Origin != nil {
 			w = s.standing(w)
 		}
-		if s.leased > 0 { // its lease may have ended within the set
+		if s.leased > 0 && (!mutant.Enabled || !mutant.On(mutant.SpaceSilentSet)) { // its lease may have ended within the set
 			s.assert(w)
 		}
 		if w.Origin == nil || s.once(w, p.sample.Sequence) == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // topic is its declaration, its endpoints, its instances and its history.
@@ -87,7 +88,11 @@ func (in *instance) owner(domain string) *endpoint {
 	var best *endpoint
 	for i := range in.writers {
 		w := in.writers[i].writer
-		if in.writers[i].lapsed || domainOf(&w.QoS) != domain {
+		lapsed := in.writers[i].lapsed
+		if mutant.Enabled && mutant.On(mutant.SpaceLapsedOwns) {
+			lapsed = false
+		}
+		if lapsed || domainOf(&w.QoS) != domain {
 			continue
 		}
 		if best == nil || w.QoS.Strength > best.QoS.Strength || w.QoS.Strength == best.QoS.Strength && w.ID.less(best.ID) {
@@ -106,7 +111,9 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	sample.Source = min(sample.Source, s.now+int64(SourceAhead))
 	expires := expiry(t, w, min(sample.Source, s.now))
 	if t.QoS.Order == qos.BySource {
-		sample.Source = max(sample.Source, t.source)
+		if !mutant.Enabled || !mutant.On(mutant.SpaceSourceBack) {
+			sample.Source = max(sample.Source, t.source)
+		}
 		t.source = sample.Source
 	}
 	in := t.recent
@@ -124,7 +131,11 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	reg := in.registered(w)
 	reg.last, reg.lapsed = s.now, false
 	reg.writes++
-	if sample.Operation == Register || t.QoS.Ownership == qos.Exclusive && in.owner(domainOf(&w.QoS)) != w {
+	owns := t.QoS.Ownership == qos.Shared || in.owner(domainOf(&w.QoS)) == w
+	if mutant.Enabled && mutant.On(mutant.SpaceAnyOwner) {
+		owns = true
+	}
+	if sample.Operation == Register || !owns {
 		return
 	}
 	var k kept // filled field by field: of a literal the compiler makes a copy
@@ -222,6 +233,9 @@ func (t *topic) remember(s *Space, in *instance, k kept) {
 	if n := t.QoS.Service.Limits.SamplesPerInstance; n > 0 {
 		depth = min(depth, n)
 	}
+	if mutant.Enabled && mutant.On(mutant.SpaceTooDeep) && depth < math.MaxInt {
+		depth++
+	}
 	if over := in.history.len() - depth; over > 0 {
 		t.drop(in, over)
 	}
@@ -300,7 +314,9 @@ func (t *topic) remove(in *instance, out func(*kept) bool) {
 
 // view returns the history as it is: it stays so, and its data, too.
 func (t *topic) view(in *instance) sequence[kept] {
-	t.settle(in, 0, math.MaxUint64)
+	if !mutant.Enabled || !mutant.On(mutant.SpaceViewBorrows) {
+		t.settle(in, 0, math.MaxUint64)
+	}
 	in.captured = in.history.len()
 	return in.history.view()
 }
@@ -368,6 +384,9 @@ func (t *topic) unregister(s *Space, in *instance, w *endpoint, keep bool, sourc
 func (t *topic) leave(s *Space, w *endpoint, keep bool) {
 	for _, in := range slices.Clone(t.order) {
 		t.unregister(s, in, w, keep, s.now)
+		if mutant.Enabled && mutant.On(mutant.SpaceLocalStays) {
+			continue
+		}
 		if w.closed && w.QoS.Durability == qos.TransientLocal {
 			t.remove(in, func(k *kept) bool { return k.writer == w })
 			t.clean(s, in)
@@ -404,6 +423,9 @@ func (t *topic) tidy() {
 
 // due notes that something of the topic is due at a time.
 func (t *topic) due(s *Space, at int64) {
+	if mutant.Enabled && mutant.On(mutant.SpaceNoSweep) {
+		return
+	}
 	t.sweep, s.sweep = min(t.sweep, at), min(s.sweep, at)
 }
 
