@@ -45,9 +45,6 @@ func NewReader(from io.ReaderAt, size int64) (*Reader, error) {
 	return r, nil
 }
 
-// Closed reports whether the file has its end.
-func (r *Reader) Closed() bool { return r.closed }
-
 // read reads bytes of a section.
 func (r *Reader) read(b []byte) error {
 	if len(b) == 0 {
