@@ -1,8 +1,9 @@
 // Squall shows and measures atomic multicast on one machine, with several processes of itself that
 // form a group, and copies files to many machines at once.
 //
-// Each command lives in a package of its own below internal. This program has the commands that compile fast,
-// so that a first "go run ./cmd/squall demo" takes half a minute; it executes squall-tools for the others.
+// Each command lives in a package of its own below internal. This program has the commands that
+// compile fast, so that a first "go run ./cmd/squall demo" takes half a minute; it executes
+// squall-tools for the others.
 package main
 
 import (

@@ -1,24 +1,22 @@
 package bench
 
 import (
-	"fmt"
-	"os"
-	"runtime"
-	"runtime/pprof"
-
-	"github.com/squall-go/squall/internal/backoff"
-	"github.com/squall-go/squall/internal/proc"
-
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"runtime"
+	"runtime/pprof"
 	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // Fabrics are the fabrics that a flag can name.

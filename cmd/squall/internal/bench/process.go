@@ -93,8 +93,8 @@ type answer struct {
 	Err   string `json:",omitempty"`
 }
 
-// MemberProgram returns what the processes of these workloads are started as. Its command belongs to
-// the root command.
+// MemberProgram returns what the processes of these workloads are started as. Its command belongs
+// to the root command.
 func MemberProgram(all ...Workload) proc.Program {
 	return proc.Program{Name: MemberCommand, Run: func(ctx context.Context, p *proc.Parent) error {
 		err := serve(ctx, p, all)

@@ -51,8 +51,8 @@ func Refuse(f *pflag.FlagSet, on bool, why string, names ...string) error {
 	return nil
 }
 
-// Suite is a command below "bench" that measures sections, each a table of cases and bars. R is what one
-// run of a case comes to.
+// Suite is a command below "bench" that measures sections, each a table of cases and bars. R is
+// what one run of a case comes to.
 type Suite[R any] struct {
 	Use, Short, Long, Example string
 

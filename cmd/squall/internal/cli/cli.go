@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
 
-// Run executes a command line, and returns the exit status: 0 is success, 1 a failure, 130 an interrupt. The first interrupt ends its context, the second one the process.
+// Run executes a command line, and returns the exit status: 0 is success, 1 a failure, 130 an
+// interrupt. The first interrupt ends its context, the second one the process.
 func Run(root *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -15,7 +15,8 @@ import (
 
 const (
 	// messageBytes is the size of the messages that carry the archive, but for the last one: large
-	// enough for a pipeline of blocks, small enough that a few of them fit in the memory of any machine.
+	// enough for a pipeline of blocks, small enough that a few of them fit in the memory of any
+	// machine.
 	messageBytes = 32 << 20
 	// ahead is how many messages the pusher may be ahead of what the slowest receiver has extracted.
 	// It bounds the memory at both ends.
@@ -123,8 +124,8 @@ func (w *messageWriter) end() ([]byte, error) {
 	return w.hash.Sum(nil), nil
 }
 
-// messageReader reads the archive from the messages of a group, and hashes them. The pusher waits for the count
-// that received is given, so there are never more than a few messages.
+// messageReader reads the archive from the messages of a group, and hashes them. The pusher waits
+// for the count that received is given, so there are never more than a few messages.
 type messageReader struct {
 	received func(messages int)
 	queue    chan []byte // what arrived, in order; closed when nothing more will come
@@ -182,8 +183,8 @@ func (r *messageReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// verify compares what was read with what the pusher sent (C5). With a token, no process in between could
-// change both.
+// verify compares what was read with what the pusher sent (C5). With a token, no process in between
+// could change both.
 func (r *messageReader) verify(digest []byte) error {
 	if sum := r.hash.Sum(nil); string(digest) != string(sum) || len(r.rest) > 0 || len(r.queue) > 0 {
 		return fmt.Errorf("%w: the archive has SHA-256 %x, and had %x", errDigest, sum, digest)

@@ -221,8 +221,8 @@ func (t *conn) close() {
 	t.stop()
 }
 
-// hangUp closes the connection when the other side has read the last value. The channel is closed when all
-// that the other side sends has been read.
+// hangUp closes the connection when the other side has read the last value. The channel is closed
+// when all that the other side sends has been read.
 func (t *conn) hangUp(read <-chan struct{}) {
 	t.HangUp(hangUpTime)
 	<-read

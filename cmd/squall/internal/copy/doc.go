@@ -1,7 +1,8 @@
 // Package copy is the commands "squall cp" and "squall recv": files and directories that go to many
 // machines at once, over package rdmc. What is in all files, one after the other, is the archive.
 //
-// Life of a push, one connection per receiver (of kind copy) and one group of package rdmc for all of them:
+// Life of a push, one connection per receiver (of kind copy) and one group of package rdmc for all
+// of them:
 //
 //	pusher                                    each receiver
 //	hello: version                    ───▶    greeting: version, rack; from here on TLS if there is a token
@@ -12,8 +13,9 @@
 //	place, once all are ready         ───▶    gives everything its name: placed
 //	keep, once all have placed        ───▶    removes what it needs to undo that: kept
 //
-// A receiver extracts the archive in a hidden directory, the stage, inside the target directory; there
-// is nothing else to clean up. It knows all entries before the archive comes, and takes no others.
+// A receiver extracts the archive in a hidden directory, the stage, inside the target directory;
+// there is nothing else to clean up. It knows all entries before the archive comes, and takes no
+// others.
 //
 // Invariants:
 //

@@ -148,7 +148,8 @@ func mustCopy(t *testing.T, args ...string) string {
 	return out
 }
 
-// mustCopyWhenFree is mustCopy to receivers that may be busy until they notice that their last caller has gone.
+// mustCopyWhenFree is mustCopy to receivers that may be busy until they notice that their last
+// caller has gone.
 func mustCopyWhenFree(t *testing.T, args ...string) {
 	t.Helper()
 	eventually(t, "receivers are free", func() bool {

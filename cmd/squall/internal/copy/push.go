@@ -28,7 +28,8 @@ const (
 	kept
 )
 
-// receiver is what the pusher knows of one receiver. What it said belongs to the goroutine of push.run.
+// receiver is what the pusher knows of one receiver. What it said belongs to the goroutine of
+// push.run.
 type receiver struct {
 	id    order.NodeID
 	addr  string
@@ -70,7 +71,8 @@ func (r *receiver) take(a reply, err error) {
 	r.received = max(r.received, a.Received)
 }
 
-// push is one push at the pusher. Its state belongs to the goroutine of run; other goroutines send it events.
+// push is one push at the pusher. Its state belongs to the goroutine of run; other goroutines send
+// it events.
 type push struct {
 	src       *source
 	receivers []*receiver
@@ -287,8 +289,8 @@ func fitting(entries []entry) (n int) {
 	return n
 }
 
-// transfer forms the group and sends the archive and its digest. Nodes of higher id dial those of lower
-// id, so the pusher has the highest: it may have no address at which others can reach it.
+// transfer forms the group and sends the archive and its digest. Nodes of higher id dial those of
+// lower id, so the pusher has the highest: it may have no address at which others can reach it.
 func (p *push) transfer(ctx context.Context) (err error) {
 	id := order.NodeID(len(p.receivers) + 1)
 	if p.node, err = rdmc.Open(ctx, rdmc.Config{Self: rdmc.Peer{ID: id, Addr: "127.0.0.1:0"}, TLS: p.who.tls}); err != nil {

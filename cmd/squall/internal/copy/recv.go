@@ -197,7 +197,8 @@ func (s *server) say(format string, args ...any) {
 	fmt.Fprintf(s.errs, "squall recv: "+format+"\n", args...)
 }
 
-// rejected says why a connection was rejected, unless the peer ended it: the session then says what is missing.
+// rejected says why a connection was rejected, unless the peer ended it: the session then says what
+// is missing.
 func (s *server) rejected(r port.Rejection) {
 	if r.Reason != port.Broken {
 		s.say("%v", r)

@@ -318,7 +318,8 @@ func (s *stage) rollBack() error {
 	return errors.Join(errs...)
 }
 
-// keep gives up what could undo it, and waits until the names are on the disk too, if --sync asks for it.
+// keep gives up what could undo it, and waits until the names are on the disk too, if --sync asks
+// for it.
 func (s *stage) keep() error {
 	s.undo = nil
 	if !s.sync {

@@ -14,20 +14,20 @@
 // error can name the member that went and what the others saw; then it ends them all.
 //
 // Life of a run with --chaos (chaosRun; its members are processes of package testlab): the parent
-// starts the first members, which form a group and send without a pause → at times that a seed gives, one is
-// killed, stopped by the system until the others have gone on without it, or told to leave; a new
-// process takes its place, sometimes as the same node, and gets the state from the others → when
-// time is up and all places are taken, all stop sending, and deliver the rest → the parent
-// compares, prints the table, and all leave.
+// starts the first members, which form a group and send without a pause → at times that a seed
+// gives, one is killed, stopped by the system until the others have gone on without it, or told to
+// leave; a new process takes its place, sometimes as the same node, and gets the state from the
+// others → when time is up and all places are taken, all stop sending, and deliver the rest → the
+// parent compares, prints the table, and all leave.
 //
 // The state is that of package testlab, whose ledger compares the marks of all members.
 //
-// Life of a run with --durable (durableRun; its members are processes of package testlab): the members
-// form a group, send without a pause, and say which of their messages are on every disk → half-way
-// the parent kills all of them, and reads their logs → it starts them again, in another order; they
-// find each other, agree on what there is, and make the state of their logs → all send again, stop,
-// deliver the rest, and leave → the parent reads the logs once more, and compares: what was
-// acknowledged is on every disk and in every state, which are the same.
+// Life of a run with --durable (durableRun; its members are processes of package testlab): the
+// members form a group, send without a pause, and say which of their messages are on every disk →
+// half-way the parent kills all of them, and reads their logs → it starts them again, in another
+// order; they find each other, agree on what there is, and make the state of their logs → all send
+// again, stop, deliver the rest, and leave → the parent reads the logs once more, and compares:
+// what was acknowledged is on every disk and in every state, which are the same.
 //
 // Each process has a number of its own, from 1 up, since a node can have several in a run. With
 // --chaos and --durable each message has to be the line that its number says.

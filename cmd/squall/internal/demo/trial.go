@@ -21,8 +21,8 @@ import (
 // tickEvery is how often a trial looks whether something is due.
 const tickEvery = 10 * time.Millisecond
 
-// trial is the parent's side of a demo, as far as all kinds of demos are alike: it starts processes,
-// hears what they say, and tells them what to do.
+// trial is the parent's side of a demo, as far as all kinds of demos are alike: it starts
+// processes, hears what they say, and tells them what to do.
 type trial struct {
 	options
 	course    course

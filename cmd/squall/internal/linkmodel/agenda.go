@@ -21,7 +21,8 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.turn < o.turn }
 
-// agenda is the events to come: a binary heap. The one of the standard library would allocate for each of some millions.
+// agenda is the events to come: a binary heap. The one of the standard library would allocate for
+// each of some millions.
 type agenda struct {
 	events []event
 	turns  uint64

@@ -1,4 +1,5 @@
-// Package linkmodel plays schedules of large messages on modelled links in virtual time: how long they take, and what they load.
+// Package linkmodel plays schedules of large messages on modelled links in virtual time: how long
+// they take, and what they load.
 //
 // Nodes behave like the engine. No node waits for a step: a node makes its sends of a transfer in
 // the order of its schedule, each as soon as the block is here and the previous send is through.
@@ -14,9 +15,10 @@
 // ideal links. A receiver that takes blocks as they come loses up to half of its bandwidth where
 // vertices of the pipeline are pairs.
 //
-// Life of a send: asked for (it is next in the schedule, its block is here, and the receiver takes it) → ready (jitter is over) → begun (the egress is free: every
-// other stage puts it in its queue) → through (all stages served it: the node goes on to its next send) → arrived (a latency later: the receiver may
-// send it on).
+// Life of a send: asked for (it is next in the schedule, its block is here, and the receiver takes
+// it) → ready (jitter is over) → begun (the egress is free: every other stage puts it in its queue)
+// → through (all stages served it: the node goes on to its next send) → arrived (a latency later:
+// the receiver may send it on).
 //
 // Invariants:
 //

@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// DefaultRate is what a node sends, and receives at the same time, unless the network says otherwise: 10 Gbit/s.
+// DefaultRate is what a node sends, and receives at the same time, unless the network says
+// otherwise: 10 Gbit/s.
 const DefaultRate = 1.25e9
 
 // ErrConfig says that a network or a transfer makes no sense.
 var ErrConfig = errors.New("linkmodel: no such network or transfer")
 
-// Network is nodes 0 to Nodes−1 and what lies between them. Beyond Nodes, zero is an ideal network: no latency, overhead or jitter, no racks.
+// Network is nodes 0 to Nodes−1 and what lies between them. Beyond Nodes, zero is an ideal network:
+// no latency, overhead or jitter, no racks.
 type Network struct {
 	Nodes    int
 	Rate     float64       // bytes/s that a node sends, and as many that it receives at the same time; 0: DefaultRate
@@ -30,8 +32,9 @@ type Network struct {
 	Oversubscription float64  // the rates of a rack's nodes together, over that of its uplink, and of its downlink; 0: both are without limit
 }
 
-// Intake is in which order a receiver takes the blocks of a transfer that several nodes send to it. A sender that runs ahead of its step, because it had nothing
-// to send in some step, may meet one that does not.
+// Intake is in which order a receiver takes the blocks of a transfer that several nodes send to it.
+// A sender that runs ahead of its step, because it had nothing to send in some step, may meet one
+// that does not.
 type Intake uint8
 
 const (

@@ -27,7 +27,8 @@ type Outcome struct {
 	Skew time.Duration   // from the first receiver that had all blocks to the last one
 }
 
-// Run plays transfers on a network. It takes about a microsecond for each block that a node receives.
+// Run plays transfers on a network. It takes about a microsecond for each block that a node
+// receives.
 func Run(n Network, transfers ...Transfer) (Result, error) {
 	errs := []error{n.Validate()}
 	for i := range transfers {
@@ -147,7 +148,8 @@ func (r *run) size(f *flow, move int32) int64 {
 	return r.transfers[f.transfer].size(f.moves[move].Block)
 }
 
-// ask has a node's next send of a transfer wait for nothing but the network, once its block is here and the receiver takes it.
+// ask has a node's next send of a transfer wait for nothing but the network, once its block is here
+// and the receiver takes it.
 func (r *run) ask(flow int32) {
 	f := &r.flows[flow]
 	if f.sending || int(f.next) == len(f.moves) {
@@ -195,7 +197,8 @@ func (r *run) arrive(flow, block int32) {
 	r.ask(flow)
 }
 
-// jitter is drawn from the seed and the send alone, so that a send is late in the same way whatever happens around it.
+// jitter is drawn from the seed and the send alone, so that a send is late in the same way whatever
+// happens around it.
 func (r *run) jitter(f *flow) time.Duration {
 	if r.net.Jitter == 0 {
 		return 0

@@ -132,8 +132,8 @@ func TestTakingBlocksInTurnIsWhatKeepsThePipelineAtItsSteps(t *testing.T) {
 	}
 }
 
-// A slow link between two nodes is used in one of l steps, and delays the steps by what it takes longer: l·T'/(T + (l − 1)·T') of the bandwidth is left
-// (DSN 2018 §4.5).
+// A slow link between two nodes is used in one of l steps, and delays the steps by what it takes
+// longer: l·T'/(T + (l − 1)·T') of the bandwidth is left (DSN 2018 §4.5).
 func TestASlowLinkCostsThePipelineWhatTheFormulaSays(t *testing.T) {
 	for _, l := range []int{2, 3, 4, 6, 8} {
 		if testing.Short() && l > 4 {
@@ -258,7 +258,8 @@ func TestTheLastBlockMayBeShorter(t *testing.T) {
 	}
 }
 
-// L2: whatever runs at the same time, no egress sends for longer than there was time, and the whole takes at least what the busiest needs.
+// L2: whatever runs at the same time, no egress sends for longer than there was time, and the whole
+// takes at least what the busiest needs.
 func TestTransfersShareWhatTheyHaveInCommon(t *testing.T) {
 	const nodes, blocks = 8, 64
 	for _, senders := range []int{1, 2, 4, 8} {

@@ -17,8 +17,9 @@ type stage struct {
 // work is how long a block keeps the stage busy.
 func (s *stage) work(bytes int64) time.Duration { return s.extra + duration(bytes, s.rate) }
 
-// serve puts a block in the queue and returns when it is served. A stage that is faster than the others on the block's way is free for another one before this one is
-// through; it works ahead, as it would if it worked on both in turns.
+// serve puts a block in the queue and returns when it is served. A stage that is faster than the
+// others on the block's way is free for another one before this one is through; it works ahead, as
+// it would if it worked on both in turns.
 func (s *stage) serve(now time.Duration, bytes int64) (served time.Duration) {
 	work := s.work(bytes)
 	s.free, s.busy = max(s.free, now)+work, s.busy+work
@@ -54,7 +55,8 @@ func newWires(n *Network) *wires {
 	return w
 }
 
-// placeRacks numbers the racks in the order in which their labels come, and gives each the uplink that its nodes' rates and the oversubscription make.
+// placeRacks numbers the racks in the order in which their labels come, and gives each the uplink
+// that its nodes' rates and the oversubscription make.
 func (w *wires) placeRacks(n *Network) {
 	known := map[string]int{}
 	for node, label := range n.Racks {
@@ -82,7 +84,8 @@ func pair(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }
 // crosses reports whether two nodes are in different racks.
 func (w *wires) crosses(from, to int32) bool { return w.rack != nil && w.rack[from] != w.rack[to] }
 
-// alone is how long a block takes that meets no other one, from the sender's egress to the receiver's ingress. Racks are not counted.
+// alone is how long a block takes that meets no other one, from the sender's egress to the
+// receiver's ingress. Racks are not counted.
 func (w *wires) alone(from, to int32, bytes int64) time.Duration {
 	d := max(w.egress[from].work(bytes), w.ingress[to].work(bytes))
 	if rate, slow := w.links[pair(from, to)]; slow {
@@ -91,7 +94,8 @@ func (w *wires) alone(from, to int32, bytes int64) time.Duration {
 	return d
 }
 
-// pass sends a block on its way from an egress that serves it from now on, and returns when it is through.
+// pass sends a block on its way from an egress that serves it from now on, and returns when it is
+// through.
 func (w *wires) pass(now time.Duration, from, to int32, bytes int64) (through time.Duration) {
 	through = max(now+w.alone(from, to, bytes), w.ingress[to].serve(now, bytes))
 	if w.up != nil && w.crosses(from, to) {

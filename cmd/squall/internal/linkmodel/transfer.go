@@ -56,7 +56,8 @@ func (t *Transfer) validate(nodes int) error {
 	return errors.Join(errs...)
 }
 
-// fits refuses what would take longer than time can tell, were it sent block by block at the lowest rate.
+// fits refuses what would take longer than time can tell, were it sent block by block at the lowest
+// rate.
 func fits(n *Network, transfers []Transfer) error {
 	slowest := n.rate()
 	for _, s := range n.SlowNodes {

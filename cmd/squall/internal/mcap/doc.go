@@ -1,8 +1,10 @@
-// Package mcap writes and reads MCAP files (https://mcap.dev/spec), a container for messages of topics that tools of robotics open. It has what
-// recordings need: chunks without compression, with their checksums and indexes.
+// Package mcap writes and reads MCAP files (https://mcap.dev/spec), a container for messages of
+// topics that tools of robotics open. It has what recordings need: chunks without compression, with
+// their checksums and indexes.
 //
-// A Writer writes whole chunks: what was written before a crash can be read, up to the last Flush. A Reader checks each checksum, tells the
-// place of a fault, and tells a file whose end is missing (ErrTorn) from one whose bytes have changed (ErrDamaged).
+// A Writer writes whole chunks: what was written before a crash can be read, up to the last Flush.
+// A Reader checks each checksum, tells the place of a fault, and tells a file whose end is missing
+// (ErrTorn) from one whose bytes have changed (ErrDamaged).
 package mcap
 
 import (

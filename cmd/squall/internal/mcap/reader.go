@@ -58,7 +58,8 @@ func (r *Reader) read(b []byte) error {
 	return nil
 }
 
-// torn is the fault of a file that ends too early. In a file whose end is there, the same bytes are damage.
+// torn is the fault of a file that ends too early. In a file whose end is there, the same bytes are
+// damage.
 func (r *Reader) torn(at int64, format string, args ...any) error {
 	if r.closed {
 		return damaged(at, "the length of a record is wrong")
@@ -70,8 +71,9 @@ func damaged(at int64, format string, args ...any) error {
 	return &Fault{at, fmt.Sprintf(format, args...), ErrDamaged}
 }
 
-// Next returns the next record: a *Header, *Schema, *Channel, *Message or *Metadata; at the end io.EOF. The data of a message are valid until the next call. Records of
-// other kinds are checked, and left out.
+// Next returns the next record: a *Header, *Schema, *Channel, *Message or *Metadata; at the end
+// io.EOF. The data of a message are valid until the next call. Records of other kinds are checked,
+// and left out.
 func (r *Reader) Next() (any, error) {
 	for {
 		if len(r.chunk) > 0 {

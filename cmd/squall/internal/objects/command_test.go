@@ -289,7 +289,8 @@ func TestMembersThatWantCertificatesAreCalled(t *testing.T) {
 	}
 }
 
-// An object that two groups have is called by the name of its group; another member is asked when the first one is not there.
+// An object that two groups have is called by the name of its group; another member is asked when
+// the first one is not there.
 func TestTheFlagsSayWhichMembersAreAsked(t *testing.T) {
 	if _, err := run(t, "", "objects"); err == nil || !strings.Contains(err.Error(), "--connect is missing") {
 		t.Errorf("no address: %v", err)
@@ -333,7 +334,8 @@ func TestACommandWithoutAnAnswerMayBeExecuted(t *testing.T) {
 	}
 }
 
-// With --local a member that no other one answers runs a query; without, it does not, unless it shares memory with the others.
+// With --local a member that no other one answers runs a query; without, it does not, unless it
+// shares memory with the others.
 func TestALocalQueryNeedsNoOtherMember(t *testing.T) {
 	ctx := testutil.Within(t)
 	release, blocked := make(chan struct{}), make(chan struct{})

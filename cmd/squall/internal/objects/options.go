@@ -87,8 +87,8 @@ func (o *options) list(ctx context.Context) (all []replicated.ObjectInfo, err er
 // patience is how long a shell waits for the names that complete a line.
 const patience = time.Second
 
-// complete completes the name of an object, and behind it, if there are operations, that of one of its operations. It asks the members
-// that the line names, for a second at most.
+// complete completes the name of an object, and behind it, if there are operations, that of one of
+// its operations. It asks the members that the line names, for a second at most.
 func (o *options) complete(cmd *cobra.Command, args []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) > 1 || len(o.connect) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,4 +1,5 @@
-// Package services has the commands of "squall ripc", which find, call and ping services of package ripc.
+// Package services has the commands of "squall ripc", which find, call and ping services of package
+// ripc.
 package services
 
 import (
@@ -55,7 +56,8 @@ func (o *options) declare(cmd *cobra.Command) {
 	show.NoFiles(cmd, "directory", "domain", "timeout")
 }
 
-// client opens an endpoint that finds services as the flags say, and the client of a directory if there is one.
+// client opens an endpoint that finds services as the flags say, and the client of a directory if
+// there is one.
 func (o *options) client(ctx context.Context) (s *ripc.Service, c *directory.Client, closing func() error, err error) {
 	if o.timeout <= 0 {
 		return nil, nil, nil, fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
@@ -188,7 +190,8 @@ func print(w io.Writer, all []Listed) {
 	t.Render()
 }
 
-// complete completes the id of a service of this host. A directory is not asked: a shell that waits for a machine is no help.
+// complete completes the id of a service of this host. A directory is not asked: a shell that waits
+// for a machine is no help.
 func (o *options) complete(cmd *cobra.Command, args []string, typed string) (ids []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) > 0 || len(o.directory) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

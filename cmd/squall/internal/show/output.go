@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Output is the standard output of a command. It keeps the first error of writing, so that a command
-// that checks no single write does not succeed when its output is lost.
+// Output is the standard output of a command. It keeps the first error of writing, so that a
+// command that checks no single write does not succeed when its output is lost.
 type Output struct {
 	to io.Writer
 

@@ -17,7 +17,8 @@ type Plot struct {
 	Size        PlotSize
 }
 
-// PlotSize is how large a plot is, in units of 1/72 inch. The legend has a strip of its own, so that it covers no data.
+// PlotSize is how large a plot is, in units of 1/72 inch. The legend has a strip of its own, so
+// that it covers no data.
 type PlotSize struct{ Width, Height, Legend float64 }
 
 // PlotCurve is one line of a plot. A curve without points keeps the colors of the others as they
@@ -109,7 +110,8 @@ func (p Plot) drawCurves(d *drawing, x, y axis) {
 	}
 }
 
-// axes spans the axes over all points. A linear one begins at 0, and a logarithmic one covers whole decades upwards.
+// axes spans the axes over all points. A linear one begins at 0, and a logarithmic one covers whole
+// decades upwards.
 func (p Plot) axes() (x, y axis, err error) {
 	var least, most float64 = math.Inf(1), 0
 	for _, c := range p.Curves {
@@ -157,7 +159,8 @@ type tick struct {
 	label string
 }
 
-// ticks are the ticks of an axis of values: decades on a logarithmic one, otherwise four to ten round numbers.
+// ticks are the ticks of an axis of values: decades on a logarithmic one, otherwise four to ten
+// round numbers.
 func (a axis) ticks() (ticks []tick) {
 	if a.log {
 		return decades(a.low, a.high)
@@ -185,8 +188,8 @@ func decades(low, high float64) (ticks []tick) {
 	return ticks
 }
 
-// ticksX are at the numbers that have points, as many as there is room for: where they are too many,
-// every second one has a label, or every fourth.
+// ticksX are at the numbers that have points, as many as there is room for: where they are too
+// many, every second one has a label, or every fourth.
 func (p Plot) ticksX() (ticks []tick) {
 	numbers := p.Numbers()
 	every := 1

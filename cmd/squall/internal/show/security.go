@@ -15,7 +15,8 @@ import (
 // --tls-ca.
 type Certificates struct{ Cert, Key, CA string }
 
-// Declare declares the flags: the certificate is for something, and the authorities are those of others.
+// Declare declares the flags: the certificate is for something, and the authorities are those of
+// others.
 func (c *Certificates) Declare(f *pflag.FlagSet, purpose, others string) {
 	f.StringVar(&c.Cert, "tls-cert", "", "`file` with this machine's certificate"+purpose)
 	f.StringVar(&c.Key, "tls-key", "", "`file` with its key")

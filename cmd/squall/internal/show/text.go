@@ -19,8 +19,8 @@ func Text[T ~string](s T) string {
 	return text
 }
 
-// Line is text of which a part may come from another process, without its control characters: each is
-// written as in a Go string.
+// Line is text of which a part may come from another process, without its control characters: each
+// is written as in a Go string.
 func Line(text string) string {
 	var b strings.Builder
 	for _, r := range text {

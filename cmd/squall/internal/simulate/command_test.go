@@ -154,7 +154,8 @@ func broken(t *testing.T, line string) *options {
 	return o
 }
 
-// A seed that fails is shrunk to a small plan in a file, which fails in the same way, and can be traced.
+// A seed that fails is shrunk to a small plan in a file, which fails in the same way, and can be
+// traced.
 func TestAFailingSeedIsShrunkToAPlanInAFile(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	o, out, errs := broken(t, "--seeds 1000 --nodes 3 --json"), bytes.Buffer{}, bytes.Buffer{}

@@ -132,7 +132,8 @@ func (o *options) others(ctx context.Context, first *squall.Status, security *tl
 	return answers, errs
 }
 
-// compared has a member of each shard take new hashes, and asks again until all members of a shard that answer have the last one.
+// compared has a member of each shard take new hashes, and asks again until all members of a shard
+// that answer have the last one.
 func (o *options) compared(ctx context.Context, r *Report, first *squall.Status, security *tls.Config) (*Report, error) {
 	for _, s := range r.askers() {
 		if _, err := o.ask(ctx, s.Addr, security, true); err != nil {

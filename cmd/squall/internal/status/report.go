@@ -26,7 +26,8 @@ type Member struct {
 	Error string        `json:"error,omitempty"` // why it did not answer
 }
 
-// newReport compares what the members of the view of the first status said; errs has the members that did not answer.
+// newReport compares what the members of the view of the first status said; errs has the members
+// that did not answer.
 func newReport(first *squall.Status, answers []*squall.Status, errs map[squall.NodeID]error) *Report {
 	r := &Report{Cluster: first.Cluster, Group: first.Group, View: first.View, Problems: []string{}}
 	for _, m := range first.Members {
@@ -159,7 +160,8 @@ type row struct {
 	own      *squall.SubgroupStatus // what it reports; nil: it did not answer
 }
 
-// shards returns every shard with its members. What a member that did not answer has done is what another member sees.
+// shards returns every shard with its members. What a member that did not answer has done is what
+// another member sees.
 func (r *Report) shards() (all []shard) {
 	for _, s := range r.Statuses {
 		for _, sg := range s.Subgroups {

@@ -100,8 +100,8 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// measure returns the longest gaps at any of the members that are watched: in a while before it happens,
-// and when it does.
+// measure returns the longest gaps at any of the members that are watched: in a while before it
+// happens, and when it does.
 func (b *bar) measure(t *testing.T, fabric func(squall.NodeID) squall.Fabric) (calm, gap time.Duration) {
 	t.Helper()
 	lab := NewCluster(t, Options{Fabric: fabric})

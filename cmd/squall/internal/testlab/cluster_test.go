@@ -176,8 +176,8 @@ func (c *Cluster) Form(n int) []*Process {
 	return all
 }
 
-// Join starts a process that joins by way of the processes that are live, and waits until it is in, and
-// sends.
+// Join starts a process that joins by way of the processes that are live, and waits until it is in,
+// and sends.
 func (c *Cluster) Join(id squall.NodeID) (*Process, error) {
 	p, err := c.Begin(id)
 	if err == nil {
@@ -250,8 +250,8 @@ func (p *Process) awaitProgress(n uint64) error {
 	}
 }
 
-// Finish has all processes that are live stop sending, and leave when all is delivered, and checks the
-// logs.
+// Finish has all processes that are live stop sending, and leave when all is delivered, and checks
+// the logs.
 func (c *Cluster) Finish() {
 	c.t.Helper()
 	live := c.Live()

@@ -13,7 +13,8 @@ import (
 // flushBytes is how much is put into a digest at once.
 const flushBytes = 16 << 10
 
-// Digest stands for messages in an order: a SHA-256 of their senders, their lengths and their bytes.
+// Digest stands for messages in an order: a SHA-256 of their senders, their lengths and their
+// bytes.
 type Digest struct {
 	Bytes uint64 // of all messages
 

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// Engines has the log engines by the name that Load.Engine uses. A program adds the engines that it imports: they
-// take a third of the time of a first build.
+// Engines has the log engines by the name that Load.Engine uses. A program adds the engines that it
+// imports: they take a third of the time of a first build.
 var Engines = map[string]squall.LogEngine{}
 
 // Spec is what a process is told when it starts.
@@ -145,8 +145,8 @@ const (
 	NewsAnswer    = "answer" // to a request
 )
 
-// Restored says that a process has taken over a state: of another member, and all that was delivered
-// meanwhile, or of its own log.
+// Restored says that a process has taken over a state: of another member, and all that was
+// delivered meanwhile, or of its own log.
 type Restored struct {
 	Source   squall.NodeID
 	Messages uint64 // that the state stands for

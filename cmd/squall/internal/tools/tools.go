@@ -1,6 +1,6 @@
-// Package tools finds and executes squall-tools, the program with all commands. Those that squall has not itself
-// import much: tables, simulator, topics, log engines. In a working copy squall-tools is compiled when it is needed;
-// installed programs lie next to each other.
+// Package tools finds and executes squall-tools, the program with all commands. Those that squall
+// has not itself import much: tables, simulator, topics, log engines. In a working copy
+// squall-tools is compiled when it is needed; installed programs lie next to each other.
 package tools
 
 import (
@@ -93,7 +93,8 @@ func executable(name string) string {
 
 var errNoSource = errors.New("its source is not here")
 
-// compile compiles squall-tools if the working directory is in a module that has its source, with the flags of this program.
+// compile compiles squall-tools if the working directory is in a module that has its source, with
+// the flags of this program.
 func compile(errs io.Writer) (string, error) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", source).Output()
 	if err != nil {

@@ -19,7 +19,8 @@ func TestWhatASmallProgramLacksIsForTheOther(t *testing.T) {
 	}
 }
 
-// The first command that people try is squall demo. Each of these packages, or what it imports, takes seconds to compile.
+// The first command that people try is squall demo. Each of these packages, or what it imports,
+// takes seconds to compile.
 func TestTheSmallProgramCompilesFast(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../..").Output()
 	if err != nil {

@@ -87,7 +87,8 @@ func (o *options) check() error {
 	return show.Addresses("--connect", o.connect)
 }
 
-// party is what a command has of a space: a participant and, if this process is a member, the member.
+// party is what a command has of a space: a participant and, if this process is a member, the
+// member.
 type party struct {
 	*dds.Participant
 	member *member.Member // nil: a client
@@ -176,7 +177,8 @@ func (o *options) profile() (*dds.Profile, error) {
 	return &p, err
 }
 
-// find returns a topic. If there is none of the name, it is one of raw bytes, with the policies of a profile.
+// find returns a topic. If there is none of the name, it is one of raw bytes, with the policies of
+// a profile.
 func find(p party, name string, profile *dds.Profile) dds.TopicInfo {
 	for _, t := range p.Topics() {
 		if t.Name == name {

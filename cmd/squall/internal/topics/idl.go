@@ -64,8 +64,9 @@ github.com/squall-go/squall. The package is compiled and loaded by the go comman
 	return cmd
 }
 
-// A test of the package is the way to a type that works for programs, for types that are not exported, and for internal packages. The overlay has it beside the
-// package, without the package's own tests.
+// A test of the package is the way to a type that works for programs, for types that are not
+// exported, and for internal packages. The overlay has it beside the package, without the package's
+// own tests.
 const (
 	idlFile = "squall_dds_idl_test.go"
 	idlTest = `package %s

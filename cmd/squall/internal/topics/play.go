@@ -208,7 +208,8 @@ func (y *play) run(ctx context.Context, p party) error {
 	return err
 }
 
-// topic opens the topic into which one of the recording, with a name, is played: the one that is there, or a new one.
+// topic opens the topic into which one of the recording, with a name, is played: the one that is
+// there, or a new one.
 func (y *play) topic(ctx context.Context, p party, info dds.TopicInfo, name string) (dds.TopicInfo, *dds.Topic[dds.Encoded], error) {
 	for _, there := range p.Topics() {
 		if there.Name != info.Name {

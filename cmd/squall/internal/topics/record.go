@@ -188,7 +188,8 @@ func (q *intake) take(spare []heard) (all []heard, full bool) {
 	return all, q.full
 }
 
-// run records until the context ends, or what was asked for is there. The result is nil if there is no file.
+// run records until the context ends, or what was asked for is there. The result is nil if there is
+// no file.
 func (r *recording) run(ctx context.Context, o *options) (result *Recorded, err error) {
 	file, err := os.OpenFile(r.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

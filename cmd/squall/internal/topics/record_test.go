@@ -92,7 +92,8 @@ func having(all []string, part string) []string {
 
 var kept = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
 
-// recordable is a program with three topics and the samples of four writers in them: n samples, and ends of instances.
+// recordable is a program with three topics and the samples of four writers in them: n samples, and
+// ends of instances.
 func recordable(t *testing.T, p *member.Member, n int) (play func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -195,7 +196,8 @@ func recorded4(t *testing.T, n int) (file string, want []string) {
 	return file, want[:r.Samples+r.Changes]
 }
 
-// What is played is what was recorded: the bytes, source times and instances of all topics, in one order.
+// What is played is what was recorded: the bytes, source times and instances of all topics, in one
+// order.
 func TestARecordingIsPlayedIntoAnotherGroup(t *testing.T) {
 	file, want := recorded4(t, 2000)
 	e, join := ofGroup(t)
@@ -212,7 +214,8 @@ func TestARecordingIsPlayedIntoAnotherGroup(t *testing.T) {
 		}
 	}
 
-	// What was played is recorded again, from the history of the other group. The writers are gone by then, and their partitions with them.
+	// What was played is recorded again, from the history of the other group. The writers are gone by
+	// then, and their partitions with them.
 	again := filepath.Join(t.TempDir(), "again.mcap")
 	out, err = run(t, "", "record", "positions", again, join, "--history", "--count=1000", "--json")
 	fatal(t, err)
@@ -278,7 +281,8 @@ func TestAPlayIsResumedBehindItsLastSample(t *testing.T) {
 	}
 }
 
-// cutInChunks writes the samples of a recording in many chunks and returns about half of the file, which ends within a chunk.
+// cutInChunks writes the samples of a recording in many chunks and returns about half of the file,
+// which ends within a chunk.
 func cutInChunks(t *testing.T, file string) []byte {
 	t.Helper()
 	f, err := os.Open(file)
@@ -315,7 +319,8 @@ func cutInChunks(t *testing.T, file string) []byte {
 	return b.Bytes()[:b.Len()/2]
 }
 
-// begin begins to execute a command, and returns a function that interrupts it and returns its output and its error.
+// begin begins to execute a command, and returns a function that interrupts it and returns its
+// output and its error.
 func begin(t *testing.T, args ...string) (interrupt func() (string, error)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

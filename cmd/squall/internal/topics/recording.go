@@ -20,8 +20,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// A recording is an MCAP file, which docs/formats.md describes: a channel for each topic, with the samples as they are, and one channel of changes with what a
-// message of MCAP has no place for.
+// A recording is an MCAP file, which docs/formats.md describes: a channel for each topic, with the
+// samples as they are, and one channel of changes with what a message of MCAP has no place for.
 const (
 	recordingVersion = "1"
 	recordingName    = "squall.recording" // of the metadata that every recording begins with
@@ -391,7 +391,8 @@ func (c *Content) count(r *recorded, counts map[uint16]*Counted) {
 	c.Samples++
 }
 
-// survey reads all of a recording, and checks it. A file whose end is missing has what comes before.
+// survey reads all of a recording, and checks it. A file whose end is missing has what comes
+// before.
 func survey(path string, file *os.File) (*Content, error) {
 	p, err := openRecording(file)
 	c := &Content{File: path, Topics: []Counted{}, voices: map[voice]*recorded{}, infos: map[uint16]dds.TopicInfo{}}

@@ -178,7 +178,8 @@ func (g *gauge) take(span time.Duration) (rate, []shown) {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// join begins to read topics that are new, and returns why others cannot be read. These are tried again.
+// join begins to read topics that are new, and returns why others cannot be read. These are tried
+// again.
 func (b *board) join(ctx context.Context) (faults map[string]string) {
 	faults = map[string]string{}
 	for _, t := range b.p.Topics() {
@@ -262,8 +263,8 @@ func (b *board) serve(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// each calls a function again and again with the time since the call before, until it fails, the context or the group ends, or an
-// error comes.
+// each calls a function again and again with the time since the call before, until it fails, the
+// context or the group ends, or an error comes.
 func (b *board) each(ctx context.Context, every time.Duration, ended <-chan error, f func(span time.Duration) error) error {
 	var over <-chan struct{}
 	if g := b.p.group(); g != nil {

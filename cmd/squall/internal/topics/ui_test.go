@@ -36,7 +36,8 @@ func page(t *testing.T, p *member.Member, only ...string) (url string) {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// exhibition is a program with a topic that has samples, and one whose writer and reader do not match.
+// exhibition is a program with a topic that has samples, and one whose writer and reader do not
+// match.
 func exhibition(t *testing.T) (p *member.Member, write func(string)) {
 	t.Helper()
 	p, _ = program(t)
@@ -192,7 +193,8 @@ func TestTheCommandSaysWhereThePageIs(t *testing.T) {
 	}
 }
 
-// browser is Chromium, which is told what to do through pipes, in the protocol of its developer tools.
+// browser is Chromium, which is told what to do through pipes, in the protocol of its developer
+// tools.
 type browser struct {
 	t    *testing.T
 	to   *os.File

@@ -140,9 +140,9 @@ var (
 // errNotSettled says that messages were lost, or take too long.
 var errNotSettled = errors.New("not everything that was sent came to every disk")
 
-// withFleet starts as many processes of a kind, each with a directory, has them do something, and ends
-// them. They may use all cores, as an application would: a process that writes is in the kernel most of
-// the time, and keeps a place from the others there.
+// withFleet starts as many processes of a kind, each with a directory, has them do something, and
+// ends them. They may use all cores, as an application would: a process that writes is in the
+// kernel most of the time, and keeps a place from the others there.
 func withFleet(ctx context.Context, j job, count int, do func(f *bench.Fleet) error) error {
 	return bench.Run(ctx, bench.FleetConfig{Workload: Workload.Name, Count: count, Spec: j, Logs: j.Dir}, do)
 }
@@ -231,7 +231,8 @@ func loop(ctx context.Context, s Spec) (r Run, err error) {
 	return r, err
 }
 
-// mixed measures the rate of a subgroup without a log, first alone, then while a subgroup with a log is busy.
+// mixed measures the rate of a subgroup without a log, first alone, then while a subgroup with a
+// log is busy.
 func mixed(ctx context.Context, s Spec) (r Run, err error) {
 	err = withFleet(ctx, job{Spec: s, Kind: mixedKind}, s.Nodes, func(f *bench.Fleet) error {
 		alone, _, err := s.sample(f, opStream, []string{unlogged})

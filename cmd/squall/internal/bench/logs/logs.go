@@ -198,8 +198,8 @@ var (
 	foreignOf = func(r Run) float64 { return r.Foreign }
 )
 
-// caseOf measures a spec. The disk is not the same from one minute to the next, so that bars compare
-// the rounds.
+// caseOf measures a spec. The disk is not the same from one minute to the next, so that bars
+// compare the rounds.
 func caseOf(name string, measure func(ctx context.Context, s Spec) (Run, error), spec Spec) bench.Case[Run] {
 	return bench.Case[Run]{Name: name, Measure: func(ctx context.Context) (Run, error) { return measure(ctx, spec) }}
 }
@@ -245,9 +245,9 @@ func streamSet(spec Spec, limits bool) (s set) {
 	return s
 }
 
-// latencySet is one message at a time, next to one small write that nothing disturbs. An engine that
-// is a tree stands also next to the writes that no tree can do without, at as many processes at
-// once: how much of its latency is inherent.
+// latencySet is one message at a time, next to one small write that nothing disturbs. An engine
+// that is a tree stands also next to the writes that no tree can do without, at as many processes
+// at once: how much of its latency is inherent.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
 	s.Add(caseOf(syncName, raw(1, pieces{Bytes: smallPiece}), spec))

@@ -77,11 +77,12 @@ func (g *groupMember) run(ctx context.Context, r bench.Request) (Sample, error) 
 	return s, err
 }
 
-// errOver is why a sender stops that waits for buffer space: the run is over, and without nulls that room
-// may never come.
+// errOver is why a sender stops that waits for buffer space: the run is over, and without nulls
+// that room may never come.
 var errOver = errors.New("the run is over")
 
-// stop ends the senders. Senders that wait for buffer space in the ring may wait for one second more.
+// stop ends the senders. Senders that wait for buffer space in the ring may wait for one second
+// more.
 func (g *groupMember) stop() {
 	g.ended.Store(true)
 	timer := time.AfterFunc(time.Second, func() { g.cancel(errOver) })
@@ -162,8 +163,8 @@ func (g *groupMember) end() bench.Latency { return bench.LatencyOf(g.tally.laten
 // loop is a closed loop: one message of this member is in flight at any time.
 //
 // The sender of the next message owns the loop. The goroutine that sends the first message passes
-// ownership to the upcall by sending; if a goroutine sends all messages, the upcall passes ownership
-// back through the channel returned.
+// ownership to the upcall by sending; if a goroutine sends all messages, the upcall passes
+// ownership back through the channel returned.
 type loop struct {
 	subgroup *squall.Subgroup
 	buf      []byte

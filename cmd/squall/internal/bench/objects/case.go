@@ -164,7 +164,8 @@ func (s spec) run(ctx context.Context, do func(f *bench.Fleet) error) error {
 	})
 }
 
-// measureKills kills one member of each of some groups, and returns the median of the longest times without a reply.
+// measureKills kills one member of each of some groups, and returns the median of the longest times
+// without a reply.
 func (s spec) measureKills(ctx context.Context, kills int) (r run, err error) {
 	var gaps bench.Values
 	for range kills {
@@ -202,7 +203,8 @@ func (s spec) measureKill(ctx context.Context) (r run, err error) {
 	return r, err
 }
 
-// deposit has each caller deposit one cent at a time in an account of its own, so that every reply says how often its commands were executed.
+// deposit has each caller deposit one cent at a time in an account of its own, so that every reply
+// says how often its commands were executed.
 func (c *clients) deposit(ctx context.Context, r bench.Request) (any, error) {
 	type account struct {
 		name  string

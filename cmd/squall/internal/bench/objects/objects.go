@@ -1,8 +1,8 @@
 // Package objects measures replicated objects and their clients: "squall bench objects".
 //
-// Three processes are the members of a group with one object, and further processes are its clients. Next to
-// them stand messages of the same group without an object, round trips of sockets and, by another program, etcd,
-// Redis and NATS JetStream with the same clients and values.
+// Three processes are the members of a group with one object, and further processes are its
+// clients. Next to them stand messages of the same group without an object, round trips of sockets
+// and, by another program, etcd, Redis and NATS JetStream with the same clients and values.
 package objects
 
 import (
@@ -24,10 +24,12 @@ type options struct {
 	trip        SocketTrip
 }
 
-// SocketTrip measures round trips of messages over a socket of a kind between two processes, and returns their mean time in microseconds.
+// SocketTrip measures round trips of messages over a socket of a kind between two processes, and
+// returns their mean time in microseconds.
 type SocketTrip func(ctx context.Context, network string, sizeBytes int, warmup, duration time.Duration) (float64, error)
 
-// NewCommand returns the command "objects", which belongs below "bench". Trip measures what reads are held against.
+// NewCommand returns the command "objects", which belongs below "bench". Trip measures what reads
+// are held against.
 func NewCommand(trip SocketTrip) *cobra.Command {
 	o := &options{trip: trip, base: spec{Fabric: "shm", Processes: 2, Warmup: 500 * time.Millisecond, Duration: 2 * time.Second}}
 	return o.suite().Command()
@@ -147,7 +149,8 @@ type peer struct {
 	atLeast       float64
 }
 
-// against adds a bar by what another system does with the same clients, as the other program measures it.
+// against adds a bar by what another system does with the same clients, as the other program
+// measures it.
 func (o *options) against(s *set, of spec, p peer) {
 	limit := o.peerCase(of, p.system, p.place)
 	s.Add(limit)
@@ -185,7 +188,8 @@ func (o *options) peerCase(of spec, system, place string, further ...string) ben
 // errNoEtcd says how to get the program of examples/etcd.
 var errNoEtcd = fmt.Errorf("%w: give the program of examples/etcd with --etcd BINARY", bench.ErrAbsent)
 
-// Numbers of clients that watch one key, that are compared with the default number, and whose member is killed.
+// Numbers of clients that watch one key, that are compared with the default number, and whose
+// member is killed.
 const (
 	watchClients = 100
 	manyClients  = 1000

@@ -86,7 +86,8 @@ func (m *replica) Answer(ctx context.Context, r bench.Request) (any, error) {
 // ringBytes is the memory for messages of each connection.
 const ringBytes = 1 << 20
 
-// window is how many commands a caller has in flight: a quarter of the messages of 100 bytes that its ring takes.
+// window is how many commands a caller has in flight: a quarter of the messages of 100 bytes that
+// its ring takes.
 const window = 1024
 
 // manyReaders is how many goroutines read at a member.

@@ -15,9 +15,10 @@
 // one block. The skew is the time from the first receiver's completion to the last one's, in block
 // times. Processor time is that of all nodes, per GB that a
 // receiver got. Next to it stands that of the whole machine: the kernel passes packets on in
-// interrupts, and charges their time to the process that they interrupt, or to no process on an idle
-// core, so that a program that leaves the cores idle looks cheaper than it is. Memory is the most
-// that a receiver had in use, less what it had in use, with its buffer, before the message came.
+// interrupts, and charges their time to the process that they interrupt, or to no process on an
+// idle core, so that a program that leaves the cores idle looks cheaper than it is. Memory is the
+// most that a receiver had in use, less what it had in use, with its buffer, before the message
+// came.
 //
 // Limits, measured in the same run: plain TCP, with which the root sends the message to one
 // receiver after another; one copy of the message in memory by each receiver at once; MPI_Bcast of

@@ -81,7 +81,8 @@ func (s *services) connect(ctx context.Context, _ string) error {
 	return nil
 }
 
-// serve sends messages back, or counts them; requests are answered with their bytes, or with the count.
+// serve sends messages back, or counts them; requests are answered with their bytes, or with the
+// count.
 func (s *services) serve() {
 	if s.long != nil {
 		taking := make(chan struct{})
@@ -285,8 +286,8 @@ func (n *netRPC) close() error {
 	return n.sockets.close()
 }
 
-// words are two words in memory that both processes map, on lines of their own. Each process stores one and looks at the other until
-// it changes: no message can be faster there and back.
+// words are two words in memory that both processes map, on lines of their own. Each process stores
+// one and looks at the other until it changes: no message can be faster there and back.
 type words struct {
 	plain
 	segment *bench.Segment // nil in the process that did not make it
@@ -333,7 +334,8 @@ func (w *words) once(ctx context.Context, _ int) error {
 	return nil
 }
 
-// close leaves the mapping to the end of the process, which is near: the other goroutine may look at it.
+// close leaves the mapping to the end of the process, which is near: the other goroutine may look
+// at it.
 func (w *words) close() error {
 	w.closed.Store(true)
 	if w.segment == nil {

@@ -138,8 +138,8 @@ func (s spec) name() string {
 // isLong reports whether what is measured are long messages.
 func (s spec) isLong() bool { return s.Load == inPlace || s.Load == intoWindow }
 
-// SocketTrip returns the mean time, in microseconds, of round trips of messages over a socket of a kind, tcp or unix, between two
-// processes.
+// SocketTrip returns the mean time, in microseconds, of round trips of messages over a socket of a
+// kind, tcp or unix, between two processes.
 func SocketTrip(ctx context.Context, network string, sizeBytes int, warmup, duration time.Duration) (float64, error) {
 	s := spec{System: viaSocket, Fabric: network, Load: roundTrips, Size: sizeBytes, Warmup: warmup, Duration: duration}
 	r, err := s.measure(ctx)

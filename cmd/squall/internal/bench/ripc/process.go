@@ -192,8 +192,8 @@ func (m *member) all(ctx context.Context, d time.Duration) (done int, err error)
 	return done, err
 }
 
-// loop does it in batches until a time, and at least one batch: a process that was held up may begin
-// after that time.
+// loop does it in batches until a time, and at least one batch: a process that was held up may
+// begin after that time.
 func (m *member) loop(ctx context.Context, caller int, until time.Time) (done int, err error) {
 	most := m.spec.batch()
 	for done == 0 || time.Now().Before(until) {
@@ -220,7 +220,8 @@ const (
 	backgroundBytes = 1 << 30 // of a long message that is sent while short ones are measured
 )
 
-// longs are long messages of package ripc, alone or next to short ones. The service "sink" takes them.
+// longs are long messages of package ripc, alone or next to short ones. The service "sink" takes
+// them.
 type longs struct {
 	spec    spec
 	windows int
@@ -256,7 +257,8 @@ func (l *longs) listen(ctx context.Context, e *ripc.Endpoint) (err error) {
 	return nil
 }
 
-// touched is memory whose pages are there: else all of it that is only read is one page, which the caches hold.
+// touched is memory whose pages are there: else all of it that is only read is one page, which the
+// caches hold.
 func touched(size int) []byte {
 	b := make([]byte, size)
 	for at := 0; at < size; at += 4096 {

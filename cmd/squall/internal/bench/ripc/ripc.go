@@ -1,7 +1,8 @@
 // Package ripc measures messages between two processes: "squall bench ripc".
 //
-// One process answers, the other one measures: round trips of messages, messages one way, and calls, one at a time or many at
-// once. Next to package ripc stand what the Go standard library offers for the same: plain sockets and net/rpc.
+// One process answers, the other one measures: round trips of messages, messages one way, and
+// calls, one at a time or many at once. Next to package ripc stand what the Go standard library
+// offers for the same: plain sockets and net/rpc.
 package ripc
 
 import (
@@ -75,8 +76,9 @@ func caseOf(s spec) bench.Case[run] {
 	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
 }
 
-// Figures of others on the machine of docs/benchmarks.md, by which the bars are asked: UCX's active messages on posix shared memory, one way and
-// there and back, and over TCP; calls of gRPC on a unix socket.
+// Figures of others on the machine of docs/benchmarks.md, by which the bars are asked: UCX's active
+// messages on posix shared memory, one way and there and back, and over TCP; calls of gRPC on a
+// unix socket.
 const (
 	ucxTripUs    = 0.29
 	wordsTripUs  = 0.12 // two words, with both processes pinned, when UCX was measured
@@ -138,7 +140,8 @@ func callBars(s *set, base spec, others bench.Peers) {
 	}
 }
 
-// byGRPC is a bar by calls of gRPC: as the other program measures them, or else by what they took on the machine of docs/benchmarks.md.
+// byGRPC is a bar by calls of gRPC: as the other program measures them, or else by what they took
+// on the machine of docs/benchmarks.md.
 func byGRPC(s *set, others bench.Peers, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bar {
 	name := fmt.Sprintf("gRPC over unix, calls, %d B, %d at a time", of.Size, of.Callers)
 	return byOther(s, others, name, bar{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
@@ -155,8 +158,8 @@ func byMessages(s *set, others bench.Peers, system string, of spec, unit string,
 		"-system", strings.ToLower(system), "-fabric", of.Fabric, "-load", string(of.Load), "-size", strconv.Itoa(of.Size), "-secs", bench.Seconds(of.Duration))
 }
 
-// byOther completes a bar that asks for a ratio by what the other program measures with arguments, once for all bars; without that program, by a known
-// figure.
+// byOther completes a bar that asks for a ratio by what the other program measures with arguments,
+// once for all bars; without that program, by a known figure.
 func byOther(s *set, others bench.Peers, name string, b bar, known float64, args ...string) bar {
 	if !others.Present() {
 		b.Asked = bench.Asked{AtMost: known * b.Asked.AtMost, AtLeast: known * b.Asked.AtLeast}
@@ -172,7 +175,8 @@ func byOther(s *set, others bench.Peers, name string, b bar, known float64, args
 	return b
 }
 
-// idleClients is the number of idle clients that the bars name, and busyClients the number of clients that call next to them.
+// idleClients is the number of idle clients that the bars name, and busyClients the number of
+// clients that call next to them.
 const (
 	idleClients = 1000
 	busyClients = 16

@@ -20,7 +20,8 @@ const (
 	transient  level = "transient"  // the last samples are kept by all members
 	persistent level = "persistent" // every sample is in the log of every member
 
-	// durable is no level of topics: it is a persistent subgroup without them, next to which persistent is held.
+	// durable is no level of topics: it is a persistent subgroup without them, next to which
+	// persistent is held.
 	durable level = "durable"
 )
 
@@ -214,8 +215,8 @@ func (s spec) summarize(samples []sample) (r run) {
 	return r
 }
 
-// estimate returns the rate of the slowest reader in a first window. One sync of a busy disk may take longer than the window, so
-// the window is doubled until samples arrive.
+// estimate returns the rate of the slowest reader in a first window. One sync of a busy disk may
+// take longer than the window, so the window is doubled until samples arrive.
 func (s spec) estimate(f *bench.Fleet) (rate float64, err error) {
 	for window := s.Duration; ; window *= 2 {
 		all, _, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)

@@ -66,8 +66,9 @@ func (s *stream[T]) open(ctx context.Context) error {
 	return nil
 }
 
-// hear counts a sample. A sample that is missing or comes twice is a failure. Without an order, samples before the first one that came may be missing; a client that is
-// slower than the writer loses samples.
+// hear counts a sample. A sample that is missing or comes twice is a failure. Without an order,
+// samples before the first one that came may be missing; a client that is slower than the writer
+// loses samples.
 func (s *stream[T]) hear(v *dds.Sample[T], err error) {
 	if err != nil || !v.Info.Valid {
 		s.Fail(errors.Join(err, fmt.Errorf("sample %d: %+v", s.index, v.Info)))
@@ -157,7 +158,8 @@ func (r *records) run(ctx context.Context) error {
 
 func (r *records) latency() bench.Latency { return bench.Latency{} }
 
-// trips is a process that writes pings and measures the time until the pong comes, or a process that writes pongs. Both have listeners.
+// trips is a process that writes pings and measures the time until the pong comes, or a process
+// that writes pongs. Both have listeners.
 type trips struct {
 	*member
 	writer    *dds.Writer[[]byte]
@@ -228,7 +230,8 @@ func (t *trips) run(ctx context.Context) error {
 
 func (t *trips) latency() bench.Latency { return bench.LatencyOf(t.histogram) }
 
-// lateNodes are the processes of a history: its writer, a reader that is there before, and the process that joins late, which is the last one.
+// lateNodes are the processes of a history: its writer, a reader that is there before, and the
+// process that joins late, which is the last one.
 const lateNodes = 3
 
 // lateEvery is between two samples that the writer writes while the process joins.
@@ -303,7 +306,8 @@ func (l *late) run(ctx context.Context) error {
 
 func (l *late) latency() bench.Latency { return bench.Latency{} }
 
-// measure is at the reader that was there before, and at the process that joins when the window begins.
+// measure is at the reader that was there before, and at the process that joins when the window
+// begins.
 func (l *late) measure(ctx context.Context, r bench.Request) (s sample, err error) {
 	if err := backoff.Sleep(ctx, time.Until(r.From)); err != nil {
 		return s, err

@@ -56,7 +56,8 @@ type load interface {
 	latency() bench.Latency
 }
 
-// historyDepth is how many samples of a transient topic are kept. Rings of historyRingBytes have room for that many of 10 KiB.
+// historyDepth is how many samples of a transient topic are kept. Rings of historyRingBytes have
+// room for that many of 10 KiB.
 const (
 	historyDepth     = 1000
 	historyRingBytes = 16 << 20

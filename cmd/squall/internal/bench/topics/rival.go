@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
-// cyclone has processes of CycloneDDS find each other on the loopback interface, which has no multicast.
+// cyclone has processes of CycloneDDS find each other on the loopback interface, which has no
+// multicast.
 const cyclone = `<CycloneDDS><Domain><General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast></General>` +
 	`<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>`
 
@@ -62,10 +63,12 @@ var (
 	tripLine  = regexp.MustCompile(`(?m) 50% ([0-9.]+)us`)
 )
 
-// seconds is how long its processes run: it prints a line each second, of which the first one is the warm-up.
+// seconds is how long its processes run: it prints a line each second, of which the first one is
+// the warm-up.
 func (d ddsperf) seconds() float64 { return 2 + max(2, d.base.Duration.Seconds()) }
 
-// stream has a process publish to some, and returns what the slowest of these received between its first and its last line.
+// stream has a process publish to some, and returns what the slowest of these received between its
+// first and its last line.
 func (d ddsperf) stream(ctx context.Context, sizeBytes, readers int) (r run, err error) {
 	if d.path == "" {
 		return r, errNoRival

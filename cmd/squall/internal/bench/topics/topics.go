@@ -1,5 +1,6 @@
-// Package topics is the workload of "squall bench dds": a writer of one topic and readers in other processes, pings and pongs, next to the same of CycloneDDS's
-// ddsperf; and the experiment of the Spindle paper's Figure 18.
+// Package topics is the workload of "squall bench dds": a writer of one topic and readers in other
+// processes, pings and pongs, next to the same of CycloneDDS's ddsperf; and the experiment of the
+// Spindle paper's Figure 18.
 package topics
 
 import (
@@ -150,7 +151,8 @@ func (o *options) levelBars(s *set) {
 	bar(inRing, long, bench.Asked{AtLeast: 0.6})
 	bar(inRing, at(atomic, false), bench.Asked{})
 	bar(at(transient, false), at(atomic, false), bench.Asked{})
-	// Where it copies, it reads what a listener may leave unread, and takes the lines from the writer's cache. So the same with listeners that read, too, and with the least history.
+	// Where it copies, it reads what a listener may leave unread, and takes the lines from the
+	// writer's cache. So the same with listeners that read, too, and with the least history.
 	read := at(atomic, false).with(func(s *spec) { s.Touch = true })
 	kept := read.with(func(s *spec) { s.Level = transient })
 	least := at(transient, false).with(func(s *spec) { s.Depth = 1 })
@@ -166,7 +168,8 @@ func (o *options) levelBars(s *set) {
 	}
 }
 
-// relayBars hold a client's reader, and a client's writer, against those of a member. A client that is slower than the order loses samples of a volatile topic.
+// relayBars hold a client's reader, and a client's writer, against those of a member. A client that
+// is slower than the order loses samples of a volatile topic.
 func (o *options) relayBars(s *set) {
 	for _, bytes := range []int{100, 10 << 10} {
 		with := func(c client) spec {
@@ -205,7 +208,8 @@ func (o *options) lateBars(s *set) {
 // figureSize is the size of the plot.
 var figureSize = show.PlotSize{Width: 680, Height: 340, Legend: 198}
 
-// figureSpecs are each level for one reader and more, with the protocol's optimisations and without.
+// figureSpecs are each level for one reader and more, with the protocol's optimisations and
+// without.
 func (o *options) figureSpecs() (all []spec) {
 	for _, l := range levels {
 		for _, plain := range []bool{false, true} {

@@ -14,8 +14,9 @@ import (
 // missing. Tests skip with it.
 var ErrUnavailable = errors.New("no disk of a process's own here")
 
-// Mount is a disk that processes use. It is mounted nowhere: every user that may look at this process's
-// descriptors finds it at Dir. So nothing of it stays when this process ends, however that happens.
+// Mount is a disk that processes use. It is mounted nowhere: every user that may look at this
+// process's descriptors finds it at Dir. So nothing of it stays when this process ends, however
+// that happens.
 //
 // This process itself must not map files of it into memory: a thread that waits for a page stops
 // the garbage collector, and with it the server that has the page. Other processes may.
