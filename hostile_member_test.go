@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/handshake"
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/testutil"
@@ -40,7 +41,7 @@ func (e *insider) self(v *views.View) order.Rank {
 }
 
 // hello is a greeting for rows in the name of a rank, authenticated as well as the insider can.
-func (e *insider) hello(v *views.View, as, to order.Rank, c fabric.Challenge) fabric.Hello {
+func (e *insider) hello(v *views.View, as, to order.Rank, c handshake.Challenge) handshake.Hello {
 	e.t.Helper()
 	layout, err := member.NewLayout(v)
 	if err != nil {
@@ -50,7 +51,7 @@ func (e *insider) hello(v *views.View, as, to order.Rank, c fabric.Challenge) fa
 	for r, m := range v.Members {
 		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, PublicKey: m.PublicKey, Shape: layout.Shape(order.Rank(r))})
 	}
-	h, err := spec.Hello(to, c)
+	h, err := handshake.NewHello(&spec, to, c)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func (e *insider) poseShared(what string, v *views.View, as, to order.Rank) {
 	conn.SetDeadline(time.Now().Add(20 * time.Second))
 	packet, rights := make([]byte, 4096), make([]byte, 1024)
 	n, err := conn.Read(packet)
-	var c fabric.Challenge
+	var c handshake.Challenge
 	if err == nil {
 		err = json.Unmarshal(packet[:n], &c)
 	}
@@ -132,7 +133,7 @@ func (e *insider) pose(v *views.View, as, to order.Rank) {
 	victim, other, own := v.Members[to], v.Members[as], v.Members[e.self(v)]
 	what := fmt.Sprintf("as rank %d to rank %d", as, to)
 
-	var c fabric.Challenge
+	var c handshake.Challenge
 	if e.shm {
 		e.poseShared(what, v, as, to)
 	} else {
@@ -186,9 +187,9 @@ func (e *insider) otherCertificate(v *views.View, other *tls.Config) {
 	e.t.Helper()
 	self := e.self(v)
 	for to := range self {
-		var c fabric.Challenge
+		var c handshake.Challenge
 		conn := e.dial(v.Members[to].Addr, port.KindRows, &c)
-		var w fabric.Welcome
+		var w handshake.Welcome
 		if err := errors.Join(wire.WriteMessage(conn, e.hello(v, self, to, c)), wire.ReadMessage(conn, wire.MaxMessageBytes, &w)); err != nil || w.Refused == "" {
 			e.t.Errorf("rows of rank %d, with its own certificate: %+v, %v", to, w, err)
 		}
@@ -207,7 +208,7 @@ func (e *insider) crowd(v *views.View, as, to order.Rank) {
 	if e.tls != nil { // handshakes cost both sides
 		calls = 40
 	}
-	body, _ := json.Marshal(e.hello(v, as, to, fabric.Challenge{}))
+	body, _ := json.Marshal(e.hello(v, as, to, handshake.Challenge{}))
 	var calling sync.WaitGroup
 	for range 8 {
 		calling.Go(func() {

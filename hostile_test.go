@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/fabrictest"
+	"github.com/squall-go/squall/internal/handshake"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/trust"
@@ -114,9 +114,9 @@ func (b *besieged) knock(first []byte) {
 func preamble(version, kind byte) []byte { return append([]byte("SQUALL"), version, kind) }
 
 // hello is the greeting of a member, as far as a stranger can know it, on a connection for rows.
-func (b *besieged) hello(change func(*fabric.Hello)) []byte {
+func (b *besieged) hello(change func(*handshake.Hello)) []byte {
 	v := b.groups[0].View()
-	h := fabric.Hello{View: v.ID, Tag: v.Scope().Tag(), From: 1, To: 0, MAC: trust.NewNonce()}
+	h := handshake.Hello{View: v.ID, Tag: v.Scope().Tag(), From: 1, To: 0, MAC: trust.NewNonce()}
 	change(&h)
 	return append(preamble(port.ProtocolVersion, byte(port.KindRows)), message(h)...)
 }
@@ -153,12 +153,12 @@ func TestStrangersAtThePortDisturbNobody(t *testing.T) {
 		control := preamble(port.ProtocolVersion, byte(port.KindControl))
 		var silent []net.Conn
 		for _, first := range [][]byte{
-			b.hello(func(h *fabric.Hello) { h.Tag = "" }),
-			b.hello(func(h *fabric.Hello) { h.Tag = "guessed" }),
-			b.hello(func(h *fabric.Hello) { h.From = 9 }),
-			b.hello(func(h *fabric.Hello) { h.To = 2 }),
-			b.hello(func(*fabric.Hello) {}), // everything right, but for the MAC
-			b.hello(func(*fabric.Hello) {})[:20],
+			b.hello(func(h *handshake.Hello) { h.Tag = "" }),
+			b.hello(func(h *handshake.Hello) { h.Tag = "guessed" }),
+			b.hello(func(h *handshake.Hello) { h.From = 9 }),
+			b.hello(func(h *handshake.Hello) { h.To = 2 }),
+			b.hello(func(*handshake.Hello) {}), // everything right, but for the MAC
+			b.hello(func(*handshake.Hello) {})[:20],
 			append(bytes.Clone(control), 0xFF, 0xFF, 0xFF, 0x7F, 0, 0, 0, 0, 1),
 			control[:5],
 			nil,
@@ -211,7 +211,7 @@ func crowd(b *besieged) {
 				case 0:
 					conn.Write([]byte("garbage!garbage!"))
 				case 1:
-					conn.Write(b.hello(func(h *fabric.Hello) { h.Tag = fmt.Sprint(i) }))
+					conn.Write(b.hello(func(h *handshake.Hello) { h.Tag = fmt.Sprint(i) }))
 				}
 			}
 		})
@@ -254,7 +254,7 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 				if tried.Add(1) > 1200 {
 					return
 				}
-				hello := fabric.Hello{View: 1, Tag: []string{"", "guess", "tag"}[k], From: 1, To: 0}
+				hello := handshake.Hello{View: 1, Tag: []string{"", "guess", "tag"}[k], From: 1, To: 0}
 				conn.Write(append(preamble(port.ProtocolVersion, byte(port.KindRows)), message(hello)...))
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/handshake"
 	joining "github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/testutil"
@@ -107,19 +108,19 @@ func (r *traitor) connect(ctx context.Context, founder string) error {
 	for k, m := range r.view.Members {
 		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Shape: layout.Shape(order.Rank(k)), PublicKey: m.PublicKey})
 	}
-	var challenge fabric.Challenge
+	var challenge handshake.Challenge
 	if err := wire.ReadMessage(r.rows, wire.MaxMessageBytes, &challenge); err != nil {
 		return err
 	}
-	hello, err := spec.Hello(0, challenge)
+	hello, err := handshake.NewHello(&spec, 0, challenge)
 	if err != nil {
 		return err
 	}
-	var w fabric.Welcome
+	var w handshake.Welcome
 	if err := errors.Join(wire.WriteMessage(r.rows, hello), wire.ReadMessage(r.rows, wire.MaxMessageBytes, &w)); err != nil {
 		return err
 	}
-	return spec.Heed(r.rows, hello, w)
+	return handshake.Heed(&spec, r.rows, hello, w)
 }
 
 func (r *traitor) close() {

@@ -29,10 +29,6 @@ func (p Peer) Process() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (p *Peer) party() trust.Party {
-	return trust.Party{Node: uint64(p.ID), Incarnation: p.Incarnation, PublicKey: p.PublicKey}
-}
-
 // Spec is one view's table as a fabric sees it.
 type Spec struct {
 	Scope    trust.Scope // of the view
@@ -40,11 +36,6 @@ type Spec struct {
 	Self     order.Rank
 	Peers    []Peer // by rank, self included
 	Parker   *Parker
-}
-
-// key authenticates the connection for the rows of this member and a peer.
-func (s *Spec) key(peer order.Rank) (trust.Key, error) {
-	return s.Identity.Key(trust.Rows, s.Scope, s.Peers[s.Self].party(), s.Peers[peer].party())
 }
 
 // Node is a process's end of a fabric.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/tcp"
+	"github.com/squall-go/squall/internal/tcp"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/trust"

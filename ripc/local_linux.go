@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/squall-go/squall/fabric/shm"
 	"github.com/squall-go/squall/internal/samehost"
+	"github.com/squall-go/squall/internal/shm"
 )
 
 // LocalServices returns the services that processes of this user have registered with OneHost, in

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/squall-go/squall/fabric/shm"
 	"github.com/squall-go/squall/internal/samehost"
+	"github.com/squall-go/squall/internal/shm"
 )
 
 // OneHost finds services on this host, without a server: each has an abstract unix socket, whose

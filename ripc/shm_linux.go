@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/shm"
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/samehost"
+	"github.com/squall-go/squall/internal/shm"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/trust"
 	"golang.org/x/sys/unix"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/fabric/tcp"
+	"github.com/squall-go/squall/internal/tcp"
 	"github.com/squall-go/squall/order"
 )
 

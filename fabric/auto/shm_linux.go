@@ -6,7 +6,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/fabric/shm"
+	"github.com/squall-go/squall/internal/shm"
 	"github.com/squall-go/squall/order"
 )
 

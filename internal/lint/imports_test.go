@@ -15,8 +15,8 @@ var layers = [][]string{
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
-	{"dds/internal/core", "fabric/port", "internal/journal", "internal/relay", "predicates"},
-	{"fabric/shm", "fabric/tcp", "internal/attach", "internal/fabrictest", "internal/simnet", "persist/internal/engine"},
+	{"dds/internal/core", "fabric/port", "internal/handshake", "internal/journal", "internal/relay", "predicates"},
+	{"internal/attach", "internal/fabrictest", "internal/shm", "internal/simnet", "internal/tcp", "persist/internal/engine"},
 	{"fabric/auto", "persist/internal/values"},
 	{"persist", "persist/internal/boltlog", "persist/internal/wallog", "rdmc", "sst"},
 	{"persist/bolt", "persist/wal"},
@@ -44,8 +44,8 @@ var layers = [][]string{
 // is what lets the simulator replace them; the packages listed with each choose or supply one.
 var transports = map[string][]string{
 	"fabric/auto":     {"."},
-	"fabric/shm":      {".", "fabric/auto", "ripc"},
-	"fabric/tcp":      {".", "fabric/auto", "ripc"},
+	"internal/shm":    {".", "fabric/auto", "ripc"},
+	"internal/tcp":    {".", "fabric/auto", "ripc"},
 	"internal/simnet": {".", "internal/sim"},
 }
 
@@ -275,23 +275,23 @@ func TestATransportBelowTheRootIsFound(t *testing.T) {
 		{"in a member", `
 -- internal/member/member.go --
 package member
-import _ "github.com/squall-go/squall/fabric/tcp"
-`, "internal/member imports the transport fabric/tcp"},
+import _ "github.com/squall-go/squall/internal/tcp"
+`, "internal/member imports the transport internal/tcp"},
 		{"tcp in the simulator", `
 -- internal/sim/sim.go --
 package sim
 import (
 	_ "github.com/squall-go/squall/internal/simnet"
-	_ "github.com/squall-go/squall/fabric/tcp"
+	_ "github.com/squall-go/squall/internal/tcp"
 )
-`, "internal/sim imports the transport fabric/tcp"},
+`, "internal/sim imports the transport internal/tcp"},
 		{"where they belong", `
 -- group.go --
 package squall
 import _ "github.com/squall-go/squall/fabric/auto"
 -- fabric/auto/auto.go --
 package auto
-import _ "github.com/squall-go/squall/fabric/shm"
+import _ "github.com/squall-go/squall/internal/shm"
 -- sst/sst_test.go --
 package sst
 import _ "github.com/squall-go/squall/internal/simnet"

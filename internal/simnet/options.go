@@ -11,12 +11,12 @@ import (
 type Kind uint8
 
 const (
-	// Framed pairs exchange frames over a socket, like fabric/tcp.
+	// Framed pairs exchange frames over a socket, like internal/tcp.
 	Framed Kind = iota
-	// Shared pairs see each other's row itself, like fabric/shm when no two nodes run at the same
+	// Shared pairs see each other's row itself, like internal/shm when no two nodes run at the same
 	// time.
 	Shared
-	// Seeping pairs see each other's writes one by one, like fabric/shm on another core.
+	// Seeping pairs see each other's writes one by one, like internal/shm on another core.
 	Seeping
 )
 

@@ -1,4 +1,4 @@
-package fabric
+package handshake
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/order"
 )
 
@@ -110,7 +111,7 @@ func (q *AcceptQueue) enter(p *pendingConn) bool {
 // place appends a connection to a list, and rejects the oldest one if the list is full.
 func (q *AcceptQueue) place(list []*pendingConn, p *pendingConn) []*pendingConn {
 	if len(list) >= q.MaxPending {
-		list[0].reject(ErrCrowded)
+		list[0].reject(fabric.ErrCrowded)
 		list = slices.Delete(list, 0, 1)
 	}
 	return append(list, p)
@@ -140,7 +141,7 @@ func (q *AcceptQueue) wait(p *pendingConn, c Caller, err error) error {
 	defer q.mu.Unlock()
 	if !p.over {
 		q.queued = slices.DeleteFunc(q.queued, func(o *pendingConn) bool { return o == p })
-		p.why = fmt.Errorf("%w: %v", ErrNotAwaited, c.Hello)
+		p.why = fmt.Errorf("%w: %v", fabric.ErrNotAwaited, c.Hello)
 	}
 	return p.why
 }
@@ -218,14 +219,14 @@ func (q *AcceptQueue) stopAwaiting(a *await) {
 }
 
 // Await takes callers of a view until ctx ends. wants says whether a link to a rank is still to be
-// made. serve answers a caller that passed Spec.Check and is wanted; refuse tells a caller that
+// made. serve answers a caller that passed Check and is wanted; refuse tells a caller that
 // proved its identity why it did not pass, or is not wanted. A caller that does not prove its
 // identity is closed without an answer. A caller that cannot be served, or is refused, is rejected
 // and closed, and others may still come.
 //
 // Await goes on when all members have come: a member whose row was frozen here is then told that
 // there will be no link, instead of waiting for one.
-func (q *AcceptQueue) Await(ctx context.Context, spec *Spec, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) {
+func (q *AcceptQueue) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) {
 	tag := spec.Scope.Tag()
 	a := q.startAwaiting(tag)
 	defer q.stopAwaiting(a)
@@ -239,7 +240,7 @@ func (q *AcceptQueue) Await(ctx context.Context, spec *Spec, wants func(order.Ra
 				return
 			}
 		}
-		if err := spec.receive(c, wants, serve, refuse); err != nil {
+		if err := receive(spec, c, wants, serve, refuse); err != nil {
 			q.RejectTaken(c.Conn, err)
 		}
 	}
@@ -252,12 +253,12 @@ func (q *AcceptQueue) RejectTaken(conn net.Conn, err error) {
 }
 
 // receive serves a caller, or refuses it with the reason.
-func (s *Spec) receive(c Caller, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) error {
-	err := s.Check(c.Conn, c.Challenge, c.Hello)
+func receive(s *fabric.Spec, c Caller, wants func(order.Rank) bool, serve func(Caller) error, refuse func(Caller, error)) error {
+	err := Check(s, c.Conn, c.Challenge, c.Hello)
 	if err == nil && !wants(c.Hello.From) {
-		err = fmt.Errorf("%w: %w: rank %d is connected already, or its row was frozen", ErrRefused, ErrGivenUp, c.Hello.From)
+		err = fmt.Errorf("%w: %w: rank %d is connected already, or its row was frozen", fabric.ErrRefused, fabric.ErrGivenUp, c.Hello.From)
 	}
-	if errors.Is(err, ErrRefused) {
+	if errors.Is(err, fabric.ErrRefused) {
 		refuse(c, err)
 	}
 	if err != nil {

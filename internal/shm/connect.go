@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/handshake"
 	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
@@ -42,7 +43,7 @@ type Connector struct {
 	name     string
 	user     int
 	listener *net.UnixListener
-	accepted fabric.AcceptQueue
+	accepted handshake.AcceptQueue
 	done     sync.WaitGroup
 	robust   *robust // of this process
 }
@@ -63,7 +64,7 @@ func newConnector(reject func(port.Rejection), user int, patience time.Duration)
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	c := &Connector{name: name, user: user, listener: l, robust: r, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
+	c := &Connector{name: name, user: user, listener: l, robust: r, accepted: handshake.AcceptQueue{Timeout: patience, MaxPending: seats}}
 	c.accepted.Reject = func(conn net.Conn, err error) {
 		process, _ := samehost.Peer(conn.(syscall.Conn), user)
 		reject(port.RejectedRows(process, err))
@@ -104,8 +105,8 @@ func (c *Connector) listen(reject func(port.Rejection)) {
 
 // accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn *net.UnixConn) {
-	c.accepted.Admit(conn, func() (fabric.Caller, error) {
-		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
+	c.accepted.Admit(conn, func() (handshake.Caller, error) {
+		caller := handshake.Caller{Conn: conn, Challenge: handshake.Challenge{Nonce: trust.NewNonce()}}
 		err := Send(conn, caller.Challenge)
 		if err == nil {
 			err = Hear(conn, &caller.Hello)
@@ -117,7 +118,7 @@ func (c *Connector) accept(conn *net.UnixConn) {
 // Dial makes the link to a peer of lower rank. row is the descriptor of the own row. A peer that
 // has no place now, or does not await the view yet, is called again until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
-	l, err := fabric.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
+	l, err := handshake.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
 	if err != nil {
 		return nil, fmt.Errorf("shared row of node %d at @%s: %w", spec.Peers[to].ID, spec.Peers[to].Shm, err)
 	}
@@ -127,7 +128,7 @@ func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
 	u, err := samehost.Dial(ctx, spec.Peers[to].Shm)
 	if err != nil {
-		return nil, fabric.HungUp(err)
+		return nil, handshake.HungUp(err)
 	}
 	if _, ours := samehost.Peer(u, c.user); !ours {
 		u.Close()
@@ -153,29 +154,29 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 // only when the peer has proved its identity. The caller closes the descriptors that greet returns,
 // whatever the error.
 func greet(conn *net.UnixConn, spec *fabric.Spec, to order.Rank, own ...int) (fds []int, err error) {
-	var challenge fabric.Challenge
+	var challenge handshake.Challenge
 	if err := Hear(conn, &challenge); err != nil {
-		return nil, fabric.HungUp(err)
+		return nil, handshake.HungUp(err)
 	}
-	hello, err := spec.Hello(to, challenge)
+	hello, err := handshake.NewHello(spec, to, challenge)
 	if err != nil {
 		return nil, err
 	}
-	var w fabric.Welcome
+	var w handshake.Welcome
 	if err = Send(conn, hello); err == nil {
 		fds, err = Receive(conn, &w)
 	}
 	if err != nil {
-		return fds, fabric.HungUp(err)
+		return fds, handshake.HungUp(err)
 	}
-	if err := spec.Heed(conn, hello, w); err != nil {
+	if err := handshake.Heed(spec, conn, hello, w); err != nil {
 		return fds, err
 	}
 	if len(fds) != ownDescriptors {
 		return fds, fmt.Errorf("%w: %d descriptors in its answer, not %d", fabric.ErrViolation, len(fds), ownDescriptors)
 	}
 	if err := Send(conn, handover{}, own...); err != nil {
-		return fds, fabric.HungUp(err)
+		return fds, handshake.HungUp(err)
 	}
 	return fds, nil
 }
@@ -189,7 +190,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 	var finishing sync.WaitGroup
 	defer finishing.Wait()
 	busy := make([]atomic.Bool, len(spec.Peers)) // by rank: a caller is finishing
-	serve := func(caller fabric.Caller) error {
+	serve := func(caller handshake.Caller) error {
 		from := caller.Hello.From
 		if !busy[from].CompareAndSwap(false, true) {
 			return fmt.Errorf("%w: of rank %d", fabric.ErrCrowded, from)
@@ -216,15 +217,15 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		})
 		return nil
 	}
-	refuse := func(caller fabric.Caller, err error) {
+	refuse := func(caller handshake.Caller, err error) {
 		_ = c.answer(caller, spec, err) // it is closed anyway
 	}
 	c.accepted.Await(ctx, spec, wants, serve, refuse)
 }
 
 // answer tells a caller that it is welcome, or why it is not.
-func (c *Connector) answer(caller fabric.Caller, spec *fabric.Spec, why error, fds ...int) error {
-	w, err := spec.Answer(caller.Hello, why)
+func (c *Connector) answer(caller handshake.Caller, spec *fabric.Spec, why error, fds ...int) error {
+	w, err := handshake.Answer(spec, caller.Hello, why)
 	if err == nil {
 		err = caller.Conn.SetDeadline(time.Now().Add(c.accepted.Timeout))
 	}

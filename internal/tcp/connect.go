@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/handshake"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -25,7 +26,7 @@ const (
 type Connector struct {
 	port     *port.Port
 	tls      *tls.Config
-	accepted fabric.AcceptQueue
+	accepted handshake.AcceptQueue
 }
 
 // NewConnector takes the port's connections for rows. It reports the connections that it turns away
@@ -35,7 +36,7 @@ func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
 }
 
 func newConnector(p *port.Port, tlsConfig *tls.Config, patience time.Duration) *Connector {
-	c := &Connector{port: p, tls: tlsConfig, accepted: fabric.AcceptQueue{Timeout: patience, MaxPending: seats}}
+	c := &Connector{port: p, tls: tlsConfig, accepted: handshake.AcceptQueue{Timeout: patience, MaxPending: seats}}
 	c.accepted.Reject = func(conn net.Conn, err error) { p.Reject(port.RejectedRows(conn.RemoteAddr().String(), err)) }
 	p.Handle(port.KindRows, c.accept)
 	return c
@@ -50,8 +51,8 @@ func (c *Connector) Close() {
 
 // accept seats a caller until its view is opened here.
 func (c *Connector) accept(conn net.Conn) {
-	c.accepted.Admit(conn, func() (fabric.Caller, error) {
-		caller := fabric.Caller{Conn: conn, Challenge: fabric.Challenge{Nonce: trust.NewNonce()}}
+	c.accepted.Admit(conn, func() (handshake.Caller, error) {
+		caller := handshake.Caller{Conn: conn, Challenge: handshake.Challenge{Nonce: trust.NewNonce()}}
 		err := wire.WriteMessage(conn, caller.Challenge)
 		if err == nil {
 			caller.Hello, err = hear(conn)
@@ -61,7 +62,7 @@ func (c *Connector) accept(conn net.Conn) {
 }
 
 // hear reads a greeting.
-func hear(conn net.Conn) (h fabric.Hello, err error) {
+func hear(conn net.Conn) (h handshake.Hello, err error) {
 	err = wire.ReadMessage(conn, helloBytes, &h)
 	return h, err
 }
@@ -69,7 +70,7 @@ func hear(conn net.Conn) (h fabric.Hello, err error) {
 // Dial makes the link to a peer of lower rank. A peer that has no place now, or does not await the
 // view yet, is called again until ctx ends.
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
-	l, err := fabric.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
+	l, err := handshake.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
 	if err != nil {
 		return nil, fmt.Errorf("rows of node %d at %s: %w", spec.Peers[to].ID, spec.Peers[to].Addr, err)
 	}
@@ -83,7 +84,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 	case errors.Is(err, port.ErrKindRefused):
 		return nil, fmt.Errorf("%w: %w", fabric.ErrHungUp, err)
 	case err != nil:
-		return nil, fabric.HungUp(err)
+		return nil, handshake.HungUp(err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	err = greet(conn, spec, to)
@@ -99,28 +100,28 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 
 // greet is the dialer's side of a greeting.
 func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) error {
-	var challenge fabric.Challenge
+	var challenge handshake.Challenge
 	if err := wire.ReadMessage(conn, helloBytes, &challenge); err != nil {
-		return fabric.HungUp(err)
+		return handshake.HungUp(err)
 	}
-	hello, err := spec.Hello(to, challenge)
+	hello, err := handshake.NewHello(spec, to, challenge)
 	if err != nil {
 		return err
 	}
-	var w fabric.Welcome
+	var w handshake.Welcome
 	if err = wire.WriteMessage(conn, hello); err == nil {
 		err = wire.ReadMessage(conn, helloBytes, &w)
 	}
 	if err != nil {
-		return fabric.HungUp(err)
+		return handshake.HungUp(err)
 	}
-	return spec.Heed(conn, hello, w)
+	return handshake.Heed(spec, conn, hello, w)
 }
 
 // Await makes the links to the wanted peers of higher rank, as they call, and hands each to up,
 // until ctx ends.
 func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, own []byte, up func(order.Rank, fabric.Link)) {
-	serve := func(caller fabric.Caller) error {
+	serve := func(caller handshake.Caller) error {
 		if err := answer(caller, spec, nil); err != nil {
 			return err
 		}
@@ -130,15 +131,15 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		}
 		return err
 	}
-	refuse := func(caller fabric.Caller, err error) {
+	refuse := func(caller handshake.Caller, err error) {
 		_ = answer(caller, spec, err) // it is closed anyway
 	}
 	c.accepted.Await(ctx, spec, wants, serve, refuse)
 }
 
 // answer tells a caller that it is welcome, or why it is not.
-func answer(caller fabric.Caller, spec *fabric.Spec, why error) error {
-	w, err := spec.Answer(caller.Hello, why)
+func answer(caller handshake.Caller, spec *fabric.Spec, why error) error {
+	w, err := handshake.Answer(spec, caller.Hello, why)
 	if err == nil {
 		err = caller.Conn.SetDeadline(time.Now().Add(handshakeTime))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/handshake"
 	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -85,7 +86,7 @@ func (d *desk) await(row int) <-chan fabric.Link {
 }
 
 // challenged is what the listener said first.
-func challenged(t *testing.T, conn *net.UnixConn) (c fabric.Challenge) {
+func challenged(t *testing.T, conn *net.UnixConn) (c handshake.Challenge) {
 	t.Helper()
 	if err := Hear(conn, &c); err != nil {
 		t.Fatal(err)
@@ -118,11 +119,11 @@ func expectHungUp(t *testing.T, conn net.Conn) {
 func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 	me := os.Getuid()
 	// hello is what a rank says, with some of its view changed.
-	hello := func(self order.Rank, change func(*fabric.Spec)) func(*desk, fabric.Challenge) []byte {
-		return func(d *desk, c fabric.Challenge) []byte {
+	hello := func(self order.Rank, change func(*fabric.Spec)) func(*desk, handshake.Challenge) []byte {
+		return func(d *desk, c handshake.Challenge) []byte {
 			s := d.spec(self)
 			change(s)
-			h, err := s.Hello(0, c)
+			h, err := handshake.NewHello(s, 0, c)
 			if err != nil {
 				d.t.Fatal(err)
 			}
@@ -130,18 +131,18 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			return b
 		}
 	}
-	raw := func(b []byte) func(*desk, fabric.Challenge) []byte {
-		return func(*desk, fabric.Challenge) []byte { return b }
+	raw := func(b []byte) func(*desk, handshake.Challenge) []byte {
+		return func(*desk, handshake.Challenge) []byte { return b }
 	}
 	whole := hello(2, func(*fabric.Spec) {})
-	half := func(d *desk, c fabric.Challenge) []byte { return whole(d, c)[:20] }
-	long := func(d *desk, c fabric.Challenge) []byte { return append(whole(d, c), make([]byte, messageBytes)...) }
-	posing := func(d *desk, c fabric.Challenge) []byte {
+	half := func(d *desk, c handshake.Challenge) []byte { return whole(d, c)[:20] }
+	long := func(d *desk, c handshake.Challenge) []byte { return append(whole(d, c), make([]byte, messageBytes)...) }
+	posing := func(d *desk, c handshake.Challenge) []byte {
 		b := hello(1, func(*fabric.Spec) {})(d, c)
 		return bytes.Replace(b, []byte(`"from":1`), []byte(`"from":2`), 1)
 	}
 	for name, c := range map[string]struct {
-		say    func(*desk, fabric.Challenge) []byte
+		say    func(*desk, handshake.Challenge) []byte
 		fds    int // that come with it
 		then   int // that follow the answer; -1: nothing follows
 		user   int
@@ -184,7 +185,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 				}
 			}
 			if c.then >= 0 {
-				var w fabric.Welcome
+				var w handshake.Welcome
 				fds, err := Receive(conn, &w)
 				samehost.Close(fds)
 				if err != nil || len(fds) != ownDescriptors || w.Refused != "" {
@@ -239,7 +240,7 @@ func TestAMemberThatDoesNotGoOnHoldsUpNobody(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	for range 20 {
 		conn := d.dial()
-		h, err := d.spec(1).Hello(0, challenged(t, conn))
+		h, err := handshake.NewHello(d.spec(1), 0, challenged(t, conn))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,10 +287,10 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 				return
 			}
 			conn.SetDeadline(time.Now().Add(patience))
-			var h fabric.Hello
-			Send(conn, fabric.Challenge{Nonce: trust.NewNonce()})
+			var h handshake.Hello
+			Send(conn, handshake.Challenge{Nonce: trust.NewNonce()})
 			fds, _ := Receive(conn, &h)
-			w, _ := evil.Answer(h, nil)
+			w, _ := handshake.Answer(evil, h, nil)
 			Send(conn, w, 0)
 			more, _ := Receive(conn, &handover{})
 			got <- len(fds) + len(more)
@@ -339,7 +340,7 @@ func sendRaw(conn *net.UnixConn, b []byte, n int) error {
 func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 	before := runtime.NumGoroutine()
 	d := newDesk(t, os.Getuid(), patience)
-	hello, _ := json.Marshal(fabric.Hello{Tag: "early"})
+	hello, _ := json.Marshal(handshake.Hello{Tag: "early"})
 	var conns []net.Conn
 	for range 8 {
 		silent, early := d.dial(), d.dial()

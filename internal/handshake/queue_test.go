@@ -1,4 +1,4 @@
-package fabric
+package handshake
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 )
@@ -111,17 +112,17 @@ var challenge = Challenge{Nonce: trust.NewNonce()}
 var people = []*trust.Identity{trust.NewIdentity(), trust.NewIdentity(), trust.NewIdentity()}
 
 // formation is the view of three that rank 0 awaits in these tests, as the member self opens it.
-func formation(self order.Rank) *Spec {
-	s := &Spec{Scope: trust.Scope{Cluster: "c", View: 1, Key: "key"}, Identity: people[self], Self: self}
+func formation(self order.Rank) *fabric.Spec {
+	s := &fabric.Spec{Scope: trust.Scope{Cluster: "c", View: 1, Key: "key"}, Identity: people[self], Self: self}
 	for r, i := range people {
-		s.Peers = append(s.Peers, Peer{ID: order.NodeID(r + 1), Shape: RowShape{LineBytes, LineBytes}, PublicKey: i.PublicKey()})
+		s.Peers = append(s.Peers, fabric.Peer{ID: order.NodeID(r + 1), Shape: fabric.RowShape{ControlBytes: fabric.LineBytes, RowBytes: fabric.LineBytes}, PublicKey: i.PublicKey()})
 	}
 	return s
 }
 
 // says is what a member says to rank 0.
-func says(s *Spec) Hello {
-	h, err := s.Hello(0, challenge)
+func says(s *fabric.Spec) Hello {
+	h, err := NewHello(s, 0, challenge)
 	if err != nil {
 		panic(err)
 	}
@@ -172,7 +173,7 @@ func TestANewcomerGetsTheSeatOfTheOldest(t *testing.T) {
 	f.holds(0, 2)
 	f.call(Hello{Tag: "c"})
 	expectHungUp(t, oldest)
-	f.expectRejected(ErrCrowded)
+	f.expectRejected(fabric.ErrCrowded)
 	f.holds(0, 2)
 }
 
@@ -184,14 +185,14 @@ func TestWhoDoesNotGreetMakesRoomForThoseWhoDo(t *testing.T) {
 	f.holds(2, 0)
 	f.silence()
 	expectHungUp(t, oldest)
-	f.expectRejected(ErrCrowded)
+	f.expectRejected(fabric.ErrCrowded)
 	f.holds(2, 0)
 }
 
 func TestNobodyIsBorneForLongerThanPatience(t *testing.T) {
 	f := newQueue(t, 2, 10*time.Millisecond)
 	expectHungUp(t, f.call(Hello{Tag: "guessed"}))
-	f.expectRejected(ErrNotAwaited)
+	f.expectRejected(fabric.ErrNotAwaited)
 	expectHungUp(t, f.silence())
 	f.holds(0, 0)
 }
@@ -227,7 +228,7 @@ func TestACallerOfTheNextViewSitsUntilThatIsAwaitedToo(t *testing.T) {
 	wrong := formation(1)
 	wrong.Peers[1].Shape.RowBytes *= 2
 	expectHungUp(t, f.call(says(wrong)))
-	f.expectRejected(ErrRefused)
+	f.expectRejected(fabric.ErrRefused)
 	if err := f.join(); err != nil {
 		t.Error(err)
 	}
@@ -244,7 +245,7 @@ func TestWhoIsNotWantedAnyMoreIsRefused(t *testing.T) {
 			func(Caller) error { t.Error("served"); return nil }, func(Caller, error) {})
 	})
 	expectHungUp(t, f.call(member()))
-	f.expectRejected(ErrRefused)
+	f.expectRejected(fabric.ErrRefused)
 }
 
 func TestAFloodOfStrangersDoesNotKeepAMemberOut(t *testing.T) {
@@ -273,7 +274,7 @@ func TestAFloodOfStrangersDoesNotKeepAMemberOut(t *testing.T) {
 	close(f.rejected)
 	strange := 0
 	for err := range f.rejected {
-		if errors.Is(err, ErrNotAwaited) || errors.Is(err, ErrCrowded) {
+		if errors.Is(err, fabric.ErrNotAwaited) || errors.Is(err, fabric.ErrCrowded) {
 			strange++
 		}
 	}
@@ -313,7 +314,7 @@ func TestADialerComesAgainUntilItIsAnswered(t *testing.T) {
 	if err != nil || got != 4 {
 		t.Errorf("%d, %v", got, err)
 	}
-	if _, err := DialWithRetry(t.Context(), func() (int, error) { return 0, HungUp(ErrRefused) }); !errors.Is(err, ErrRefused) || errors.Is(err, ErrHungUp) {
+	if _, err := DialWithRetry(t.Context(), func() (int, error) { return 0, HungUp(fabric.ErrRefused) }); !errors.Is(err, fabric.ErrRefused) || errors.Is(err, fabric.ErrHungUp) {
 		t.Errorf("a refusal is final: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -322,7 +323,7 @@ func TestADialerComesAgainUntilItIsAnswered(t *testing.T) {
 		cancel(enough)
 		return 0, HungUp(io.EOF)
 	})
-	if !errors.Is(err, enough) || !errors.Is(err, ErrHungUp) {
+	if !errors.Is(err, enough) || !errors.Is(err, fabric.ErrHungUp) {
 		t.Errorf("the end of a context names its cause and the last failure: %v", err)
 	}
 }
@@ -341,7 +342,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 			e := formation(1)
 			e.Identity = people[2]
 			h := says(formation(1))
-			k, err := e.Identity.Key(trust.Rows, e.Scope, e.Peers[2].party(), e.Peers[0].party())
+			k, err := e.Identity.Key(trust.Rows, e.Scope, party(&e.Peers[2]), party(&e.Peers[0]))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -350,7 +351,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 			return h
 		},
 		"what the real one said on another connection": func() Hello {
-			h, err := real.Hello(0, Challenge{trust.NewNonce()})
+			h, err := NewHello(real, 0, Challenge{trust.NewNonce()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -364,7 +365,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 			return h
 		},
 		"what the real one said to another member": func() Hello {
-			h, err := evil.Hello(1, challenge)
+			h, err := NewHello(evil, 1, challenge)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -373,7 +374,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 		},
 		"the real one's hello with another row": func() Hello {
 			h := says(real)
-			h.Shape.RowBytes += LineBytes
+			h.Shape.RowBytes += fabric.LineBytes
 			return h
 		},
 		"no key at all":   func() Hello { h := says(real); h.MAC = trust.MAC{}; return h },
@@ -392,7 +393,7 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 				}
 			})
 			expectHungUp(t, f.call(h))
-			f.expectRejected(ErrUnproven)
+			f.expectRejected(fabric.ErrUnproven)
 			if err := f.join(); err != nil { // the real one is none the worse for it
 				t.Error(err)
 			}
@@ -403,18 +404,18 @@ func TestNobodyIsTakenForAnotherMember(t *testing.T) {
 func TestAnAnswerThatIsNotThePeersIsNoAnswer(t *testing.T) {
 	listener, dialer, other := formation(0), formation(1), formation(2)
 	said := says(dialer)
-	answer := func(s *Spec, h Hello, why error) Welcome {
-		w, err := s.Answer(h, why)
+	answer := func(s *fabric.Spec, h Hello, why error) Welcome {
+		w, err := Answer(s, h, why)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return w
 	}
-	if err := dialer.Heed(nil, said, answer(listener, said, nil)); err != nil {
+	if err := Heed(dialer, nil, said, answer(listener, said, nil)); err != nil {
 		t.Fatal(err)
 	}
-	gone := answer(listener, said, ErrGivenUp)
-	if err := dialer.Heed(nil, said, gone); !errors.Is(err, ErrGivenUp) || errors.Is(err, ErrHungUp) {
+	gone := answer(listener, said, fabric.ErrGivenUp)
+	if err := Heed(dialer, nil, said, gone); !errors.Is(err, fabric.ErrGivenUp) || errors.Is(err, fabric.ErrHungUp) {
 		t.Errorf("the peer itself: %v", err)
 	}
 	again := says(dialer)
@@ -427,12 +428,12 @@ func TestAnAnswerThatIsNotThePeersIsNoAnswer(t *testing.T) {
 		answer Welcome
 	}{
 		"without a MAC":                      {said, gone},
-		"of another member":                  {said, answer(other, Hello{From: 1, To: 0}, ErrGivenUp)},
-		"to what was said before":            {again, answer(listener, said, ErrGivenUp)},
+		"of another member":                  {said, answer(other, Hello{From: 1, To: 0}, fabric.ErrGivenUp)},
+		"to what was said before":            {again, answer(listener, said, fabric.ErrGivenUp)},
 		"of the peer, and changed":           {said, mine},
 		"with the MAC of the dialer's Hello": {said, reflected},
 	} {
-		if err := dialer.Heed(nil, c.hello, c.answer); !errors.Is(err, ErrHungUp) || !errors.Is(err, ErrUnproven) || errors.Is(err, ErrGivenUp) {
+		if err := Heed(dialer, nil, c.hello, c.answer); !errors.Is(err, fabric.ErrHungUp) || !errors.Is(err, fabric.ErrUnproven) || errors.Is(err, fabric.ErrGivenUp) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -440,27 +441,30 @@ func TestAnAnswerThatIsNotThePeersIsNoAnswer(t *testing.T) {
 
 func TestAHelloIsCheckedAgainstTheView(t *testing.T) {
 	here := formation(0)
-	if err := here.Check(nil, challenge, says(formation(2))); err != nil {
+	if err := Check(here, nil, challenge, says(formation(2))); err != nil {
 		t.Fatal(err)
 	}
-	for name, shape := range map[string]RowShape{"control": {2 * LineBytes, LineBytes}, "row": {LineBytes, 2 * LineBytes}} {
+	for name, shape := range map[string]fabric.RowShape{
+		"control": {ControlBytes: 2 * fabric.LineBytes, RowBytes: fabric.LineBytes},
+		"row":     {ControlBytes: fabric.LineBytes, RowBytes: 2 * fabric.LineBytes},
+	} {
 		there := formation(2)
 		there.Peers[2].Shape = shape
-		if err := here.Check(nil, challenge, says(there)); !errors.Is(err, ErrRefused) || errors.Is(err, ErrUnproven) {
+		if err := Check(here, nil, challenge, says(there)); !errors.Is(err, fabric.ErrRefused) || errors.Is(err, fabric.ErrUnproven) {
 			t.Errorf("%s: a row of another shape: %v", name, err)
 		}
 	}
-	for name, change := range map[string]func(*Spec){
-		"group":       func(s *Spec) { s.Scope.Group = "other" },
-		"cluster":     func(s *Spec) { s.Scope.Cluster = "other" },
-		"view":        func(s *Spec) { s.Scope.View = 2 },
-		"key":         func(s *Spec) { s.Scope.Key = "other" },
-		"incarnation": func(s *Spec) { s.Peers[2].Incarnation = 9 },
-		"node":        func(s *Spec) { s.Peers[2].ID = 9 },
+	for name, change := range map[string]func(*fabric.Spec){
+		"group":       func(s *fabric.Spec) { s.Scope.Group = "other" },
+		"cluster":     func(s *fabric.Spec) { s.Scope.Cluster = "other" },
+		"view":        func(s *fabric.Spec) { s.Scope.View = 2 },
+		"key":         func(s *fabric.Spec) { s.Scope.Key = "other" },
+		"incarnation": func(s *fabric.Spec) { s.Peers[2].Incarnation = 9 },
+		"node":        func(s *fabric.Spec) { s.Peers[2].ID = 9 },
 	} {
 		there := formation(2)
 		change(there)
-		if err := here.Check(nil, challenge, says(there)); !errors.Is(err, ErrUnproven) {
+		if err := Check(here, nil, challenge, says(there)); !errors.Is(err, fabric.ErrUnproven) {
 			t.Errorf("a hello for another %s passes: %v", name, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/handshake"
 	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
@@ -126,14 +127,14 @@ func TestH1WhatIsNoRowAndNoRobustWordIsRefused(t *testing.T) {
 			before := mapped(t)
 			links := d.await(row)
 			conn := d.dial()
-			h, err := d.spec(2).Hello(0, challenged(t, conn))
+			h, err := handshake.NewHello(d.spec(2), 0, challenged(t, conn))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := Send(conn, h); err != nil {
 				t.Fatal(err)
 			}
-			var w fabric.Welcome
+			var w handshake.Welcome
 			got, err := Receive(conn, &w)
 			samehost.Close(got)
 			if err != nil || w.Refused != "" {

@@ -1,4 +1,4 @@
-package fabric
+package handshake
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/backoff"
 )
 
@@ -17,11 +18,6 @@ const (
 	retryPauseMax = 200 * time.Millisecond
 )
 
-// ErrHungUp says that a peer ended a connection without an answer, or had no place for it, or that
-// the way to it is broken: it is crowded, or does not await the view yet, or dies, or is cut off.
-// The next attempt tells.
-var ErrHungUp = errors.New("the peer hung up")
-
 // HungUp puts ErrHungUp in front of errors that mean it, and leaves others as they are. A peer that
 // does not listen any more is not among them: it is dead.
 func HungUp(err error) error {
@@ -30,7 +26,7 @@ func HungUp(err error) error {
 		syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH,
 	} {
 		if errors.Is(err, sign) {
-			return fmt.Errorf("%w: %w", ErrHungUp, err)
+			return fmt.Errorf("%w: %w", fabric.ErrHungUp, err)
 		}
 	}
 	return err
@@ -41,7 +37,7 @@ func DialWithRetry[L any](ctx context.Context, dial func() (L, error)) (L, error
 	pause := backoff.Backoff{First: retryPauseMin, Longest: retryPauseMax}
 	for {
 		l, err := dial()
-		if !errors.Is(err, ErrHungUp) {
+		if !errors.Is(err, fabric.ErrHungUp) {
 			return l, err
 		}
 		if cause := pause.Wait(ctx); cause != nil {

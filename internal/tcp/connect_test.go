@@ -15,6 +15,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/handshake"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -102,7 +103,7 @@ func encode(v any) []byte {
 }
 
 // challenged is what the listener said first.
-func challenged(t *testing.T, conn net.Conn) (c fabric.Challenge) {
+func challenged(t *testing.T, conn net.Conn) (c handshake.Challenge) {
 	t.Helper()
 	if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &c); err != nil {
 		t.Fatal(err)
@@ -112,11 +113,11 @@ func challenged(t *testing.T, conn net.Conn) (c fabric.Challenge) {
 
 func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 	// hello is what rank 1 says, with some of its view changed.
-	hello := func(change func(*fabric.Spec)) func(*desk, fabric.Challenge) []byte {
-		return func(d *desk, c fabric.Challenge) []byte {
+	hello := func(change func(*fabric.Spec)) func(*desk, handshake.Challenge) []byte {
+		return func(d *desk, c handshake.Challenge) []byte {
 			s := d.spec(1)
 			change(s)
-			h, err := s.Hello(0, c)
+			h, err := handshake.NewHello(s, 0, c)
 			if err != nil {
 				d.t.Fatal(err)
 			}
@@ -124,9 +125,9 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 		}
 	}
 	// but returns the greeting of rank 1, changed by another process.
-	but := func(change func(*fabric.Hello)) func(*desk, fabric.Challenge) []byte {
-		return func(d *desk, c fabric.Challenge) []byte {
-			h, err := d.spec(1).Hello(0, c)
+	but := func(change func(*handshake.Hello)) func(*desk, handshake.Challenge) []byte {
+		return func(d *desk, c handshake.Challenge) []byte {
+			h, err := handshake.NewHello(d.spec(1), 0, c)
 			if err != nil {
 				d.t.Fatal(err)
 			}
@@ -134,22 +135,22 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 			return encode(h)
 		}
 	}
-	raw := func(b []byte) func(*desk, fabric.Challenge) []byte {
-		return func(*desk, fabric.Challenge) []byte { return b }
+	raw := func(b []byte) func(*desk, handshake.Challenge) []byte {
+		return func(*desk, handshake.Challenge) []byte { return b }
 	}
 	whole := hello(func(*fabric.Spec) {})
-	half := func(d *desk, c fabric.Challenge) []byte { return whole(d, c)[:20] }
+	half := func(d *desk, c handshake.Challenge) []byte { return whole(d, c)[:20] }
 	for name, c := range map[string]struct {
-		say    func(*desk, fabric.Challenge) []byte
+		say    func(*desk, handshake.Challenge) []byte
 		hangUp bool
 		reason port.Reason
 		text   string
 	}{
 		"another key":       {hello(func(s *fabric.Spec) { s.Scope.Key = "a guess" }), false, port.NotMember, "no member here awaits its view"},
-		"another rank":      {but(func(h *fabric.Hello) { h.From = 2 }), false, port.NotMember, "does not prove"},
-		"another MAC":       {but(func(h *fabric.Hello) { h.MAC[0]++ }), false, port.NotMember, "does not prove"},
-		"a rank too high":   {but(func(h *fabric.Hello) { h.From = 3 }), false, port.NotMember, "from rank 3"},
-		"to another member": {but(func(h *fabric.Hello) { h.To = 2 }), false, port.NotMember, "to rank 2"},
+		"another rank":      {but(func(h *handshake.Hello) { h.From = 2 }), false, port.NotMember, "does not prove"},
+		"another MAC":       {but(func(h *handshake.Hello) { h.MAC[0]++ }), false, port.NotMember, "does not prove"},
+		"a rank too high":   {but(func(h *handshake.Hello) { h.From = 3 }), false, port.NotMember, "from rank 3"},
+		"to another member": {but(func(h *handshake.Hello) { h.To = 2 }), false, port.NotMember, "to rank 2"},
 		"rows of else size": {hello(func(s *fabric.Spec) { s.Peers[1].Shape.RowBytes *= 2 }), false, port.NotMember, "rows of rank 1"},
 		"connected already": {whole, false, port.NotMember, "rank 1 is connected already"},
 		"half a hello":      {half, false, port.TimedOut, ""},
@@ -194,7 +195,7 @@ func TestEveryGreetingThatIsTurnedAwayIsReportedOnce(t *testing.T) {
 func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 	before := runtime.NumGoroutine()
 	d := newDesk(t, patience)
-	hello := encode(fabric.Hello{Tag: "early"})
+	hello := encode(handshake.Hello{Tag: "early"})
 	for range 8 {
 		d.dial()
 		d.dial().Write(hello[:10])
@@ -217,7 +218,7 @@ func TestAMemberThatHadToMakeRoomComesAgain(t *testing.T) {
 	d := newDesk(t, patience)
 	crowd := func() {
 		for range 2 * seats {
-			d.dial().Write(encode(fabric.Hello{Tag: "guessed"}))
+			d.dial().Write(encode(handshake.Hello{Tag: "guessed"}))
 		}
 	}
 	crowd()
@@ -256,7 +257,7 @@ func TestAMemberThatCallsAsAnotherTakesNothingFromIt(t *testing.T) {
 	evil := d.spec(1)
 	for range 3 {
 		conn := d.dial()
-		h, err := evil.Hello(0, challenged(t, conn))
+		h, err := handshake.NewHello(evil, 0, challenged(t, conn))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +291,7 @@ func TestAMemberThatCallsAsAnotherTakesNothingFromIt(t *testing.T) {
 func TestARecordedHelloOpensNothing(t *testing.T) {
 	d := newDesk(t, patience)
 	first := d.dial()
-	recorded, err := d.spec(2).Hello(0, challenged(t, first)) // it is lost on the way
+	recorded, err := handshake.NewHello(d.spec(2), 0, challenged(t, first)) // it is lost on the way
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,11 +338,11 @@ func TestAProcessInThePlaceOfAPeerCannotRefuseForIt(t *testing.T) {
 			return
 		}
 		evil := d.spec(2)
-		var h fabric.Hello
-		if wire.WriteMessage(conn, fabric.Challenge{Nonce: trust.NewNonce()}) != nil || wire.ReadMessage(conn, wire.MaxMessageBytes, &h) != nil {
+		var h handshake.Hello
+		if wire.WriteMessage(conn, handshake.Challenge{Nonce: trust.NewNonce()}) != nil || wire.ReadMessage(conn, wire.MaxMessageBytes, &h) != nil {
 			return
 		}
-		w, _ := evil.Answer(h, fabric.ErrGivenUp)
+		w, _ := handshake.Answer(evil, h, fabric.ErrGivenUp)
 		_ = wire.WriteMessage(conn, w)
 	})
 	_, err := d.Dial(ctx, d.spec(1), 0, make([]byte, rowShape.RowBytes))
