@@ -104,6 +104,9 @@ func (w *world) repay(n int) {
 	w.t.Helper()
 	s := w.members[1]
 	to := s.Position() - uint64(len(w.records)-n)
+	if has, owes := s.hasBorrowed(to), s.Owes(to); owes != has {
+		w.t.Fatalf("a history has data of a record up to position %d: %v, and owes them: %v", to, has, owes)
+	}
 	if s.Repay(to); s.Owes(to) {
 		w.t.Fatalf("a history has data of a record up to position %d, and they are repaid", to)
 	}
@@ -113,6 +116,20 @@ func (w *world) repay(n int) {
 		}
 	}
 	w.records = slices.Delete(w.records, 0, n)
+}
+
+// hasBorrowed reports whether a history has data of a record up to a position.
+func (s *Space) hasBorrowed(to uint64) bool {
+	for _, t := range s.topics {
+		for _, in := range t.order {
+			for k := range in.history.each {
+				if k.borrowed && k.position <= to {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (w *world) must(err error) {
