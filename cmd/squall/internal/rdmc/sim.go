@@ -66,12 +66,7 @@ Nothing is measured: what it says of a network is as good as the rate, latency, 
   squall rdmc sim --nodes 16,64 --rack-size 8 --oversubscription 4 --senders half --schedule pipeline,hybrid
   squall rdmc sim --figure slow-link --json | jq '.figures[].curves[].name'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE: show.Run(o.complete, o.run),
 	}
 	o.declare(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("figure", "nodes")

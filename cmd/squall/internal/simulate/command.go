@@ -81,12 +81,7 @@ func NewCommand() *cobra.Command {
 		Long:    simulateHelp,
 		Example: simulateExamples,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE:    show.Run(o.complete, o.run),
 	}
 	o.declare(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("seed", "seeds", "plan")

@@ -59,12 +59,7 @@ time to that disk and wait for it, through the page cache and around it: those a
   squall bench log --reopen                           # how long a log of 1 GB takes to open
   squall bench log --bars --peers ./peers             # the table of docs/benchmarks.md`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE: show.Run(o.complete, o.run),
 	}
 	o.declare(cmd.Flags())
 	show.Choices(cmd, "fabric", "shm", "tcp", "auto")

@@ -37,6 +37,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // options are the command's flags.
@@ -89,12 +90,7 @@ members must have delivered the same sequence, or the run fails.`,
   squall bench --foreign 1 --latency                   # one message at a time, next to one of them
   squall bench --spindle --out figures                 # the paper's figures on this machine`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE: show.Run(o.complete, o.run),
 	}
 	o.declare(cmd.Flags())
 	return cmd

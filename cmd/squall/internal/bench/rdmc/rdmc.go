@@ -38,6 +38,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -97,12 +98,7 @@ with 16 nodes or more (needs root, ip and tc). With --local they are all on loop
   squall bench rdmc --bars --mpi ./mpi             # the table of docs/benchmarks.md
   squall bench rdmc --bars --nodes 8 --json        # of it what is about 8 nodes`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		},
+		RunE: show.Run(o.complete, o.run),
 	}
 	o.declare(cmd.Flags())
 	return cmd
