@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -19,12 +20,47 @@ func Mapped(f *os.File, look func(content []byte) error) error {
 	if err != nil {
 		return Named(err, f.Name())
 	}
-	if info.Size() == 0 {
+	return mapped(f, info.Size(), look)
+}
+
+// MappedData is Mapped without the hole at the end of a file, which was reserved and never written,
+// where the kernel tells of holes. Looking through a hole costs a page fault for each 4 KiB.
+func MappedData(f *os.File, look func(content []byte) error) error {
+	info, err := f.Stat()
+	if err != nil {
+		return Named(err, f.Name())
+	}
+	return mapped(f, dataEnd(f, info.Size()), look)
+}
+
+// dataEnd is where the hole at the end of a file begins.
+func dataEnd(f *os.File, size int64) (end int64) {
+	const seekData, seekHole = 3, 4 // of lseek(2) on Linux; elsewhere they are other numbers
+	if runtime.GOOS != "linux" {
+		return size
+	}
+	for end < size {
+		data, err := f.Seek(end, seekData)
+		if errors.Is(err, syscall.ENXIO) { // nothing but a hole
+			return end
+		}
+		if err == nil {
+			end, err = f.Seek(data, seekHole)
+		}
+		if err != nil {
+			return size
+		}
+	}
+	return size
+}
+
+func mapped(f *os.File, size int64, look func(content []byte) error) error {
+	if size == 0 {
 		return look(nil)
 	}
-	content, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
+	content, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
-		return Named(fmt.Errorf("mapping %d bytes: %w", info.Size(), err), f.Name())
+		return Named(fmt.Errorf("mapping %d bytes: %w", size, err), f.Name())
 	}
 	var answer error
 	err = Guard(f.Name(), func() error { answer = look(content); return nil })

@@ -38,7 +38,7 @@ func (Driver) LostTail(dir string, last uint64) (torn journal.Repaired, err erro
 	if err != nil {
 		return torn, engine.Named(err, path)
 	}
-	err = engine.Mapped(f, func(file []byte) error {
+	err = engine.MappedData(f, func(file []byte) error {
 		torn, err = tornIn(file, path, last)
 		return err
 	})
@@ -79,7 +79,7 @@ func (Driver) ForgetTail(dir string, last uint64) error {
 	if err != nil {
 		return engine.Named(err, path)
 	}
-	err = engine.Mapped(f, func(file []byte) error {
+	err = engine.MappedData(f, func(file []byte) error {
 		for at := range blocksIn(file) {
 			if at.Index <= last {
 				continue
