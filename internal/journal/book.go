@@ -548,12 +548,3 @@ func (b *Book) run(index, from uint64, yield func(Record, error) bool) (uint64, 
 	}
 	return index + uint64(max(p.Parts, 1)), from, true, nil
 }
-
-// Bytes is how long all blocks together are that are here.
-func (b *Book) Bytes() (uint64, error) {
-	if b.last == 0 {
-		return 0, nil
-	}
-	h, err := b.header(b.first)
-	return b.end.Bytes - h.Offset, err
-}

@@ -19,8 +19,6 @@ var (
 	ErrOutOfOrder = errors.New("the source sends records out of order")
 	// ErrNotAsked says that a source sends records that were not asked for.
 	ErrNotAsked = errors.New("the source sends records that were not asked for")
-	// ErrShort says that a source ends before what it has announced.
-	ErrShort = catchup.ErrShort
 	// ErrTooLarge says that a record is larger than this side takes.
 	ErrTooLarge = errors.New("the record is too large")
 	// ErrFormat says that the two sides speak different versions of this protocol.
@@ -31,9 +29,6 @@ var (
 	ErrNoLog = errors.New("no such log")
 	// ErrOtherCluster says that a member belongs to another cluster.
 	ErrOtherCluster = persist.ErrOtherCluster
-	// ErrGap says that a source has dropped what comes behind the snapshot of the own log, and has
-	// no snapshot itself.
-	ErrGap = catchup.ErrGap
 	// ErrOther says that the own log, of which nothing may be dropped, is not the beginning of the
 	// source's.
 	ErrOther = catchup.ErrOther

@@ -14,8 +14,6 @@ var (
 	ErrFull = errors.New("no space left on the disk")
 	// ErrNotRegular says that the name is a directory's, or a device's: only files can be mapped.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrResized says that a file has another size than when it was mapped.
-	ErrResized = errors.New("the size of the file has changed")
 	// ErrClosed says that a file is not mapped any more.
 	ErrClosed = errors.New("the file is closed")
 )

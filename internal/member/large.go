@@ -12,9 +12,6 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Body is the content of a large message.
-type Body = multicast.Body
-
 // Limits bound the messages of a declaration, in bytes.
 type Limits struct {
 	// MaxMessage is the largest message. One that is too large for a ring goes as a large message.

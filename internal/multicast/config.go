@@ -108,12 +108,3 @@ func (h *Histogram) observe(n uint64) {
 	h.Sum.add(n)
 	h.Batches.add(1)
 }
-
-// Mean is the mean batch, or 0 before the first.
-func (h *Histogram) Mean() float64 {
-	n := h.Batches.Load()
-	if n == 0 {
-		return 0
-	}
-	return float64(h.Sum.Load()) / float64(n)
-}

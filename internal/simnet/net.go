@@ -364,25 +364,6 @@ func (n *Net) Polled(id order.NodeID) int { return n.node(id).polled }
 // Fused reports whether a node ends after some more calls of the fabric.
 func (n *Net) Fused(id order.NodeID) bool { return n.node(id).fuse > 0 }
 
-// InFlight returns the number of pieces and messages on all ways that were not taken in yet, except
-// on ways to crashed nodes.
-func (n *Net) InFlight() (pieces int) {
-	for _, d := range n.nodes {
-		if d == nil {
-			continue
-		}
-		for _, c := range d.conns {
-			pieces += len(c.in.flight)
-		}
-		for _, l := range d.links {
-			if !d.crashed {
-				pieces += len(l.in.flight) - l.in.head
-			}
-		}
-	}
-	return pieces
-}
-
 // burn is one call of the fabric by a node.
 func (n *Net) burn(d *node) {
 	if d.fuse == 0 {

@@ -80,8 +80,12 @@ type question struct {
 	newest uint64 // version that a notice told meanwhile
 }
 
-// Dial returns a client. It connects when it is used.
-func Dial(cfg ClientConfig) (*Client, error) {
+// Dial returns a client. It connects when it is used, and lasts until Close, whatever becomes of
+// ctx.
+func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if len(cfg.Members) == 0 {
 		return nil, errors.New("directory: Members is empty: give the address of a member")
 	}

@@ -110,7 +110,7 @@ func addresses(members []*member) (addrs []string) {
 // client is a client of a directory with an endpoint.
 func client(t *testing.T, cfg ClientConfig, of ripc.Config) (*Client, *ripc.Endpoint) {
 	t.Helper()
-	c, err := Dial(cfg)
+	c, err := Dial(t.Context(), cfg)
 	must(t, err)
 	of.Resolver = c
 	if of.Addr == "" {

@@ -11,7 +11,7 @@
 //
 // Other processes have a [Client], which knows the addresses of some members:
 //
-//	c, err := directory.Dial(directory.ClientConfig{Members: []string{"10.0.0.1:7100", "10.0.0.2:7100"}})
+//	c, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{"10.0.0.1:7100", "10.0.0.2:7100"}})
 //	e, err := ripc.Open(ctx, ripc.Config{Addr: ":0", Resolver: c})
 //
 // Both are resolvers: a service that is registered on an endpoint is in the directory until it is

@@ -37,7 +37,7 @@ func Example() {
 	go dir.Serve(ctx, group, member)
 
 	// A process with a service. With a Key in its configuration, the name would stay its own.
-	there, err := directory.Dial(directory.ClientConfig{Members: []string{member.Addr()}})
+	there, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{member.Addr()}})
 	must(err)
 	defer closing(there)
 	server, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: there})
@@ -48,7 +48,7 @@ func Example() {
 	go greeter.Serve(ctx, func(_ context.Context, m *ripc.Message) { m.Reply([]byte("hello, "), m.Data) })
 
 	// A process that calls it.
-	here, err := directory.Dial(directory.ClientConfig{Members: []string{member.Addr()}})
+	here, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{member.Addr()}})
 	must(err)
 	defer closing(here)
 	client, err := ripc.Open(ctx, ripc.Config{Resolver: here})

@@ -67,9 +67,6 @@ var (
 // Register lets stores find a driver.
 func Register(d Driver) { drivers = append(drivers, d) }
 
-// Drivers lists the drivers of this program.
-func Drivers() []Driver { return drivers }
-
 // Find returns the driver with a name.
 func Find(name string) (Driver, bool) {
 	for _, d := range drivers {

@@ -73,7 +73,7 @@ func (o *options) client(ctx context.Context) (s *ripc.Service, c *directory.Cli
 		return nil, nil, nil, err
 	}
 	if len(o.directory) > 0 {
-		c, err = directory.Dial(directory.ClientConfig{Members: o.directory, TLS: cfg.TLS, Secret: cfg.Secret})
+		c, err = directory.Dial(ctx, directory.ClientConfig{Members: o.directory, TLS: cfg.TLS, Secret: cfg.Secret})
 		if err != nil {
 			return nil, nil, nil, err
 		}

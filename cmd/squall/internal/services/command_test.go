@@ -112,7 +112,7 @@ func TestServicesInADirectoryAreUsed(t *testing.T) {
 	if _, err := fmt.Fscanf(r, "a directory is at %s\n", &addr); err != nil {
 		t.Fatal(err)
 	}
-	c, err := directory.Dial(directory.ClientConfig{Members: []string{addr}})
+	c, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
