@@ -336,3 +336,56 @@ func TestNothingIsKeptForAPeerThatProvesNothing(t *testing.T) {
 		t.Fatalf("%d writers of a peer that has proved its address", len(o.writers))
 	}
 }
+
+// What a writer will not send, and was passed already, is not held.
+func TestAGapOfSamplesThatWerePassedHasNoEffect(t *testing.T) {
+	_, h, rw, say := injected(t, qos.Set{}, nil)
+	say(func(a *wire.Appender, id wire.EntityID) {
+		a.Heartbeat(wire.Heartbeat{Writer: id, First: 1, Last: 0, Count: 1 << 20})
+		a.Data(wire.Unknown, id, 1, 0, make([]byte, 8))
+		a.Data(wire.Unknown, id, 2, 0, make([]byte, 8))
+	})
+	gap := wire.Gap{Start: 1, Numbers: wire.Numbers{Base: 1}}
+	gap.Numbers.Add(2)
+	gap.Numbers.Add(4)
+	rw.gap(&gap)
+	if h.check(); rw.next != 3 || len(rw.held) != 1 {
+		t.Fatalf("the next sample is %d, and %d are held", rw.next, len(rw.held))
+	}
+}
+
+// A writer that waits for a reader has room again when the reader is gone.
+func TestAWriterHasRoomWhenItsReaderIsGone(t *testing.T) {
+	w := newWorld(t, testutil.Seed(t), 0)
+	a, b := w.host(1, nil), w.host(2, nil)
+	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
+	b.down = true
+	for i := 0; out.Room(); i++ {
+		out.Write(Change{Payload: payload(i, 100)})
+	}
+	w.until("the reader is gone", 10*time.Minute, func() bool { return a.matched == 0 })
+	if a.rooms != 1 {
+		t.Fatalf("the host was told %d times that there is room", a.rooms)
+	}
+}
+
+// A reader that asks for fragments is there (RT4).
+func TestAReaderThatAsksForFragmentsIsNotSilent(t *testing.T) {
+	w, h, p := only(t)
+	out := p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	received(t, w, p, stranger(1, nowhere, wire.Infinite))
+	e := endpoint(qos.Set{})
+	e.GUID = wire.GUID{Prefix: p.peers[0].Prefix, Entity: wire.Reader(1, true)}
+	p.withReader(p.peers[0], e)
+	out.Write(Change{Payload: payload(1, 5*p.cfg.FragmentBytes)})
+	out.beat(out.proxies[0])
+	for count := range uint32(4) {
+		p.now += int64(p.cfg.Silent)/2 + 1
+		out.nackFrag(e.GUID, &wire.NackFrag{Sequence: 1, Missing: wire.Numbers{Base: 1}, Count: count + 1})
+		if out.tick(); h.silent > 0 {
+			t.Fatalf("after %d answers the reader counts as silent", count+1)
+		}
+	}
+}

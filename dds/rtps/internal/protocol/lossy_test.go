@@ -43,6 +43,7 @@ type host struct {
 	by      map[wire.GUID]*RemoteWriter
 	matched int // writers and readers that match, now
 	silent  int // readers that did not answer
+	rooms   int // times that a writer was said to have room again
 	reasons []string
 	full    bool // it takes no samples
 	manual  bool // it acknowledges when it is told to
@@ -94,7 +95,7 @@ func (h *host) WriterGone(_ *Reader, w *RemoteWriter)    { h.matched--; delete(h
 func (h *host) ReaderMatched(*Writer, wire.Endpoint)     { h.matched++ }
 func (h *host) ReaderGone(*Writer, wire.Endpoint)        { h.matched-- }
 func (h *host) ReaderSilent(*Writer, wire.Endpoint)      { h.silent++ }
-func (h *host) Room(*Writer)                             {}
+func (h *host) Room(*Writer)                             { h.rooms++ }
 func (h *host) Incompatible(_, _ wire.Endpoint, why string, _ []qos.Policy) {
 	h.reasons = append(h.reasons, why)
 }
@@ -136,6 +137,37 @@ func (w *world) step() {
 			h.p.Tick(w.now)
 		}
 		h.p.Flush()
+		h.check()
+	}
+}
+
+// check looks at what holds between any two steps: what is kept is what is counted, and none of it
+// is of samples that were passed (RT4); and a writer whose host was told that there is no room has
+// none.
+func (h *host) check() {
+	h.t.Helper()
+	kept := 0
+	for _, r := range append([]*Reader{h.p.publicationsOf, h.p.subscriptionsOf, h.p.livelinessOf}, h.p.readers...) {
+		for _, rw := range r.writers {
+			held := 0
+			for seq, k := range rw.held {
+				if held += len(k.Payload); seq < rw.next {
+					h.t.Fatalf("RT4: sample %d is held, and the next one is %d", seq, rw.next)
+				}
+			}
+			if held != rw.heldBytes {
+				h.t.Fatalf("RT4: %d bytes are held, and %d are counted", held, rw.heldBytes)
+			}
+			kept += rw.heldBytes + rw.partialBytes
+		}
+	}
+	if kept != h.p.kept {
+		h.t.Fatalf("RT4: %d bytes are kept, and %d are counted", kept, h.p.kept)
+	}
+	for _, w := range h.p.writers {
+		if low := w.acked(); w.full && w.next()-low < unacknowledged && w.bytesFrom(low) < 8*int64(h.p.cfg.WindowBytes) {
+			h.t.Fatal("a writer has room again, and its host was not told")
+		}
 	}
 }
 
