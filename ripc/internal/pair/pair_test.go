@@ -147,6 +147,18 @@ func TestImpossibleWordsAreAViolation(t *testing.T) {
 			t.Errorf("sent %d: %v, %v", sent, f, err)
 		}
 	}
+	tx, rx = halves(MinRingBytes, false)
+	for range 2 {
+		tx.Put(Message, 3, 0, [][]byte{make([]byte, 16)})
+		if _, err := rx.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx.Put(Message, 3, 0, [][]byte{make([]byte, 16)})
+	store(tx.own, sentOff, rx.taken/2) // after what is freed, and before what was taken
+	if f, err := rx.Next(); f != nil || !errors.Is(err, fabric.ErrViolation) {
+		t.Errorf("sent went back: %v, %v", f, err)
+	}
 }
 
 // Frames that the application gave back once cannot be given back again.

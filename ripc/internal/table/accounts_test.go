@@ -86,6 +86,13 @@ func checkAccounts(t *Accounts[*party], all []*party) error {
 			return fmt.Errorf("EP1: account %s with %d peers and %d bytes: known %v", a.Name, a.peers, n, known)
 		}
 	}
+	for _, a := range t.all {
+		for _, m := range a.starved {
+			if m.Peer.gone || !m.starved {
+				return fmt.Errorf("EP2: a peer of %s waits for memory: %v, and has left: %v", a.Name, m.starved, m.Peer.gone)
+			}
+		}
+	}
 	for _, p := range all {
 		if p.wants > 0 && t.Fits(p.member.Account, p.wants) == nil {
 			return fmt.Errorf("EP2: a peer of %s rests, which may have the %d bytes that it waits for", p.member.Account.Name, p.wants)
