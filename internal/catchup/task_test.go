@@ -115,6 +115,7 @@ func (l *memory) drop(n int) {
 type remote struct {
 	*memory
 	breaks int
+	asked  Bounds
 }
 
 var errBreaks = errors.New("the connection broke")
@@ -128,6 +129,7 @@ func (l *remote) Snapshot() (persist.Record, Snapshot, error) {
 }
 
 func (l *remote) Records(b Bounds) iter.Seq2[persist.Record, error] {
+	l.asked = b
 	return func(yield func(persist.Record, error) bool) {
 		for r, err := range l.Range(b.From, b.To) {
 			if l.breaks == 0 {
@@ -204,6 +206,9 @@ func TestALogBecomesThatOfItsSource(t *testing.T) {
 			source := &remote{memory: theirs, breaks: random.IntN(6) - 1}
 			task.Source = source
 			err := task.Run()
+			if last, _ := mine.Get(task.Common); source.asked.From == After(task.Common) && source.asked.Since != last.Time+1 {
+				t.Fatalf("seed %d: records after %v are asked for as of %v", seed, last, source.asked.Since)
+			}
 			if err == nil {
 				break
 			}
@@ -378,6 +383,9 @@ func TestCU2ALogThatMayLackSomethingGivesNoEnd(t *testing.T) {
 		want := Gives
 		if i < 3 {
 			want = Refuses
+		}
+		if m, err := LastUpTo(&l, v); err != nil || m.Found && v.Before(m.Version) {
+			t.Errorf("the last record up to %v is one of %v, %v", v, m.Version, err)
 		}
 		if got := Ready(&l, true, After(v)); got != want {
 			t.Errorf("a partial log whose snapshot ends with record 3 is asked for all up to record %d: %d, not %d", i, got, want)
