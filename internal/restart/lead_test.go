@@ -32,18 +32,19 @@ func TestAShardWaitsForADiskWhoseNodeIsHereWithAnotherOne(t *testing.T) {
 }
 
 // The processes that are here have the log of a shard, and are too few to be its members. The view
-// says which disks have the log: without that, a later view would begin another log.
+// says which disks have the log: without that, a later view would begin another log. One of them
+// has got all of it since the view before began.
 func TestAShardWithTooFewProcessesWaitsForTheirDisks(t *testing.T) {
-	members := []views.Member{{ID: 1, Incarnation: 5, Disk: 3}, {ID: 2, Incarnation: 6, Disk: 4}}
-	had := views.Subgroup{Name: "log", Mode: views.Persistent, Members: []order.Rank{0, 1}}
+	members := []views.Member{{ID: 1, Incarnation: 5, Disk: 3}, {ID: 2, Incarnation: 6, Disk: 4}, {ID: 3, Incarnation: 7, Disk: 9}}
+	had := views.Subgroup{Name: "log", Mode: views.Persistent, Members: []order.Rank{0, 1, 2}, Partial: []order.Rank{2}}
 	c := &Core{
 		cfg:     CoreConfig{Persistent: func(string) bool { return true }},
 		state:   State{Successor: Successor{View: &views.View{ID: 7, Members: members, Subgroups: []views.Subgroup{had}}}},
-		attempt: &attempt{accounts: []Message{{From: members[0]}}},
+		attempt: &attempt{accounts: []Message{{From: members[0]}, {From: members[2]}}},
 	}
-	next := &views.View{ID: 8, Members: members[:1], Subgroups: []views.Subgroup{{Name: "log", Mode: views.Persistent}}}
+	next := &views.View{ID: 8, Members: []views.Member{members[0], members[2]}, Subgroups: []views.Subgroup{{Name: "log", Mode: views.Persistent}}}
 	c.await(next)
-	if want := []views.Holder{{ID: 1, Disk: 3}, {ID: 2, Disk: 4}}; !reflect.DeepEqual(next.Subgroups[0].Holders, want) {
+	if want := []views.Holder{{ID: 1, Disk: 3}, {ID: 2, Disk: 4}, {ID: 3, Disk: 9}}; !reflect.DeepEqual(next.Subgroups[0].Holders, want) {
 		t.Errorf("the shard waits for %v, want %v", next.Subgroups[0].Holders, want)
 	}
 }
