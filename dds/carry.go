@@ -7,10 +7,12 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
-// This file is what a gateway to another system needs: samples as they are encoded, and where they come from. Package dds/rtps uses it.
+// This file is what a gateway to another system needs: samples as they are encoded, and where they
+// come from. Package dds/rtps uses it.
 
-// Encoded is a sample of a topic whose type a program need not know: its key, as package cdr writes it for instances (XCDR2, big
-// endian, without a header; empty without keys), and its data as the topic's codec writes them.
+// Encoded is a sample of a topic whose type a program need not know: its key, as package cdr writes
+// it for instances (XCDR2, big endian, without a header; empty without keys), and its data as the
+// topic's codec writes them.
 type Encoded struct{ Key, Data []byte }
 
 // EncodedAs is the codec of a topic that other members declare with a codec of this name.
@@ -44,10 +46,12 @@ func (encodedKey) Decode(src []byte, v *Encoded) error {
 	return nil
 }
 
-// Origin names a writer of another system, for which a writer of this space stands: the system, and the writer in it.
+// Origin names a writer of another system, for which a writer of this space stands: the system, and
+// the writer in it.
 type Origin struct {
-	// Side is the name of the other system. A gateway of package rtps adds lines to it if the samples came from another space: that space, the side
-	// where they came into it, and so on. The side of the writers of clients is "client".
+	// Side is the name of the other system. A gateway of package rtps adds lines to it if the samples
+	// came from another space: that space, the side where they came into it, and so on. The side of
+	// the writers of clients is "client".
 	Side string
 	GUID [16]byte
 }
@@ -69,14 +73,16 @@ type Carried struct {
 	Source    int64  // time of its writer, in nanoseconds since the Unix epoch
 }
 
-// WriterFor opens a writer that stands for one of another system. Its samples are written with Carry, and each of them takes
-// effect once, by its number, also if several members carry it: a number that is not above all before it has no effect. A client has none.
+// WriterFor opens a writer that stands for one of another system. Its samples are written with
+// Carry, and each of them takes effect once, by its number, also if several members carry it: a
+// number that is not above all before it has no effect. A client has none.
 func (t *Topic[T]) WriterFor(ctx context.Context, set QoS, o Origin) (*Writer[T], error) {
 	return t.writer(ctx, set, &o)
 }
 
-// Carry writes a sample of the writer's origin, in the order of their numbers. It waits for buffer space in the order, and does not wait
-// until the sample has its position: Carried of package member tells.
+// Carry writes a sample of the writer's origin, in the order of their numbers. It waits for buffer
+// space in the order, and does not wait until the sample has its position: Carried of package
+// member tells.
 func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 	if c.Sequence == 0 {
 		return fmt.Errorf("dds: topic %q: a sample of another system without a number", w.topic.name)
@@ -85,8 +91,9 @@ func (w *Writer[T]) Carry(ctx context.Context, c Carried, v T) error {
 	return err
 }
 
-// CloseOrigin closes a writer that stands for one of another system, which has ended. The space forgets the numbers of its samples: a writer with the same
-// name that starts later numbers its own from 1.
+// CloseOrigin closes a writer that stands for one of another system, which has ended. The space
+// forgets the numbers of its samples: a writer with the same name that starts later numbers its own
+// from 1.
 func (w *Writer[T]) CloseOrigin(ctx context.Context) error {
 	w.closed.Store(true)
 	return w.p.Backend.EndOrigin(ctx, w.id)

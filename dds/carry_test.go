@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// A member that does not know the type carries samples of another system. A member that knows the type reads them. Both see the samples that are in the order.
+// A member that does not know the type carries samples of another system. A member that knows the
+// type reads them. Both see the samples that are in the order.
 func TestCarriedSamplesAreReadByType(t *testing.T) {
 	all := open(t, 2, nil)
 	codec, err := dds.XCDR[position](cdr.XCDR1)

@@ -28,23 +28,30 @@ const (
 type ClientConfig struct {
 	Cluster string // the name of the group
 	Space   string // the name of the space: of the subgroup that it is
-	// Addresses are the addresses of relays (Relay.Addr). The client uses one relay, and another when that relay fails.
+	// Addresses are the addresses of relays (Relay.Addr). The client uses one relay, and another when
+	// that relay fails.
 	Addresses []string
-	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint finds them.
+	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint
+	// finds them.
 	Services []ripc.ID
-	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not used, and its Resolver is with Services only. RingBytes of 0 is
-	// 256 KiB here, and StreamBytes of 0 is 1 MiB: so much of what the relay has sent may wait until readers have space.
+	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not
+	// used, and its Resolver is with Services only. RingBytes of 0 is 256 KiB here, and StreamBytes of
+	// 0 is 1 MiB: so much of what the relay has sent may wait until readers have space.
 	Endpoint ripc.Config
-	// RelayTimeout is how long a relay may be silent before another one is used. 0 is DefaultRelayTimeout.
+	// RelayTimeout is how long a relay may be silent before another one is used. 0 is
+	// DefaultRelayTimeout.
 	RelayTimeout time.Duration
-	// OutboxBytes bounds the samples of one writer that are not known to be in the order: Write waits. 0 is DefaultOutboxBytes.
+	// OutboxBytes bounds the samples of one writer that are not known to be in the order: Write waits.
+	// 0 is DefaultOutboxBytes.
 	OutboxBytes int
-	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
+	// Events is called for what happens to the writers and readers of this process, in order. It must
+	// not block.
 	Events func(Event)
 }
 
-// Defaults of the endpoint of a client. Each time that the client or the relay has to wait for the other one costs a slice of time on a busy host, so that as much as
-// possible is in the memory between them.
+// Defaults of the endpoint of a client. Each time that the client or the relay has to wait for the
+// other one costs a slice of time on a busy host, so that as much as possible is in the memory
+// between them.
 const (
 	clientRingBytes   = 256 << 10
 	clientStreamBytes = 1 << 20
@@ -52,8 +59,9 @@ const (
 
 // Errors of clients.
 var (
-	// ErrForgotten is returned by a writer of a client that was without a relay for so long that the members do not know any more which of its samples they
-	// have: the last ones may be in the order, or not.
+	// ErrForgotten is returned by a writer of a client that was without a relay for so long that the
+	// members do not know any more which of its samples they have: the last ones may be in the order,
+	// or not.
 	ErrForgotten = remote.ErrForgotten
 	// ErrTooLarge is returned for a sample that is larger than what the space takes.
 	ErrTooLarge = errors.New("dds: the sample is too large")
@@ -176,13 +184,17 @@ func RelayService(cluster, space string, member order.NodeID) ripc.ID {
 	return ripc.ID(fmt.Sprintf("%s\x00%d", core.Service(cluster, space), member))
 }
 
-// Dial makes this process a client of the space, outside of the group: its topics, writers and readers are used as those of a member are, by a relay, which is
-// a member that serves clients. It returns when a relay is reached.
+// Dial makes this process a client of the space, outside of the group: its topics, writers and
+// readers are used as those of a member are, by a relay, which is a member that serves clients. It
+// returns when a relay is reached.
 //
-// When the relay fails, the client goes on with another one. Each sample that was written takes effect once, in the order of its writer. Readers go on where they
-// were: with what the tail of the new relay has, or else with the history of the topic; if neither has all samples, SampleLost tells how many are missing.
+// When the relay fails, the client goes on with another one. Each sample that was written takes
+// effect once, in the order of its writer. Readers go on where they were: with what the tail of the
+// new relay has, or else with the history of the topic; if neither has all samples, SampleLost
+// tells how many are missing.
 //
-// A client's reader never holds up writers. What a client cannot have is refused: changes of a reader's partitions.
+// A client's reader never holds up writers. What a client cannot have is refused: changes of a
+// reader's partitions.
 func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 	cfg.RelayTimeout, cfg.OutboxBytes = cmp.Or(cfg.RelayTimeout, DefaultRelayTimeout), cmp.Or(cfg.OutboxBytes, DefaultOutboxBytes)
 	if err := cfg.validate(); err != nil {
@@ -267,7 +279,8 @@ func (c *client) news() {
 	c.changed = make(chan struct{})
 }
 
-// Close ends the client, once what it has written is in the order, or there was no relay for the time after which one is given up.
+// Close ends the client, once what it has written is in the order, or there was no relay for the
+// time after which one is given up.
 func (c *client) Close(ctx context.Context) error {
 	err := c.until(ctx, func() (bool, error) {
 		left := uint64(0)

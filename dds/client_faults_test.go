@@ -67,7 +67,8 @@ func ask(t *testing.T, conn net.Conn, k remote.Kind, v any, want remote.Kind) []
 	return nil
 }
 
-// Best effort samples of a client are in the order, also in a space that has a subgroup for samples that need none.
+// Best effort samples of a client are in the order, also in a space that has a subgroup for samples
+// that need none.
 func TestBestEffortSamplesOfAClientHaveAnOrder(t *testing.T) {
 	all := open(t, 1, func(_ int, p *member.Config, _ *squall.Config) { p.Unordered.Name = "loose" })
 	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
@@ -83,7 +84,8 @@ func TestBestEffortSamplesOfAClientHaveAnOrder(t *testing.T) {
 	}
 }
 
-// A client that has seen the origin of another one's writer, which all readers see, cannot write as that one.
+// A client that has seen the origin of another one's writer, which all readers see, cannot write as
+// that one.
 func TestTheOriginOfAClientsWriterDoesNotAllowToWriteAsIt(t *testing.T) {
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
@@ -134,7 +136,8 @@ func TestARelayReadsNoHugeFrames(t *testing.T) {
 	}
 }
 
-// A client that closes without a relay says that its samples have not come into the order, and does not wait for ever.
+// A client that closes without a relay says that its samples have not come into the order, and does
+// not wait for ever.
 func TestAClientThatClosesWithoutARelayTellsOfItsSamples(t *testing.T) {
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
@@ -175,7 +178,8 @@ func (w watched) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// hold fills the order behind a reader of a member that has no room, so that a call that sends waits. The reader is returned.
+// hold fills the order behind a reader of a member that has no room, so that a call that sends
+// waits. The reader is returned.
 func hold(t *testing.T, p dds.Space) *dds.Reader[position] {
 	t.Helper()
 	tp, err := dds.NewTopic(t.Context(), p, "held", dds.CBOR[position](), dds.QoS{})
@@ -255,7 +259,8 @@ func TestAClaimOfAClientWaitsNoLongerThanItsWriter(t *testing.T) {
 	}
 }
 
-// A writer's MaxBlocking is for its calls at the client: a relay that waits for buffer space in the order keeps the client.
+// A writer's MaxBlocking is for its calls at the client: a relay that waits for buffer space in the
+// order keeps the client.
 func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 	all := open(t, 1, nil)
 	failed := make(chan error, 10)

@@ -15,7 +15,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// The futures of a client say that samples are in the order and, in a persistent space, on the disks: also of topics that are not PERSISTENT, and after the writer was closed.
+// The futures of a client say that samples are in the order and, in a persistent space, on the
+// disks: also of topics that are not PERSISTENT, and after the writer was closed.
 func TestFuturesOfAClientAreAboutTheOrderAndTheDisks(t *testing.T) {
 	for _, persistent := range []bool{false, true} {
 		all := open(t, 2, func(_ int, p *member.Config, c *squall.Config) {
@@ -60,7 +61,8 @@ func TestFuturesOfAClientAreAboutTheOrderAndTheDisks(t *testing.T) {
 	}
 }
 
-// A client's relay is closed again and again while samples with futures are on their way: each future comes true, and each sample takes effect once.
+// A client's relay is closed again and again while samples with futures are on their way: each
+// future comes true, and each sample takes effect once.
 func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 	const laps, samples = 4, 500
 	all := open(t, 2, func(_ int, p *member.Config, c *squall.Config) {

@@ -46,7 +46,8 @@ func (s *script) write(frame []byte, err error) {
 	}
 }
 
-// take reads the next frame of the client that is not a heartbeat. It returns false at the end of the connection.
+// take reads the next frame of the client that is not a heartbeat. It returns false at the end of
+// the connection.
 func (s *script) take(v any) bool {
 	for head := make([]byte, remote.HeadBytes); ; {
 		if _, err := io.ReadFull(s.conn, head); err != nil {
@@ -65,7 +66,8 @@ func (s *script) take(v any) bool {
 	}
 }
 
-// serve accepts a connection and answers its requests until it ends. It calls answered after each answer, and ends the connection if answered returns false.
+// serve accepts a connection and answers its requests until it ends. It calls answered after each
+// answer, and ends the connection if answered returns false.
 func (s *script) serve(answered func(remote.Request) bool) {
 	conn, err := s.l.Accept()
 	if err != nil {
@@ -92,7 +94,8 @@ func (s *script) serve(answered func(remote.Request) bool) {
 	}
 }
 
-// batch sends a sample to a reader, unless the number of the reader is 0, and then an event with a count.
+// batch sends a sample to a reader, unless the number of the reader is 0, and then an event with a
+// count.
 func (s *script) batch(gate remote.Gate, reader uint32, count int) {
 	b := remote.Batch{Gate: gate, Position: 1}
 	if reader != 0 {
@@ -103,8 +106,9 @@ func (s *script) batch(gate remote.Gate, reader uint32, count int) {
 	s.write(remote.AppendValue(nil, remote.KindEvent, remote.Event{Number: 1, Event: space.Event{Kind: space.Matched, Current: count}}))
 }
 
-// The connection of a client breaks while one of its two readers has a set that the other one lacks. While the readers are opened again at a relay, which does not know yet how
-// far they are, they do not show the set. They show it once both have it.
+// The connection of a client breaks while one of its two readers has a set that the other one
+// lacks. While the readers are opened again at a relay, which does not know yet how far they are,
+// they do not show the set. They show it once both have it.
 func TestReadersWithDifferentSetsShowNoneOfThemWhileTheyAreOpenedAgain(t *testing.T) {
 	relay, addr := scripted(t)
 	cut, checked := make(chan struct{}), make(chan struct{})

@@ -65,7 +65,8 @@ func (c *client) tell(e Event) {
 	}
 }
 
-// use connects to a relay, and serves the connection until it fails. It reports whether the relay took the client.
+// use connects to a relay, and serves the connection until it fails. It reports whether the relay
+// took the client.
 func (c *client) use(i int) (met bool, err error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.RelayTimeout)
 	defer cancel()
@@ -136,7 +137,8 @@ func (c *client) greet(conn io.Writer, in *core.Frames) (welcome remote.Welcome,
 	return welcome, nil
 }
 
-// begin has everything declared and opened at a relay that the client uses, and the requests sent that have no answer.
+// begin has everything declared and opened at a relay that the client uses, and the requests sent
+// that have no answer.
 func (c *client) begin(l *link, welcome remote.Welcome) error {
 	p := c.p
 	p.Mu.Lock()
@@ -220,7 +222,8 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	}
 }
 
-// released notes that the relay goes on with the readers that want coherent access, and knows how far each of them is.
+// released notes that the relay goes on with the readers that want coherent access, and knows how
+// far each of them is.
 func (c *client) released() {
 	c.p.Mu.Lock()
 	defer c.p.Mu.Unlock()
@@ -417,7 +420,8 @@ func (c *client) happened(e *remote.Event) {
 	p.TellAll()
 }
 
-// feed gives a batch to the readers. If one of them has no room, it waits: then the relay is not read from, and does not wait for the client.
+// feed gives a batch to the readers. If one of them has no room, it waits: then the relay is not
+// read from, and does not wait for the client.
 func (c *client) feed(b *remote.Batch) error {
 	p := c.p
 	t := core.Now()

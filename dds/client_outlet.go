@@ -70,7 +70,8 @@ func (o *outlet) Write(ctx context.Context, u *core.Unsent) (f core.Future, err 
 	return f, o.fault(err)
 }
 
-// put puts a writer's sample where it is sent from. It fails with ErrNoRoom if there is no room. The client's lock is held.
+// put puts a writer's sample where it is sent from. It fails with ErrNoRoom if there is no room.
+// The client's lock is held.
 func (c *client) put(id space.ID, e *remote.Entry, wanted bool) (core.Future, error) {
 	u, err := c.usable(id)
 	if err == nil {
@@ -94,7 +95,8 @@ func (c *client) put(id space.ID, e *remote.Entry, wanted bool) (core.Future, er
 	return f, nil
 }
 
-// Claim implements core.Outlet: a client has no room in the order, and the sample is written when it is committed.
+// Claim implements core.Outlet: a client has no room in the order, and the sample is written when
+// it is committed.
 func (o *outlet) Claim(ctx context.Context, n int) (core.Claim, []byte, error) {
 	room := make([]byte, n)
 	return core.Claim{Room: hooks.Room{Bytes: room}, In: &claimed{o, ctx}}, room, nil

@@ -10,9 +10,10 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
-// Coherent sets of a client. The samples of a set stay here until the set is whole. Then they get their numbers, all at once, and go to the relay one after the other, at the
-// place that the set has in the order of each of its writers. So whatever relays carry of them, a sample that was written after a set never comes into the order before it,
-// and none of a set without the others.
+// Coherent sets of a client. The samples of a set stay here until the set is whole. Then they get
+// their numbers, all at once, and go to the relay one after the other, at the place that the set
+// has in the order of each of its writers. So whatever relays carry of them, a sample that was
+// written after a set never comes into the order before it, and none of a set without the others.
 
 // clientSet is a coherent set that is being written.
 type clientSet struct {
@@ -89,7 +90,8 @@ func (c *client) EndSet(ctx context.Context, number uint64, drop bool) error {
 	return c.commit(ctx, s)
 }
 
-// commit gives a set that is whole to the relays, as soon as its writers have room, and waits until it is in the order.
+// commit gives a set that is whole to the relays, as soon as its writers have room, and waits until
+// it is in the order.
 func (c *client) commit(ctx context.Context, s *clientSet) error {
 	if len(s.entries) == 0 {
 		return nil
@@ -186,7 +188,8 @@ func (c *client) settleSets() {
 	})
 }
 
-// tear ends the sets of a writer that fails or was closed before they are known to be where they are to be. Their other writers must not go on without it. The client's lock is held.
+// tear ends the sets of a writer that fails or was closed before they are known to be where they
+// are to be. Their other writers must not go on without it. The client's lock is held.
 func (c *client) tear(u *used, why error) {
 	for {
 		i := slices.IndexFunc(c.sets, func(s *sending) bool { return s.needs(u) })
@@ -206,5 +209,6 @@ func (c *client) tear(u *used, why error) {
 	}
 }
 
-// errSetClosed is the error of the other writers of a set when one is closed before the set is known to be where it is to be.
+// errSetClosed is the error of the other writers of a set when one is closed before the set is
+// known to be where it is to be.
 var errSetClosed = errors.New("dds: another writer was closed before a coherent set with samples of both was known to be in the order, or on the disks")

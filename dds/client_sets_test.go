@@ -37,7 +37,8 @@ func two(t *testing.T, p dds.Space) (both [2]*dds.Topic[position]) {
 	return both
 }
 
-// A client's set takes effect at one position, over two topics, at a reader of a member and at one of a client; or not at all.
+// A client's set takes effect at one position, over two topics, at a reader of a member and at one
+// of a client; or not at all.
 func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 	all := open(t, 2, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
@@ -124,7 +125,8 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 	}
 }
 
-// A client that ends in the middle of what it sends of a set has written nothing of it, and leaves nothing behind.
+// A client that ends in the middle of what it sends of a set has written nothing of it, and leaves
+// nothing behind.
 func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{Grace: time.Millisecond})
@@ -158,7 +160,8 @@ func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
 	}
 }
 
-// cutter is a network in front of a relay: each connection is cut after some bytes of the client, until it is told to cut no more.
+// cutter is a network in front of a relay: each connection is cut after some bytes of the client,
+// until it is told to cut no more.
 type cutter struct {
 	to   string
 	most int64
@@ -204,7 +207,8 @@ func (c *cutter) carry(in net.Conn) {
 	c.cuts.Add(1)
 }
 
-// writeSets writes sets over two topics, with single samples between them, until it is told to end. It returns how many.
+// writeSets writes sets over two topics, with single samples between them, until it is told to end.
+// It returns how many.
 func writeSets(ctx context.Context, c *dds.Participant, writers [2]*dds.Writer[position], samples int, end func(n int32) bool) (int32, error) {
 	n := int32(0)
 	for ; !end(n); n++ {
@@ -228,7 +232,8 @@ func writeSets(ctx context.Context, c *dds.Participant, writers [2]*dds.Writer[p
 	return n, nil
 }
 
-// readSets checks that sets of writeSets are at two readers, each once, in order and at one position.
+// readSets checks that sets of writeSets are at two readers, each once, in order and at one
+// position.
 func readSets(ctx context.Context, t *testing.T, readers [2]*dds.Reader[position], samples int, from, to int32) {
 	t.Helper()
 	take := func(r *dds.Reader[position]) dds.Sample[position] {
@@ -260,8 +265,9 @@ func readSets(ctx context.Context, t *testing.T, readers [2]*dds.Reader[position
 	}
 }
 
-// The connections of a client break anywhere, also within its sets, and it goes on with the same relay or another one, which may still have samples of it on their way. Each
-// set takes effect once, as a whole, in the order of its writers.
+// The connections of a client break anywhere, also within its sets, and it goes on with the same
+// relay or another one, which may still have samples of it on their way. Each set takes effect
+// once, as a whole, in the order of its writers.
 func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
 	const sets, samples = 40, 60
 	all := open(t, 2, nil)
@@ -290,7 +296,8 @@ func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
 	t.Logf("%d connections were cut", cuts.Load())
 }
 
-// The processes of relays are killed while a client writes sets. Each set takes effect once, as a whole.
+// The processes of relays are killed while a client writes sets. Each set takes effect once, as a
+// whole.
 func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 	const samples = 100
 	members := 2 * *relayKills
@@ -351,7 +358,8 @@ func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 	t.Logf("%d sets", w.n)
 }
 
-// A writer that is closed before a set of it is known to be in the order leaves the others of the set without a way to go on: they say so, and write nothing.
+// A writer that is closed before a set of it is known to be in the order leaves the others of the
+// set without a way to go on: they say so, and write nothing.
 func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
@@ -409,8 +417,9 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	}
 }
 
-// Two readers of a client that want coherent access have the same sets, whenever the client looks: also while it goes from one relay to another, and where the tail of the relay
-// does not reach back, so that the readers catch up with long histories.
+// Two readers of a client that want coherent access have the same sets, whenever the client looks:
+// also while it goes from one relay to another, and where the tail of the relay does not reach
+// back, so that the readers catch up with long histories.
 func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 	const rounds, samples = 6, 40
 	all := open(t, 2, nil)

@@ -151,7 +151,8 @@ func TestTheEndOfAClientIsThatOfItsWriters(t *testing.T) {
 	}
 }
 
-// A client's relay is closed again and again while it writes and reads. Its samples take effect once each, in order, and it misses none.
+// A client's relay is closed again and again while it writes and reads. Its samples take effect
+// once each, in order, and it misses none.
 func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 	const samples = 3000
 	for _, durability := range []qos.Durability{qos.Volatile, qos.Transient} {
@@ -255,8 +256,8 @@ func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 
 var relayKills = flag.Int("relay-kills", 2, "relays that are killed under the load of a client: the group begins with twice as many members")
 
-// The processes of relays are killed while a client writes and reads. Every sample is in the order once, and comes to the client's reader; how long it is without a
-// relay is logged.
+// The processes of relays are killed while a client writes and reads. Every sample is in the order
+// once, and comes to the client's reader; how long it is without a relay is logged.
 func TestAClientSurvivesKilledRelays(t *testing.T) {
 	members := 2 * *relayKills
 	_, all := startRelays(t, members, members)
@@ -353,7 +354,8 @@ func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
 	}
 }
 
-// startMembers starts processes that are members of a group, each with so many processors of the runtime. It returns an address of the group.
+// startMembers starts processes that are members of a group, each with so many processors of the
+// runtime. It returns an address of the group.
 func startMembers(t *testing.T, processors int, specs ...memberSpec) (addr string, all []*proc.Child) {
 	t.Helper()
 	addr = testutil.FreeAddress(t)
@@ -375,7 +377,8 @@ func startMembers(t *testing.T, processors int, specs ...memberSpec) (addr strin
 	return addr, all
 }
 
-// startRelays starts processes that are relays, and members of a group of so many. It returns an address of the group.
+// startRelays starts processes that are relays, and members of a group of so many. It returns an
+// address of the group.
 func startRelays(t *testing.T, n, members int) (addr string, all []*proc.Child) {
 	t.Helper()
 	return startMembers(t, 1, slices.Repeat([]memberSpec{{Members: members, Relay: true}}, n)...)

@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 )
 
-// Codec encodes the samples of a topic. All writers and readers of a topic have codecs with one name.
+// Codec encodes the samples of a topic. All writers and readers of a topic have codecs with one
+// name.
 type Codec[T any] interface {
 	// Name is the name of the encoding and of the type.
 	Name() string
@@ -19,8 +20,9 @@ type Codec[T any] interface {
 	Decode(src []byte, v *T) error
 }
 
-// CBOR encodes samples as CBOR: fields by their names, so that versions of a program may differ in them. A reader refuses a sample with an array of more than 131,072 elements, a
-// map of more than 131,072 pairs, or more than 32 levels of nesting.
+// CBOR encodes samples as CBOR: fields by their names, so that versions of a program may differ in
+// them. A reader refuses a sample with an array of more than 131,072 elements, a map of more than
+// 131,072 pairs, or more than 32 levels of nesting.
 func CBOR[T any]() Codec[T] { return cborCodec[T]{} }
 
 type cborCodec[T any] struct{}
@@ -35,7 +37,8 @@ func (cborCodec[T]) Append(dst []byte, v *T) ([]byte, error) {
 
 func (cborCodec[T]) Decode(src []byte, v *T) error { return cborDecoding.Unmarshal(src, v) }
 
-// Limits of a sample in CBOR, which any process of the space may have sent. A sample beyond them is refused by readers.
+// Limits of a sample in CBOR, which any process of the space may have sent. A sample beyond them is
+// refused by readers.
 const (
 	maxCBORNesting  = 32
 	maxCBORElements = 1 << 17 // of an array; pairs of a map
@@ -69,14 +72,15 @@ func (c xcdrCodec[T]) Append(dst []byte, v *T) ([]byte, error) {
 	return c.Codec.Append(dst, v, c.format)
 }
 
-// Sizer is implemented by codecs that know the size of an encoding before they append it. Samples are then encoded straight into the
-// ring, without a copy.
+// Sizer is implemented by codecs that know the size of an encoding before they append it. Samples
+// are then encoded straight into the ring, without a copy.
 type Sizer[T any] interface {
 	// Size returns how many bytes Append appends for v.
 	Size(v *T) int
 }
 
-// Raw carries bytes as they are. Several readers have the same bytes, without a copy: they must not be changed.
+// Raw carries bytes as they are. Several readers have the same bytes, without a copy: they must not
+// be changed.
 func Raw() Codec[[]byte] { return rawCodec{} }
 
 type rawCodec struct{}

@@ -22,46 +22,49 @@ func idOf(i space.ID) ID { return ID{i.Node, i.Incarnation, i.Number} }
 // Event is one of the types below: something that happened to a writer or a reader of this process.
 type Event interface{ event() }
 
-// Matched tells that a writer and a reader match from a position on. (PUBLICATION_MATCHED, SUBSCRIPTION_MATCHED)
+// Matched tells that a writer and a reader match from a position on. (PUBLICATION_MATCHED,
+// SUBSCRIPTION_MATCHED)
 type Matched struct {
 	Endpoint, Peer ID
 	Current        int // endpoints that it matches now
 	Position       uint64
 }
 
-// Unmatched tells that a peer ended, or that its policies changed. (also LIVELINESS_CHANGED: a process that is removed from the
-// group has no living writers)
+// Unmatched tells that a peer ended, or that its policies changed. (also LIVELINESS_CHANGED: a
+// process that is removed from the group has no living writers)
 type Unmatched struct {
 	Endpoint, Peer ID
 	Current        int
 	Position       uint64
 }
 
-// IncompatibleQoS tells which policies keep a writer and a reader apart. (OFFERED_INCOMPATIBLE_QOS, REQUESTED_INCOMPATIBLE_QOS)
+// IncompatibleQoS tells which policies keep a writer and a reader apart. (OFFERED_INCOMPATIBLE_QOS,
+// REQUESTED_INCOMPATIBLE_QOS)
 type IncompatibleQoS struct {
 	Endpoint, Peer ID
 	Policies       []qos.Policy
 	Position       uint64
 }
 
-// DeadlineMissed tells that an instance was not written in time: of a writer of this process, or, of a reader, by the writer
-// that is the peer. (OFFERED_DEADLINE_MISSED, REQUESTED_DEADLINE_MISSED)
+// DeadlineMissed tells that an instance was not written in time: of a writer of this process, or,
+// of a reader, by the writer that is the peer. (OFFERED_DEADLINE_MISSED, REQUESTED_DEADLINE_MISSED)
 type DeadlineMissed struct {
 	Endpoint, Peer ID
 	Key            []byte // of the instance, as package cdr encodes it
 	Position       uint64
 }
 
-// LivelinessLost tells that the lease of a writer of this process has ended: nothing asserted it in time, by AssertLiveliness or by a sample. It has no part in instances
-// until it writes them again. (LIVELINESS_LOST)
+// LivelinessLost tells that the lease of a writer of this process has ended: nothing asserted it in
+// time, by AssertLiveliness or by a sample. It has no part in instances until it writes them again.
+// (LIVELINESS_LOST)
 type LivelinessLost struct {
 	Endpoint   ID
 	Liveliness qos.Liveliness // of the writer: the kind, and the lease that has ended
 	Position   uint64
 }
 
-// LivelinessChanged tells a reader that the lease of a writer has ended, or that the writer was asserted again. Writers that end, or whose process does, are Unmatched.
-// (LIVELINESS_CHANGED)
+// LivelinessChanged tells a reader that the lease of a writer has ended, or that the writer was
+// asserted again. Writers that end, or whose process does, are Unmatched. (LIVELINESS_CHANGED)
 type LivelinessChanged struct {
 	Endpoint, Peer ID
 	Alive          bool           // the peer
@@ -70,15 +73,17 @@ type LivelinessChanged struct {
 	Position       uint64
 }
 
-// SampleLost tells that a best effort reader had no room, or that a client was without a relay, or too slow, for so long that the members do not have all
-// samples of the topic any more that came meanwhile: Count of them. (SAMPLE_LOST)
+// SampleLost tells that a best effort reader had no room, or that a client was without a relay, or
+// too slow, for so long that the members do not have all samples of the topic any more that came
+// meanwhile: Count of them. (SAMPLE_LOST)
 type SampleLost struct {
 	Endpoint, Peer ID
 	Count          uint64 // samples; 0: the number is unknown, since the space began anew, or has lost records that the reader had received
 	Position       uint64
 }
 
-// Relayed tells a client which relay it uses from now on, or why it has none; it looks for another one then.
+// Relayed tells a client which relay it uses from now on, or why it has none; it looks for another
+// one then.
 type Relayed struct {
 	Relay string // address or id
 	Err   error  // why it is lost; nil: it is used

@@ -9,15 +9,18 @@ import (
 // Version is a position in the log of the space.
 type Version = order.Version
 
-// Future is the delivery of a sample and, in a space that is Persistent, its way to the disks. At a client it is about the order, and the disks of the members.
+// Future is the delivery of a sample and, in a space that is Persistent, its way to the disks. At a
+// client it is about the order, and the disks of the members.
 type Future interface {
 	// Done is closed when the sample is in the order, or when it is known that this will not be known.
 	Done() <-chan struct{}
-	// Wait waits until the sample is in the order, and returns its position in the log of the space. A client gets the position that its relay had come to when it said so:
-	// that of the sample, or a later one.
+	// Wait waits until the sample is in the order, and returns its position in the log of the space. A
+	// client gets the position that its relay had come to when it said so: that of the sample, or a
+	// later one.
 	Wait(ctx context.Context) (Version, error)
-	// Persisted is Wait, and then waits until the sample is on the disk of this process or of every member; of a client's sample, always of every member. It fails with
-	// ErrNotPersistent if the space is not Persistent.
+	// Persisted is Wait, and then waits until the sample is on the disk of this process or of every
+	// member; of a client's sample, always of every member. It fails with ErrNotPersistent if the
+	// space is not Persistent.
 	Persisted(ctx context.Context, s Stage) (Version, error)
 }
 

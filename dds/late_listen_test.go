@@ -41,8 +41,9 @@ func lateTopic(t *testing.T, p dds.Space) (*dds.Topic[[]byte], *dds.Writer[[]byt
 	return tp, w
 }
 
-// A listener that is opened with a history does not hold up the order: while it is busy with the first sample, another reader of its process gets samples that are written
-// meanwhile. The listener hears these behind the history, each once.
+// A listener that is opened with a history does not hold up the order: while it is busy with the
+// first sample, another reader of its process gets samples that are written meanwhile. The listener
+// hears these behind the history, each once.
 func TestAListenerThatIsBusyWithAHistoryHoldsNothingUp(t *testing.T) {
 	const history, more = 2000, 1000
 	all := open(t, 2, nil)
@@ -99,7 +100,8 @@ func TestAListenerThatIsBusyWithAHistoryHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A listener that writes while it receives a history gets an error where it would have to wait for buffer space, which may be free only after the history.
+// A listener that writes while it receives a history gets an error where it would have to wait for
+// buffer space, which may be free only after the history.
 func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 	all := open(t, 1, nil)
 	tp, w := lateTopic(t, all[0])
@@ -136,7 +138,8 @@ func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 	}
 }
 
-// A listener of a client that has no relay writes until the client's outbox is full, and does not wait for buffer space that only its own goroutine could make.
+// A listener of a client that has no relay writes until the client's outbox is full, and does not
+// wait for buffer space that only its own goroutine could make.
 func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
@@ -177,7 +180,8 @@ func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	}
 }
 
-// A reader whose opening is given up while it reads a history is closed: the space has none afterwards.
+// A reader whose opening is given up while it reads a history is closed: the space has none
+// afterwards.
 func TestAReaderThatIsGivenUpIsClosed(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	all := open(t, 1, func(_ int, p *member.Config, _ *squall.Config) {

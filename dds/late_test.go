@@ -24,7 +24,8 @@ var (
 
 var longHistory = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
 
-// runLate is a process of a group to which another one comes late: it writes the history, and more samples after it, or reads these.
+// runLate is a process of a group to which another one comes late: it writes the history, and more
+// samples after it, or reads these.
 func runLate(ctx context.Context, p *proc.Parent, spec memberSpec, participant *member.Member) error {
 	tp, err := dds.NewTopic(ctx, participant, "samples", dds.Raw(), longHistory)
 	if err != nil {
@@ -81,7 +82,8 @@ func writeLate(ctx context.Context, p *proc.Parent, samples uint64, tp *dds.Topi
 	return err
 }
 
-// late gets the samples of the topic that a process reads which came late: the next ones that there are, at least one, on each call.
+// late gets the samples of the topic that a process reads which came late: the next ones that there
+// are, at least one, on each call.
 type late func(ctx context.Context) ([]dds.Sample[[]byte], error)
 
 // lateReader opens a reader.
@@ -141,8 +143,9 @@ func lateClient(t *testing.T) func(context.Context, dds.Space) (late, error) {
 	}
 }
 
-// A process joins while another one writes, and opens a reader: it gets the whole history and what follows, each sample once. How long that takes, and the longest time
-// for which a reader that was there before got nothing, are logged: -args -late-samples 1000000 -late-within 3s -late-gap 50ms.
+// A process joins while another one writes, and opens a reader: it gets the whole history and what
+// follows, each sample once. How long that takes, and the longest time for which a reader that was
+// there before got nothing, are logged: -args -late-samples 1000000 -late-within 3s -late-gap 50ms.
 func TestALateJoinerGetsALongHistory(t *testing.T) { getLate(t, lateReader) }
 
 // As above, with a listener.

@@ -47,7 +47,8 @@ func TestAListenerHearsWhatAReaderTakes(t *testing.T) {
 	}
 }
 
-// Two listeners write what they hear: where there is no room they are told so, and the loop goes on.
+// Two listeners write what they hear: where there is no room they are told so, and the loop goes
+// on.
 func TestAListenerMayWrite(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, nil)
@@ -237,8 +238,9 @@ func TestRawSamplesAllocateNothing(t *testing.T) {
 	}
 }
 
-// Samples of best effort writers need no order, if the participants say so: they come in the order of their writer and have no position. Their instances
-// end in the order. All other samples are ordered.
+// Samples of best effort writers need no order, if the participants say so: they come in the order
+// of their writer and have no position. Their instances end in the order. All other samples are
+// ordered.
 func TestBestEffortSamplesMayComeWithoutAnOrder(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, func(_ int, p *member.Config, _ *squall.Config) { p.Unordered.Name = "loose" })

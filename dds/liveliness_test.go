@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A writer that is not asserted is told so, and its readers are, at one position; an assertion brings it back. It may be of a member or of a client.
+// A writer that is not asserted is told so, and its readers are, at one position; an assertion
+// brings it back. It may be of a member or of a client.
 func TestALeaseEndsAtOnePosition(t *testing.T) {
 	lost, changed := make(chan dds.LivelinessLost, 10), []chan dds.LivelinessChanged{make(chan dds.LivelinessChanged, 10), make(chan dds.LivelinessChanged, 10)}
 	ofWriter := func(e dds.Event) {
@@ -82,7 +83,8 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 	}
 }
 
-// The writers of a client that are MANUAL_BY_PARTICIPANT are asserted together, also at another relay, and those of another client of the relay are not.
+// The writers of a client that are MANUAL_BY_PARTICIPANT are asserted together, also at another
+// relay, and those of another client of the relay are not.
 func TestAClientAssertsItsWriters(t *testing.T) {
 	changed := make(chan dds.LivelinessChanged, 100)
 	all := open(t, 2, func(i int, p *member.Config, _ *squall.Config) {
@@ -145,7 +147,8 @@ func TestAClientAssertsItsWriters(t *testing.T) {
 		}
 		<-used
 	}
-	// The writers at the other relay are silent, or fall silent: the first relay has ended its own before these were opened, perhaps.
+	// The writers at the other relay are silent, or fall silent: the first relay has ended its own
+	// before these were opened, perhaps.
 	alive := map[dds.ID]bool{}
 	for len(alive) < 2 {
 		assert()

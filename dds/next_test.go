@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// Each of the calls of Next that wait gets a sample or the end of an instance, however these come: each by itself, or together.
+// Each of the calls of Next that wait gets a sample or the end of an instance, however these come:
+// each by itself, or together.
 func TestEveryCallOfNextThatWaitsGetsASample(t *testing.T) {
 	p := open(t, 1, nil)[0]
 	tp := topic(t, p, dds.QoS{})

@@ -13,7 +13,8 @@ import (
 // QoS is a value for each policy.
 type QoS = qos.Set
 
-// Participant is this process's part in a space of topics: as a client of its members (Dial), or as a member (member.Open).
+// Participant is this process's part in a space of topics: as a client of its members (Dial), or as
+// a member (member.Open).
 type Participant struct{ core *core.Participant }
 
 // Space is where topics are declared: a *Participant, or a *member.Member, which has one.
@@ -25,7 +26,8 @@ func (p *Participant) participant() *Participant { return p }
 var (
 	// ErrNotOpen is returned after Close.
 	ErrNotOpen = core.ErrNotOpen
-	// ErrUnknown is returned for a topic, a writer or a reader that the space does not have, or not any more.
+	// ErrUnknown is returned for a topic, a writer or a reader that the space does not have, or not
+	// any more.
 	ErrUnknown = space.ErrUnknown
 	// ErrInUse is returned for a topic that is to be forgotten and has writers or readers.
 	ErrInUse = space.ErrInUse
@@ -35,7 +37,8 @@ var (
 	ErrImmutable = space.ErrImmutable
 	// ErrInUpcall is returned by a writer that would wait in a listener. It is squall.ErrInUpcall.
 	ErrInUpcall = hooks.ErrInUpcall
-	// ErrNotPersistent is returned by Future.Persisted if the space is not Persistent. It is squall.ErrNotPersistent.
+	// ErrNotPersistent is returned by Future.Persisted if the space is not Persistent. It is
+	// squall.ErrNotPersistent.
 	ErrNotPersistent = hooks.ErrNotPersistent
 )
 
@@ -51,18 +54,21 @@ func of(c *core.Participant, events func(Event)) *Participant {
 	return &Participant{c}
 }
 
-// Close ends the part of this process: its readers take nothing any more, its writers end at one position everywhere, and a member leaves the group. A client
-// waits until what it has written is in the order, or there was no relay for the time after which one is given up.
+// Close ends the part of this process: its readers take nothing any more, its writers end at one
+// position everywhere, and a member leaves the group. A client waits until what it has written is
+// in the order, or there was no relay for the time after which one is given up.
 func (p *Participant) Close(ctx context.Context) error { return p.core.Backend.Close(ctx) }
 
-// Position is the number of records that this process has applied: two members at one position are in the same state.
+// Position is the number of records that this process has applied: two members at one position are
+// in the same state.
 func (p *Participant) Position() uint64 {
 	p.core.Mu.Lock()
 	defer p.core.Mu.Unlock()
 	return p.core.Space.Position()
 }
 
-// Self is the participant's own part in the names of its writers and readers: an ID without a number.
+// Self is the participant's own part in the names of its writers and readers: an ID without a
+// number.
 func (p *Participant) Self() ID {
 	p.core.Mu.Lock()
 	defer p.core.Mu.Unlock()
@@ -77,7 +83,8 @@ type TopicInfo struct {
 	QoS   QoS
 }
 
-// Topics returns the topics of the space, in the order in which they were declared. A client asks its relay, and returns none if it has no relay.
+// Topics returns the topics of the space, in the order in which they were declared. A client asks
+// its relay, and returns none if it has no relay.
 func (p *Participant) Topics() []TopicInfo {
 	topics, _ := p.core.Backend.Describe()
 	var all []TopicInfo
@@ -96,8 +103,8 @@ type Endpoint struct {
 	Origin *Origin // of a writer that stands for one of another system
 }
 
-// Endpoints returns the writers and readers of the space, in the order in which they were opened. A client asks its relay, and returns none if it has
-// no relay.
+// Endpoints returns the writers and readers of the space, in the order in which they were opened. A
+// client asks its relay, and returns none if it has no relay.
 func (p *Participant) Endpoints() []Endpoint {
 	_, endpoints := p.core.Backend.Describe()
 	var all []Endpoint
@@ -107,7 +114,8 @@ func (p *Participant) Endpoints() []Endpoint {
 	return all
 }
 
-// Explain returns the verdict on each policy by which a writer and a reader of this space match, or do not. Those of this process have their own names.
+// Explain returns the verdict on each policy by which a writer and a reader of this space match, or
+// do not. Those of this process have their own names.
 func (p *Participant) Explain(writer, reader ID) ([]qos.Verdict, error) {
 	b := p.core.Backend
 	_, all := b.Describe()
@@ -131,8 +139,8 @@ func (p *Participant) Explain(writer, reader ID) ([]qos.Verdict, error) {
 	return qos.Explain(w.QoS, r.QoS), nil
 }
 
-// AssertLiveliness says that all writers of this participant that are MANUAL_BY_PARTICIPANT are alive, as each sample of any of its writers does. It returns when that
-// is in the order.
+// AssertLiveliness says that all writers of this participant that are MANUAL_BY_PARTICIPANT are
+// alive, as each sample of any of its writers does. It returns when that is in the order.
 func (p *Participant) AssertLiveliness(ctx context.Context) error {
 	return p.core.Backend.Assert(ctx, space.ID{Process: p.core.Self})
 }

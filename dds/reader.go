@@ -49,8 +49,9 @@ type Info struct {
 
 	// How often the instance had come back when the sample came.
 	DisposedGeneration, NoWritersGeneration int
-	// SampleRank is the number of samples of the instance that follow in the same result. GenerationRank is how often the instance came
-	// back between this sample and the last one of the result, AbsoluteGenerationRank until now.
+	// SampleRank is the number of samples of the instance that follow in the same result.
+	// GenerationRank is how often the instance came back between this sample and the last one of the
+	// result, AbsoluteGenerationRank until now.
 	SampleRank, GenerationRank, AbsoluteGenerationRank int
 }
 
@@ -88,8 +89,9 @@ type Reader[T any] struct {
 // Option is an option of a reader.
 type Option[T any] func(*Reader[T])
 
-// Where has a reader take only samples for which f returns true. It is called with each sample, once, where the sample has its position; it
-// must not block or change v. A sample that cannot be decoded is not filtered.
+// Where has a reader take only samples for which f returns true. It is called with each sample,
+// once, where the sample has its position; it must not block or change v. A sample that cannot be
+// decoded is not filtered.
 func Where[T any](f func(v *T) bool) Option[T] {
 	return func(r *Reader[T]) {
 		r.text = nil
@@ -100,8 +102,9 @@ func Where[T any](f func(v *T) bool) Option[T] {
 	}
 }
 
-// WhereText is Where with a filter expression of DDS, which package filter describes: `color = 'RED' AND size BETWEEN 10 AND %0`. For a reader of a client
-// the relay evaluates it, so that other samples are not sent, if its process uses the topic with its type.
+// WhereText is Where with a filter expression of DDS, which package filter describes: `color =
+// 'RED' AND size BETWEEN 10 AND %0`. For a reader of a client the relay evaluates it, so that other
+// samples are not sent, if its process uses the topic with its type.
 func WhereText[T any](expression string, parameters ...string) (Option[T], error) {
 	e, err := filter.Parse(expression)
 	if err != nil {
@@ -118,10 +121,13 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 	}, nil
 }
 
-// Listen has f called with each sample, and each change of an instance, where it has its position, in place of keeping it for Take and Next: nothing
-// is copied and no goroutine is woken. The sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that cannot be
-// decoded: it is a DecodeError, whose data are valid as long as the sample is. RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers return ErrInUpcall
-// where they would have to wait. With the history of a durable topic, and what comes meanwhile, f is called by Topic.Reader, while the order goes on.
+// Listen has f called with each sample, and each change of an instance, where it has its position,
+// in place of keeping it for Take and Next: nothing is copied and no goroutine is woken. The
+// sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that
+// cannot be decoded: it is a DecodeError, whose data are valid as long as the sample is.
+// RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers
+// return ErrInUpcall where they would have to wait. With the history of a durable topic, and what
+// comes meanwhile, f is called by Topic.Reader, while the order goes on.
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	return func(r *Reader[T]) {
 		var s Sample[T]
@@ -134,7 +140,8 @@ func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	}
 }
 
-// Reader opens a reader. It begins at the position of the order at which it is opened, or with the history there if it is durable.
+// Reader opens a reader. It begins at the position of the order at which it is opened, or with the
+// history there if it is durable.
 func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*Reader[T], error) {
 	r := &Reader[T]{topic: t, ready: make(chan struct{}, 1)}
 	r.view, _ = t.codec.(viewer[T])
@@ -157,10 +164,12 @@ func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*
 	return r, nil
 }
 
-// fillPiece is how many samples of a history a reader gets before other goroutines may have the participant's lock.
+// fillPiece is how many samples of a history a reader gets before other goroutines may have the
+// participant's lock.
 const fillPiece = 128
 
-// fill fills the cache of a reader that was opened with the history, or has its listener hear it, while records are applied.
+// fill fills the cache of a reader that was opened with the history, or has its listener hear it,
+// while records are applied.
 func (r *Reader[T]) fill(ctx context.Context) error {
 	p := r.p
 	var heard []space.Held
@@ -201,10 +210,12 @@ func (r *Reader[T]) signal() {
 	}
 }
 
-// Read returns samples and leaves them, as read. If some of them cannot be decoded, the error is a DecodeError with these samples, and the result has all others.
+// Read returns samples and leaves them, as read. If some of them cannot be decoded, the error is a
+// DecodeError with these samples, and the result has all others.
 func (r *Reader[T]) Read(q Query) ([]Sample[T], error) { return r.appended(nil, q, false) }
 
-// Take returns samples and removes them. If some of them cannot be decoded, the error is a DecodeError with these samples, and the result has all others.
+// Take returns samples and removes them. If some of them cannot be decoded, the error is a
+// DecodeError with these samples, and the result has all others.
 func (r *Reader[T]) Take(q Query) ([]Sample[T], error) { return r.appended(nil, q, true) }
 
 // AppendTake is Take, and appends to dst: a caller that uses its memory again allocates nothing.
@@ -241,8 +252,8 @@ func (r *Reader[T]) now() int64 {
 	return math.MinInt64
 }
 
-// unlock releases the participant's lock after samples were taken, perhaps. What is held up by this reader goes on when half of its room is free,
-// or when the group's loop looks again, if it does.
+// unlock releases the participant's lock after samples were taken, perhaps. What is held up by this
+// reader goes on when half of its room is free, or when the group's loop looks again, if it does.
 func (r *Reader[T]) unlock() {
 	if r.p.Stalled && (!r.p.Looks || !r.cache.Crowded()) {
 		r.p.Roomy()
@@ -288,7 +299,8 @@ func (r *Reader[T]) decoded(h *space.Held, s *Sample[T], value *T) error {
 	return nil
 }
 
-// Next takes the next sample, and waits for it. Of a sample that cannot be decoded it returns the Info, and a DecodeError.
+// Next takes the next sample, and waits for it. Of a sample that cannot be decoded it returns the
+// Info, and a DecodeError.
 func (r *Reader[T]) Next(ctx context.Context) (s Sample[T], err error) {
 	h, err := r.next(ctx)
 	if err == nil {
@@ -339,7 +351,8 @@ func (r *Reader[T]) next(ctx context.Context) (h space.Held, err error) {
 	return h, fmt.Errorf("%w: the reader was closed", ErrUnknown)
 }
 
-// All takes samples in order, and waits for each, until ctx ends or the reader is closed. The error of ctx is not yielded. After a DecodeError it goes on with the next sample.
+// All takes samples in order, and waits for each, until ctx ends or the reader is closed. The error
+// of ctx is not yielded. After a DecodeError it goes on with the next sample.
 func (r *Reader[T]) All(ctx context.Context) iter.Seq2[Sample[T], error] {
 	return func(yield func(Sample[T], error) bool) {
 		for {

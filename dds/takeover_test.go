@@ -47,7 +47,8 @@ type change struct {
 	At       time.Time
 }
 
-// runMember is a process that writes one instance of an exclusive topic again and again, and tells its parent whose samples its reader gets.
+// runMember is a process that writes one instance of an exclusive topic again and again, and tells
+// its parent whose samples its reader gets.
 func runMember(ctx context.Context, p *proc.Parent) error {
 	var spec memberSpec
 	if err := p.Config(&spec); err != nil {
@@ -113,7 +114,8 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 	}
 }
 
-// The process of the owner is killed. The weaker writer takes over at one position at all readers, and soon.
+// The process of the owner is killed. The weaker writer takes over at one position at all readers,
+// and soon.
 func TestAKilledOwnerIsReplacedAtOnePosition(t *testing.T) {
 	addr := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

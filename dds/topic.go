@@ -118,7 +118,8 @@ func (t *Topic[T]) open(ctx context.Context, info space.EndpointInfo, prepare fu
 // ID names the endpoint in events.
 func (e *endpoint) ID() ID { return idOf(e.id) }
 
-// Change replaces the policies of the endpoint at one position. Policies that matching depends on cannot be changed, but for partitions and durations.
+// Change replaces the policies of the endpoint at one position. Policies that matching depends on
+// cannot be changed, but for partitions and durations.
 func (e *endpoint) Change(ctx context.Context, set QoS) error {
 	return e.p.Backend.Change(ctx, e.id, set)
 }

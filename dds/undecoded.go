@@ -6,8 +6,9 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
-// DecodeError is the error of samples that the codec of a topic cannot decode, or ends of instances of which it cannot decode the key. The call that returns it has
-// read or taken these samples like the other samples of its result.
+// DecodeError is the error of samples that the codec of a topic cannot decode, or ends of instances
+// of which it cannot decode the key. The call that returns it has read or taken these samples like
+// the other samples of its result.
 type DecodeError struct {
 	Topic   string
 	Samples []Undecoded // in the order of their positions

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/dds"
 )
 
-// mixed returns a reader of all samples, and writes some that the reader's codec can decode, one of a program with another type, and some more.
+// mixed returns a reader of all samples, and writes some that the reader's codec can decode, one of
+// a program with another type, and some more.
 func mixed(t *testing.T, options ...dds.Option[position]) *dds.Reader[position] {
 	t.Helper()
 	p := open(t, 1, nil)[0]

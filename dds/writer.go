@@ -28,7 +28,8 @@ type Writer[T any] struct {
 	closed  atomic.Bool
 }
 
-// Writer opens a writer. It returns when the writer is part of the space, so that everything that is written comes behind its matches.
+// Writer opens a writer. It returns when the writer is part of the space, so that everything that
+// is written comes behind its matches.
 func (t *Topic[T]) Writer(ctx context.Context, set QoS) (*Writer[T], error) {
 	return t.writer(ctx, set, nil)
 }
@@ -48,14 +49,16 @@ func (t *Topic[T]) writer(ctx context.Context, set QoS, o *Origin) (*Writer[T], 
 // unfiltered prepares for a writer.
 func unfiltered(space.ID) *remote.Filter { return nil }
 
-// Write writes a sample. It returns when the sample has its room in the order, and waits for buffer space if there is none: until ctx ends, or
-// for MaxBlocking of RELIABILITY. At a client it returns when the sample has its room in the memory from which it is sent to a relay.
+// Write writes a sample. It returns when the sample has its room in the order, and waits for buffer
+// space if there is none: until ctx ends, or for MaxBlocking of RELIABILITY. At a client it returns
+// when the sample has its room in the memory from which it is sent to a relay.
 func (w *Writer[T]) Write(ctx context.Context, v T) error {
 	_, err := w.write(ctx, what{op: space.Write}, v, false)
 	return err
 }
 
-// WriteFuture writes a sample, and returns the future of its delivery and, in a space that is Persistent, of its way to the disks.
+// WriteFuture writes a sample, and returns the future of its delivery and, in a space that is
+// Persistent, of its way to the disks.
 func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (Future, error) {
 	return w.write(ctx, what{op: space.Write}, v, true)
 }
@@ -78,7 +81,8 @@ func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
 	return err
 }
 
-// Register tells that the writer is going to write the instance of v: one that no writer is registered with has no owner.
+// Register tells that the writer is going to write the instance of v: one that no writer is
+// registered with has no owner.
 func (w *Writer[T]) Register(ctx context.Context, v T) error {
 	_, err := w.write(ctx, what{op: space.Register}, v, false)
 	return err
@@ -90,7 +94,8 @@ func (w *Writer[T]) Dispose(ctx context.Context, v T) error {
 	return err
 }
 
-// Unregister ends this writer's part in the instance of v. Unless its policies keep what it unregisters, the instance is disposed of.
+// Unregister ends this writer's part in the instance of v. Unless its policies keep what it
+// unregisters, the instance is disposed of.
 func (w *Writer[T]) Unregister(ctx context.Context, v T) error {
 	_, err := w.write(ctx, what{op: space.Unregister}, v, false)
 	return err
@@ -104,7 +109,8 @@ type what struct {
 	source   int64  // … and its time there
 }
 
-// write writes a sample. The writer's lock is not held while the call waits for buffer space: the group's loop may write, too.
+// write writes a sample. The writer's lock is not held while the call waits for buffer space: the
+// group's loop may write, too.
 func (w *Writer[T]) write(ctx context.Context, s what, v T, future bool) (Future, error) {
 	w.mu.Lock()
 	f, err := w.try(s, v, future)
@@ -174,16 +180,17 @@ func (w *written[T]) Append(dst []byte) ([]byte, error) {
 	return dst, err
 }
 
-// Claim is room for a sample of bytes. The claim of the group comes first: where both are copied one after the other, a processor forwards what was stored
-// in pieces that lie alike.
+// Claim is room for a sample of bytes. The claim of the group comes first: where both are copied
+// one after the other, a processor forwards what was stored in pieces that lie alike.
 type Claim struct {
 	claim core.Claim
 
 	Bytes []byte // to be filled by the caller; it has what an earlier message left there
 }
 
-// Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for buffer space until ctx ends. The sample keeps its place before
-// later ones of this process: the caller should commit or abort soon. The topic must have the codec Raw.
+// Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for
+// buffer space until ctx ends. The sample keeps its place before later ones of this process: the
+// caller should commit or abort soon. The topic must have the codec Raw.
 func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
 	if !w.raw {
 		return Claim{}, fmt.Errorf("dds: topic %q: %w: samples in place need the codec Raw", w.topic.name, qos.ErrRefused)
@@ -213,21 +220,25 @@ func (c Claim) Abort() error {
 
 var errNoClaim = fmt.Errorf("%w: the claim is of no writer", ErrUnknown)
 
-// Flush waits until everything that the writer has written is in the order and, if its topic is PERSISTENT, on the disk of every member.
+// Flush waits until everything that the writer has written is in the order and, if its topic is
+// PERSISTENT, on the disk of every member.
 func (w *Writer[T]) Flush(ctx context.Context) error {
 	return w.out.Flush(ctx, w.topic.set.Durability == qos.Persistent)
 }
 
-// AssertLiveliness says that a writer whose LIVELINESS is manual is alive, as each of its samples does. It returns when that is in the order.
+// AssertLiveliness says that a writer whose LIVELINESS is manual is alive, as each of its samples
+// does. It returns when that is in the order.
 func (w *Writer[T]) AssertLiveliness(ctx context.Context) error { return w.p.Backend.Assert(ctx, w.id) }
 
-// Close ends the writer at a position of the order: its instances are disposed of there, unless its policies keep them.
+// Close ends the writer at a position of the order: its instances are disposed of there, unless its
+// policies keep them.
 func (w *Writer[T]) Close(ctx context.Context) error {
 	w.closed.Store(true)
 	return w.p.Backend.Shut(ctx, w.id)
 }
 
-// Change replaces the policies of the writer at one position. Policies that readers match by cannot be changed, but for partitions and durations.
+// Change replaces the policies of the writer at one position. Policies that readers match by cannot
+// be changed, but for partitions and durations.
 func (w *Writer[T]) Change(ctx context.Context, set QoS) error {
 	err := w.endpoint.Change(ctx, set)
 	if err == nil {
@@ -246,8 +257,10 @@ type Set struct {
 	begun, ended atomic.Bool
 }
 
-// Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer coherent access. They take effect at
-// one position, at all readers, if f returns nil. If it returns an error, or this process fails before, none of them does. Coherent returns when the set is in the order.
+// Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer
+// coherent access. They take effect at one position, at all readers, if f returns nil. If it
+// returns an error, or this process fails before, none of them does. Coherent returns when the set
+// is in the order.
 func (p *Participant) Coherent(ctx context.Context, f func(*Set) error) error {
 	s := &Set{p: p.core, number: p.core.Backend.NewSet()}
 	failed := f(s)

@@ -36,8 +36,9 @@ func (c *scripted) ask(_ context.Context, _ *remote, _ func([]byte) error, parts
 	return c.answer(&r)
 }
 
-// fullSession returns an object with a session of a client, which calls its command 2 while the answer to the command 1 is awaited, and command 3 has ended: the replies
-// of its session are to be acknowledged before the object executes a further command.
+// fullSession returns an object with a session of a client, which calls its command 2 while the
+// answer to the command 1 is awaited, and command 3 has ended: the replies of its session are to be
+// acknowledged before the object executes a further command.
 func fullSession(c *scripted) *remote {
 	o := &remote{client: c, name: "accounts"}
 	s := client.NewSession(time.Minute, machine.Token{1})
@@ -50,7 +51,8 @@ func fullSession(c *scripted) *remote {
 	return o
 }
 
-// TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt has the first acknowledgements fail at the members.
+// TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt has the first acknowledgements
+// fail at the members.
 func TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt(t *testing.T) {
 	const failures = 3
 	said := 0
@@ -79,7 +81,8 @@ func TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt(t *testin
 	}
 }
 
-// TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds also has a failure that lasts: then the command fails as it does by itself.
+// TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds also has a failure that lasts: then the
+// command fails as it does by itself.
 func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
 	busy, gone := errors.New("the member is busy"), errors.New("nobody has the object")
 	for _, last := range []error{nil, gone} {

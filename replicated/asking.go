@@ -15,7 +15,8 @@ import (
 
 // How a client asks members: one that is used, and others if that fails.
 
-// isPatient reports whether a request may take longer than MemberTimeout: a query about the past may read the whole log.
+// isPatient reports whether a request may take longer than MemberTimeout: a query about the past
+// may read the whole log.
 func isPatient(request [][]byte) bool {
 	if request[0][0] != byte(relay.Query) {
 		return false
@@ -27,8 +28,8 @@ func isPatient(request [][]byte) bool {
 // maxAnswers bounds the memory for answers that are no short messages: 256 MiB.
 const maxAnswers = 256 << 20
 
-// ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer, and returns invoke.ErrAway if
-// another member is to be asked.
+// ask sends a request to a member, and to others if that fails, until ctx ends. F takes the answer,
+// and returns invoke.ErrAway if another member is to be asked.
 func (c *Client) ask(ctx context.Context, o *remote, f func(answer []byte) error, parts ...[]byte) error {
 	var t tries
 	for attempt := 1; ; attempt++ {
@@ -50,7 +51,8 @@ func (c *Client) ask(ctx context.Context, o *remote, f func(answer []byte) error
 	}
 }
 
-// askOne sends a request to one member. The error is invoke.ErrAway if another member is to be asked.
+// askOne sends a request to one member. The error is invoke.ErrAway if another member is to be
+// asked.
 func (c *Client) askOne(ctx context.Context, o *remote, attempt int, f func(answer []byte) error, parts [][]byte) error {
 	l, service, to, err := c.begin(o, attempt, isPatient(parts))
 	if err != nil {
@@ -203,7 +205,8 @@ func (c *Client) found(o *remote, addresses []string) bool {
 	return ok
 }
 
-// begin begins a request to the member that is used now. The service of the object is nil if the client does not know the group yet.
+// begin begins a request to the member that is used now. The service of the object is nil if the
+// client does not know the group yet.
 func (c *Client) begin(o *remote, attempt int, patient bool) (client.Link, *ripc.Service, *ripc.Remote, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,8 +269,9 @@ func (c *Client) service(o *remote) ripc.ID {
 	return ripc.ID(relay.Service(c.cfg.Cluster, c.group, o.name))
 }
 
-// call sends a request on a link. A member that does not know the service may be of another group: then the error is an ErrOtherGroup. To is nil if
-// the client does not know the group yet; it asks for it then.
+// call sends a request on a link. A member that does not know the service may be of another group:
+// then the error is an ErrOtherGroup. To is nil if the client does not know the group yet; it asks
+// for it then.
 func (c *Client) call(ctx context.Context, o *remote, service *ripc.Service, to *ripc.Remote, parts [][]byte) (ripc.Message, error) {
 	if to == nil {
 		if err := c.identify(ctx, o, service); err != nil {
@@ -289,7 +293,8 @@ func (c *Client) call(ctx context.Context, o *remote, service *ripc.Service, to 
 	return m, err
 }
 
-// identify asks a member which group it is of. The client keeps the first answer that it gets; a member that gives another one is refused.
+// identify asks a member which group it is of. The client keeps the first answer that it gets; a
+// member that gives another one is refused.
 func (c *Client) identify(ctx context.Context, o *remote, service *ripc.Service) error {
 	m, err := service.Call(ctx, service.To(relay.Catalog), (&relay.Request{Ask: relay.Group, Rest: []byte(c.cfg.Cluster)}).AppendTo(nil))
 	if err != nil {

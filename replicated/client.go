@@ -28,14 +28,16 @@ type ClientConfig struct {
 	Cluster   string   // the name of the group
 	Group     string   // the identity of the group (squall.View.Group); empty: that of the member which answers first
 	Addresses []string // host:port of members' servers (Server.Addr): the client uses one, and the next one when that fails
-	// Seed decides with which of Addresses the client begins: 1 is the first one, 2 the second, and so on in turn. 0 is a random one, which spreads
-	// clients over the members.
+	// Seed decides with which of Addresses the client begins: 1 is the first one, 2 the second, and so
+	// on in turn. 0 is a random one, which spreads clients over the members.
 	Seed uint64
 	// Logger receives the events of the client. Nil: none.
 	Logger *slog.Logger
-	// Events is called with each event, from the goroutines of the client; it must not block, nor call the client.
+	// Events is called with each event, from the goroutines of the client; it must not block, nor call
+	// the client.
 	Events func(ClientEvent)
-	// Endpoint has the client's TLS certificates, secret and limits. Its Addr, Resolver and MoveTime are not used.
+	// Endpoint has the client's TLS certificates, secret and limits. Its Addr, Resolver and MoveTime
+	// are not used.
 	Endpoint ripc.Config
 	// SessionTimeout is how long the members remember the client after it was heard last. 0 is
 	// DefaultSessionTimeout.
@@ -75,7 +77,8 @@ type route struct {
 	locating chan struct{} // one goroutine at a time looks where it is
 }
 
-// Dial returns a client. It connects to a member when something is called. The context is for Dial alone: Close ends the client.
+// Dial returns a client. It connects to a member when something is called. The context is for Dial
+// alone: Close ends the client.
 func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	if len(cfg.Addresses) == 0 {
 		return nil, errors.New("replicated: Addresses must have the address of a member at least")
@@ -144,8 +147,8 @@ func (p *places) use(id ripc.ID, addr string) {
 	p.current[id] = addr
 }
 
-// Close ends the client's sessions, as far as a member can be reached at once, and its connections. It asks each member once at most, and takes no
-// longer than MemberTimeout.
+// Close ends the client's sessions, as far as a member can be reached at once, and its connections.
+// It asks each member once at most, and takes no longer than MemberTimeout.
 func (c *Client) Close() error {
 	c.closing.Store(true)
 	c.mu.Lock()

@@ -11,14 +11,16 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// ClientEvent is something that happened to a client: a value of one of the types of this package that are documented as events of
-// clients, to be told apart by a type switch. String describes it in one line.
+// ClientEvent is something that happened to a client: a value of one of the types of this package
+// that are documented as events of clients, to be told apart by a type switch. String describes it
+// in one line.
 type ClientEvent interface {
 	fmt.Stringer
 	level() slog.Level
 }
 
-// MemberConnected is an event of a client: a member has answered it for the first time since the client chose it.
+// MemberConnected is an event of a client: a member has answered it for the first time since the
+// client chose it.
 type MemberConnected struct {
 	Addr   string // of the member's server
 	Object string // that was called
@@ -29,8 +31,8 @@ func (e MemberConnected) String() string {
 }
 func (MemberConnected) level() slog.Level { return slog.LevelInfo }
 
-// MemberLeft is an event of a client: it goes on with another member. Until a member has answered again there is one such event for each
-// address, however often the client tries.
+// MemberLeft is an event of a client: it goes on with another member. Until a member has answered
+// again there is one such event for each address, however often the client tries.
 type MemberLeft struct {
 	Addr   string // of the member's server
 	Object string // that was called
@@ -53,7 +55,8 @@ func (e SessionOpened) String() string {
 }
 func (SessionOpened) level() slog.Level { return slog.LevelDebug }
 
-// SessionLost is an event of a client: its session has expired at the members, or was closed there. The next command opens another one.
+// SessionLost is an event of a client: its session has expired at the members, or was closed there.
+// The next command opens another one.
 type SessionLost struct {
 	Object  string
 	Session uint64
@@ -64,7 +67,8 @@ func (e SessionLost) String() string {
 }
 func (SessionLost) level() slog.Level { return slog.LevelWarn }
 
-// CallRefused is an event of a client: the members do not let it do something. The call has the same error.
+// CallRefused is an event of a client: the members do not let it do something. The call has the
+// same error.
 type CallRefused struct {
 	Object string
 	Err    error // an *AccessError
@@ -75,10 +79,12 @@ func (e CallRefused) String() string {
 }
 func (CallRefused) level() slog.Level { return slog.LevelWarn }
 
-// ErrLate is why a client leaves a member that did not answer a call within ClientConfig.MemberTimeout.
+// ErrLate is why a client leaves a member that did not answer a call within
+// ClientConfig.MemberTimeout.
 var ErrLate = errors.New("a call got no answer within MemberTimeout")
 
-// event implements asker: it logs an event, and gives it to the application. The caller holds no lock.
+// event implements asker: it logs an event, and gives it to the application. The caller holds no
+// lock.
 func (c *Client) event(e ClientEvent) {
 	if c.cfg.Logger != nil {
 		c.cfg.Logger.Log(context.Background(), e.level(), e.String(), "cluster", c.cfg.Cluster)
@@ -88,7 +94,8 @@ func (c *Client) event(e ClientEvent) {
 	}
 }
 
-// answered notes that a member has answered on a link. It returns the event if there is one. The lock is held.
+// answered notes that a member has answered on a link. It returns the event if there is one. The
+// lock is held.
 func (r *route) answered(link uint64, object string) (e ClientEvent) {
 	if r.connected == link {
 		return nil
@@ -98,7 +105,8 @@ func (r *route) answered(link uint64, object string) (e ClientEvent) {
 	return MemberConnected{Addr: r.Place(), Object: object}
 }
 
-// left notes that the member at an address is left. It returns the event if there is one. The lock is held.
+// left notes that the member at an address is left. It returns the event if there is one. The lock
+// is held.
 func (r *route) left(addr, object string, why error) (e ClientEvent) {
 	if r.failed[addr] {
 		return nil
@@ -110,8 +118,8 @@ func (r *route) left(addr, object string, why error) (e ClientEvent) {
 	return MemberLeft{Addr: addr, Object: object, Err: why}
 }
 
-// absent asks a member which objects it serves, after none knew the object's service. It returns an error if the object is not among them: the member
-// names its objects only when all are served.
+// absent asks a member which objects it serves, after none knew the object's service. It returns an
+// error if the object is not among them: the member names its objects only when all are served.
 func (c *Client) absent(ctx context.Context, o *remote) error {
 	if o.whole != nil || o.id == relay.Catalog {
 		return nil

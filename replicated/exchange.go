@@ -6,8 +6,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
-// exchange is the request of a client's command, and the call or else the function that takes the answer. Exchanges come
-// from a pool: a command allocates none.
+// exchange is the request of a client's command, and the call or else the function that takes the
+// answer. Exchanges come from a pool: a command allocates none.
 type exchange struct {
 	name    string
 	pending invoke.Pending

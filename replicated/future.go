@@ -26,8 +26,8 @@ const (
 	known
 )
 
-// Wait waits for the outcome and returns it. It is called once; if it returns because ctx has ended, or with
-// ErrInHandler in a handler, it may be called again.
+// Wait waits for the outcome and returns it. It is called once; if it returns because ctx has
+// ended, or with ErrInHandler in a handler, it may be called again.
 func (f *Future[R]) Wait(ctx context.Context) (R, error) {
 	v, _, err := f.WaitVersion(ctx)
 	return v, err

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
-// TestAFutureIsWaitedForAgain ends the context of a Wait while the outcome becomes known: the Wait returns one of both, and loses
-// no outcome. The next command uses the memory of the one before.
+// TestAFutureIsWaitedForAgain ends the context of a Wait while the outcome becomes known: the Wait
+// returns one of both, and loses no outcome. The next command uses the memory of the one before.
 func TestAFutureIsWaitedForAgain(t *testing.T) {
 	add := NewCommand[[]byte, []byte]("add")
 	interrupted := 0
@@ -41,7 +41,8 @@ func TestAFutureIsWaitedForAgain(t *testing.T) {
 	t.Logf("%d of 2000 were waited for again", interrupted)
 }
 
-// endedContext has ended, and calls a function when a Wait is about to look at both, its end and the outcome.
+// endedContext has ended, and calls a function when a Wait is about to look at both, its end and
+// the outcome.
 type endedContext struct {
 	context.Context
 	meanwhile func()

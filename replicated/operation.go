@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
-// Target is what operations are called on: an object of package member in this process, a *RemoteObject of a client, or a shard of one of
-// them.
+// Target is what operations are called on: an object of package member in this process, a
+// *RemoteObject of a client, or a shard of one of them.
 type Target interface{ callee }
 
 // callee is implemented by this package and package member alone.
@@ -23,8 +23,8 @@ type described[A, R any] interface {
 	Describe() invoke.Operation[A, R]
 }
 
-// Command is an operation that may change the state: it takes an A and returns an R. It is a value that
-// processes share by declaring it alike; it belongs to no object.
+// Command is an operation that may change the state: it takes an A and returns an R. It is a value
+// that processes share by declaring it alike; it belongs to no object.
 type Command[A, R any] struct {
 	operation[A, R]
 	futures sync.Pool
@@ -37,7 +37,8 @@ type Query[A, R any] struct {
 	reads sync.Pool
 }
 
-// NewCommand returns a command. Its name, of 1 to 255 bytes, is what members and clients know it by.
+// NewCommand returns a command. Its name, of 1 to 255 bytes, is what members and clients know it
+// by.
 func NewCommand[A, R any](name string) *Command[A, R] {
 	return &Command[A, R]{operation: newOperation(name, false, defaultCodec[A](), defaultCodec[R](), nil)}
 }
@@ -57,12 +58,13 @@ func (q *Query[A, R]) Encoded(args Codec[A], reply Codec[R]) *Query[A, R] {
 	return &Query[A, R]{operation: newOperation(q.name, true, args, reply, q.key)}
 }
 
-// Call has a command executed by every member and returns what it returned at this one, or at the member that a
-// client uses. The errors of handlers are of type *HandlerError. If ctx ends first the command may be
-// executed or not; if the group halts here the error says so, and the others may execute it or not. A command for a shard that
-// this member leaves meanwhile is executed there all the same, once, by way of another member; ErrOutcomeUnknown says that its
-// reply is lost. A reply of more than 1 MiB is not kept for a client: if its member fails before the client has the reply, the error is
-// ErrReplyNotKept, and the command was executed.
+// Call has a command executed by every member and returns what it returned at this one, or at the
+// member that a client uses. The errors of handlers are of type *HandlerError. If ctx ends first
+// the command may be executed or not; if the group halts here the error says so, and the others may
+// execute it or not. A command for a shard that this member leaves meanwhile is executed there all
+// the same, once, by way of another member; ErrOutcomeUnknown says that its reply is lost. A reply
+// of more than 1 MiB is not kept for a client: if its member fails before the client has the reply,
+// the error is ErrReplyNotKept, and the command was executed.
 func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 	var none R
 	to := t.Callee()
@@ -86,9 +88,11 @@ func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 	}
 }
 
-// Go is like Call, and does not wait for the outcome. It waits for buffer space to send. Commands that one goroutine
-// calls on a member's object are executed in the order of its calls, in a shard as long as this member is in it; commands that it calls on a
-// RemoteObject may be executed in another order. In a handler, which every member executes, Go fails with ErrInHandler: member.Send is for it.
+// Go is like Call, and does not wait for the outcome. It waits for buffer space to send. Commands
+// that one goroutine calls on a member's object are executed in the order of its calls, in a shard
+// as long as this member is in it; commands that it calls on a RemoteObject may be executed in
+// another order. In a handler, which every member executes, Go fails with ErrInHandler: member.Send
+// is for it.
 func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], error) {
 	to := t.Callee()
 	if err := to.InHandler(); err != nil {
@@ -123,7 +127,8 @@ func (c *Command[A, R]) make(args A) *call[A, R] {
 	return f
 }
 
-// known returns the number of the command, or -1: most programs have one object with a command, whose numbering seldom changes.
+// known returns the number of the command, or -1: most programs have one object with a command,
+// whose numbering seldom changes.
 func (c *Command[A, R]) known(in *invoke.Numbering) int {
 	f := c.last.Load()
 	if f == nil || f.in != in {
@@ -284,7 +289,8 @@ func (o *operation[A, R]) raw(args *A) ([]byte, bool) {
 	return *any(args).(*[]byte), true
 }
 
-// size returns how many bytes the encoding of arguments takes, or false if that is not known before.
+// size returns how many bytes the encoding of arguments takes, or false if that is not known
+// before.
 func (o *operation[A, R]) size(args *A) (int, bool) {
 	if o.sizer == nil {
 		return 0, false

@@ -21,7 +21,8 @@ type RemoteObject struct{ remoteTarget }
 // Name returns the object's name.
 func (o *RemoteObject) Name() string { return o.remote.name }
 
-// Shard returns a shard of the object, from 0, to call operations on that have no key, and to watch.
+// Shard returns a shard of the object, from 0, to call operations on that have no key, and to
+// watch.
 func (o *RemoteObject) Shard(n int) Target { return remoteTarget{o.remote.shardAt(n)} }
 
 // remoteTarget is an object, or a shard of one, as a Target.
@@ -58,7 +59,8 @@ type asker interface {
 	now() time.Time
 	// ask sends a request to a member, and to others if that fails.
 	ask(ctx context.Context, o *remote, f func(answer []byte) error, parts ...[]byte) error
-	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called, and when it returns.
+	// wait waits until changed is called, or ctx ends. The session's lock is held when it is called,
+	// and when it returns.
 	wait(ctx context.Context, o *remote)
 	changed(o *remote)
 	// spawn runs f concurrently with the caller.
@@ -76,7 +78,8 @@ type asker interface {
 // InHandler implements invoke.Target: a client is in no handler.
 func (o *remote) InHandler() error { return nil }
 
-// Now implements invoke.Target. It returns the whole object in place of the only shard of one without shards.
+// Now implements invoke.Target. It returns the whole object in place of the only shard of one
+// without shards.
 func (o *remote) Now(ctx context.Context) (invoke.Target, error) {
 	whole, err := o.orWhole(ctx)
 	if err != nil {
@@ -106,7 +109,8 @@ func (o *remote) Start(ctx context.Context, name string, args invoke.Encoder, p 
 	})
 }
 
-// ordered sends a command, with the number that the session gives it, and has x take the answer. It gives x back.
+// ordered sends a command, with the number that the session gives it, and has x take the answer. It
+// gives x back.
 func (o *remote) ordered(ctx context.Context, name string, args invoke.Encoder, r relay.Request, x *exchange) error {
 	defer x.giveBack()
 	number, err := o.begin(ctx)

@@ -22,10 +22,11 @@ type Reply[R any] struct {
 	Err    error // of the handler, a *HandlerError; or ErrNoReply
 }
 
-// Replies has a command executed, as Call does, and yields what each member returned, as it comes: every member of the view in which the
-// command has its position. The sequence ends when n of them have answered, or when each one has answered or failed; with an n of
-// 0 it is the latter. Members that failed are yielded with ErrNoReply. An error, which is yielded alone, ends the sequence: that of
-// ctx, or why the command was not executed. A client gets all replies at once, at the end.
+// Replies has a command executed, as Call does, and yields what each member returned, as it comes:
+// every member of the view in which the command has its position. The sequence ends when n of them
+// have answered, or when each one has answered or failed; with an n of 0 it is the latter. Members
+// that failed are yielded with ErrNoReply. An error, which is yielded alone, ends the sequence:
+// that of ctx, or why the command was not executed. A client gets all replies at once, at the end.
 func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) iter.Seq2[Reply[R], error] {
 	return func(yield func(Reply[R], error) bool) {
 		more, some := true, false

@@ -37,7 +37,8 @@ func (o *remote) begin(ctx context.Context) (client.Command, error) {
 	}
 }
 
-// again waits until a command that the object refused, because it keeps too many replies, is to be sent again.
+// again waits until a command that the object refused, because it keeps too many replies, is to be
+// sent again.
 func (o *remote) again(ctx context.Context, c *client.Command) error {
 	s := &o.session
 	s.Lock()
@@ -66,7 +67,8 @@ func (o *remote) again(ctx context.Context, c *client.Command) error {
 // sayPause is how long a command waits that is sent again because an acknowledgement failed.
 const sayPause = 50 * time.Millisecond
 
-// sayLocked acknowledges replies to the object. The lock is held, but not while the members are asked.
+// sayLocked acknowledges replies to the object. The lock is held, but not while the members are
+// asked.
 func (o *remote) sayLocked(ctx context.Context) (err error) {
 	s := &o.session
 	a := s.Acknowledgement()

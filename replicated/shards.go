@@ -15,13 +15,14 @@ func ShardOf(key string, shards int) int {
 	return int(h.Sum64() % uint64(max(1, shards)))
 }
 
-// Keyed returns the same command for objects in shards: it is executed by the shard to which key's result for its arguments belongs
-// (ShardOf). All processes must use the same function.
+// Keyed returns the same command for objects in shards: it is executed by the shard to which key's
+// result for its arguments belongs (ShardOf). All processes must use the same function.
 func (c *Command[A, R]) Keyed(key func(A) string) *Command[A, R] {
 	return &Command[A, R]{operation: newOperation(c.name, false, c.args, c.reply, key)}
 }
 
-// Keyed returns the same query for objects in shards: it reads the shard to which key's result for its arguments belongs (ShardOf).
+// Keyed returns the same query for objects in shards: it reads the shard to which key's result for
+// its arguments belongs (ShardOf).
 func (q *Query[A, R]) Keyed(key func(A) string) *Query[A, R] {
 	return &Query[A, R]{operation: newOperation(q.name, true, q.args, q.reply, key)}
 }
@@ -33,9 +34,10 @@ type ShardReply[R any] struct {
 	Err   error
 }
 
-// EachShard runs a query at every shard of an object at the same time, and yields the replies in the order of the shards. Each is
-// linearizable by itself; together they are no snapshot: commands may be executed between the reads of two shards. An object without
-// shards is one with the shard 0.
+// EachShard runs a query at every shard of an object at the same time, and yields the replies in
+// the order of the shards. Each is linearizable by itself; together they are no snapshot: commands
+// may be executed between the reads of two shards. An object without shards is one with the shard
+// 0.
 func (q *Query[A, R]) EachShard(ctx context.Context, t Target, args A) iter.Seq[ShardReply[R]] {
 	return func(yield func(ShardReply[R]) bool) {
 		to := t.Callee()
@@ -75,7 +77,8 @@ func (q *Query[A, R]) EachShard(ctx context.Context, t Target, args A) iter.Seq[
 	}
 }
 
-// locate returns the target at which an operation is called now: that of the shard of its key, if it has one.
+// locate returns the target at which an operation is called now: that of the shard of its key, if
+// it has one.
 func locate[A any](ctx context.Context, t invoke.Target, key func(A) string, args A) (invoke.Target, error) {
 	if key != nil {
 		if s, ok := t.(invoke.Sharded); ok {

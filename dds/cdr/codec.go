@@ -39,8 +39,8 @@ func (c *Codec[T]) Extensibility() Extensibility { return c.plan.extensibility }
 // Keyed reports whether a member of the type belongs to the key.
 func (c *Codec[T]) Keyed() bool { return c.keys.keyed() }
 
-// Append appends a payload: the encapsulation header, the value, and padding to a multiple of four bytes. On an error dst is
-// returned as it was.
+// Append appends a payload: the encapsulation header, the value, and padding to a multiple of four
+// bytes. On an error dst is returned as it was.
 func (c *Codec[T]) Append(dst []byte, v *T, f Format) ([]byte, error) {
 	start := len(dst)
 	out, err := c.AppendBody(begin(dst, f, c.plan.extensibility), v, f)
@@ -60,8 +60,8 @@ func (c *Codec[T]) AppendBody(dst []byte, v *T, f Format) ([]byte, error) {
 	return e.buf[:e.n], nil
 }
 
-// Decode reads a payload, in the format that its header tells, into v. What v was before is overwritten; on an error v is
-// the zero value. Nothing of v lies in src.
+// Decode reads a payload, in the format that its header tells, into v. What v was before is
+// overwritten; on an error v is the zero value. Nothing of v lies in src.
 func (c *Codec[T]) Decode(src []byte, v *T) error {
 	body, f, err := open(src, c.plan.extensibility)
 	if err != nil {
@@ -81,8 +81,9 @@ func (c *Codec[T]) DecodeBody(src []byte, v *T, f Format) error {
 	return nil
 }
 
-// decode reads a whole body. Up to three bytes behind it are padding of a writer that does not tell it; of an appendable
-// type in XCDR1, whose size is not written, what is behind are members of a newer version.
+// decode reads a whole body. Up to three bytes behind it are padding of a writer that does not tell
+// it; of an appendable type in XCDR1, whose size is not written, what is behind are members of a
+// newer version.
 func decode(p *plan, src []byte, to unsafe.Pointer, f Format) error {
 	d := newDecoder(src, f)
 	return d.whole(p, to)
@@ -98,8 +99,8 @@ func (d *decoder) whole(p *plan, to unsafe.Pointer) error {
 	return nil
 }
 
-// AppendKey appends the payload of a dispose: header and key members. The key is a final type of the key members in the order of
-// their ids, whatever the type is, as CycloneDDS writes it.
+// AppendKey appends the payload of a dispose: header and key members. The key is a final type of
+// the key members in the order of their ids, whatever the type is, as CycloneDDS writes it.
 func (c *Codec[T]) AppendKey(dst []byte, v *T, f Format) ([]byte, error) {
 	start := len(dst)
 	out, err := c.keys.append(begin(dst, f, c.plan.extensibility), unsafe.Pointer(v), f)
@@ -122,8 +123,9 @@ func (c *Codec[T]) DecodeKey(src []byte, v *T) error {
 	return err
 }
 
-// KeyHash is the identity of an instance in RTPS: the key members in big endian of the version of f, padded with zeros where no
-// value of the type needs more than 16 bytes, and their MD5 otherwise.
+// KeyHash is the identity of an instance in RTPS: the key members in big endian of the version of
+// f, padded with zeros where no value of the type needs more than 16 bytes, and their MD5
+// otherwise.
 func (c *Codec[T]) KeyHash(v *T, f Format) (hash [16]byte, err error) {
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
@@ -158,7 +160,8 @@ func NewKey[T any]() (*Key[T], error) {
 // Keyed reports whether T has key members.
 func (k *Key[T]) Keyed() bool { return k.keys.keyed() }
 
-// Append appends the key of v, in XCDR2 and big endian, without a header: equal keys have equal bytes.
+// Append appends the key of v, in XCDR2 and big endian, without a header: equal keys have equal
+// bytes.
 func (k *Key[T]) Append(dst []byte, v *T) ([]byte, error) {
 	return k.keys.append(dst, unsafe.Pointer(v), XCDR2|BigEndian)
 }

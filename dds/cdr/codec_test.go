@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// Everything has a member of every kind, for round trips in formats of which CycloneDDS has not all.
+// Everything has a member of every kind, for round trips in formats of which CycloneDDS has not
+// all.
 type Everything struct {
 	Bool    bool
 	I8      int8
@@ -64,8 +65,8 @@ type Wide struct {
 	_ struct{}             `dds:"mutable"`
 }
 
-// fill makes a random value that survives a round trip: empty slices are nil, no string has a zero byte, and of a union the
-// selected member is set only.
+// fill makes a random value that survives a round trip: empty slices are nil, no string has a zero
+// byte, and of a union the selected member is set only.
 func fill(rng *rand.Rand, v reflect.Value, depth int) {
 	length := func() int {
 		if depth > 4 {
@@ -171,8 +172,9 @@ func TestValuesSurviveEveryFormat(t *testing.T) {
 	})
 }
 
-// The bytes of mutable types and optional members in XCDR1, which CycloneDDS 0.10 does not write, are put together by hand
-// after DDS-XTypes 1.3, 7.4.1.2: parameter headers of an id and a length, and an end marker.
+// The bytes of mutable types and optional members in XCDR1, which CycloneDDS 0.10 does not write,
+// are put together by hand after DDS-XTypes 1.3, 7.4.1.2: parameter headers of an id and a length,
+// and an end marker.
 func TestMembersOfXCDR1AreParameters(t *testing.T) {
 	type Parameters struct {
 		X uint8
@@ -428,8 +430,8 @@ func TestTypesWithoutAnEncodingAreRefused(t *testing.T) {
 	refused("a mutable union", compiled[struct{ A mutable }]())
 }
 
-// compiled says what New says of a type with a member of type T. Of a T without a name the fields are looked at as those of its
-// own type.
+// compiled says what New says of a type with a member of type T. Of a T without a name the fields
+// are looked at as those of its own type.
 func compiled[T any]() error {
 	type Named struct {
 		Value T `dds:"name=value"`

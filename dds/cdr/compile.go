@@ -15,10 +15,12 @@ type Literal struct {
 	Value int64
 }
 
-// Enum is implemented, with a method of the value, by an integer type of 8, 16 or 32 bits that is an enum.
+// Enum is implemented, with a method of the value, by an integer type of 8, 16 or 32 bits that is
+// an enum.
 type Enum interface{ EnumLiterals() []Literal }
 
-// Bitmask is implemented, with a method of the value, by an unsigned integer type that is a bitmask.
+// Bitmask is implemented, with a method of the value, by an unsigned integer type that is a
+// bitmask.
 type Bitmask interface{ BitmaskFlags() []Literal }
 
 var (
@@ -276,7 +278,8 @@ func (c *compiler) member(p *plan, f reflect.StructField, tag string) (m member,
 	return m, nil
 }
 
-// lowered is the name of a field as IDL has names: the capitals before the first small letter are one word.
+// lowered is the name of a field as IDL has names: the capitals before the first small letter are
+// one word.
 func lowered(name string) string {
 	n := 0
 	for n < len(name) && 'A' <= name[n] && name[n] <= 'Z' {
@@ -288,7 +291,8 @@ func lowered(name string) string {
 	return strings.ToLower(name[:n]) + name[n:]
 }
 
-// attribute applies one item of a member's tag. What changes the plan changes a copy: other members share it.
+// attribute applies one item of a member's tag. What changes the plan changes a copy: other members
+// share it.
 func (c *compiler) attribute(p *plan, m *member, o string) (err error) {
 	own := func() *plan {
 		copied := *m.plan

@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// decoder reads one value of buf[pos:end]. Of errors the first stays, and every step returns false after it.
+// decoder reads one value of buf[pos:end]. Of errors the first stays, and every step returns false
+// after it.
 type decoder struct {
 	buf      []byte
 	pos, end int
@@ -21,8 +22,9 @@ type decoder struct {
 	err      error
 }
 
-// Memory that a value may need, besides its strings and octets: MemoryPerByte for each byte of its encoding, and MemoryOfAll. The Go value of an element, an entry or an
-// optional member can be much larger than its encoding, which ends early where its writer knows fewer members.
+// Memory that a value may need, besides its strings and octets: MemoryPerByte for each byte of its
+// encoding, and MemoryOfAll. The Go value of an element, an entry or an optional member can be much
+// larger than its encoding, which ends early where its writer knows fewer members.
 const (
 	MemoryPerByte = 16
 	MemoryOfAll   = 1 << 20
@@ -95,7 +97,8 @@ func (d *decoder) get64() (v uint64, ok bool) {
 	return binary.LittleEndian.Uint64(d.buf[at:]), true
 }
 
-// count reads a length, and refuses one whose elements, of at least fewest bytes each, are not there.
+// count reads a length, and refuses one whose elements, of at least fewest bytes each, are not
+// there.
 func (d *decoder) count(fewest, bound int) (n int, ok bool) {
 	v, ok := d.get32()
 	switch {
@@ -276,7 +279,8 @@ func (d *decoder) structure(p *plan, to unsafe.Pointer) bool {
 	return true
 }
 
-// members reads what is in the order of declaration. An older writer may end early where the end is known.
+// members reads what is in the order of declaration. An older writer may end early where the end is
+// known.
 func (d *decoder) members(p *plan, to unsafe.Pointer, open bool) bool {
 	for i := range p.members {
 		if open && d.pos == d.end {
@@ -369,7 +373,8 @@ func (d *decoder) identified(p *plan, to unsafe.Pointer) bool {
 	return true
 }
 
-// memberLength returns the bytes of a member, from here on. Codes from lengthBytes on count with the word that begins the member.
+// memberLength returns the bytes of a member, from here on. Codes from lengthBytes on count with
+// the word that begins the member.
 func (d *decoder) memberLength(code uint32) (n int, ok bool) {
 	var want uint64
 	if code < lengthNext {
@@ -419,7 +424,8 @@ func (d *decoder) parameters(p *plan, to unsafe.Pointer) bool {
 	}
 }
 
-// optional reads an optional member of a type that is not mutable, in XCDR1; one without bytes is absent.
+// optional reads an optional member of a type that is not mutable, in XCDR1; one without bytes is
+// absent.
 func (d *decoder) optional(m *member, to unsafe.Pointer) bool {
 	h, ok := d.header()
 	switch {

@@ -1,5 +1,5 @@
-// Package cdr encodes Go values in CDR, the representation of samples in DDS: XCDR1 and XCDR2 of DDS-XTypes 1.3, with
-// final, appendable and mutable types, keys, and both byte orders.
+// Package cdr encodes Go values in CDR, the representation of samples in DDS: XCDR1 and XCDR2 of
+// DDS-XTypes 1.3, with final, appendable and mutable types, keys, and both byte orders.
 //
 //	type Position struct {
 //		Vehicle int32     `dds:"key"`
@@ -12,9 +12,10 @@
 //	payload, err = codec.Append(payload[:0], &p, cdr.XCDR2)
 //	err = codec.Decode(payload, &p)
 //
-// A type is compiled once, by New; encoding a value uses no reflection and, apart from maps, allocates nothing. Decode
-// trusts no byte of its input: counts, sizes and offsets are compared with the bytes that remain, and memory with a budget of 16 times the payload and
-// 1 MiB, before anything is allocated, and nesting is bounded.
+// A type is compiled once, by New; encoding a value uses no reflection and, apart from maps,
+// allocates nothing. Decode trusts no byte of its input: counts, sizes and offsets are compared
+// with the bytes that remain, and memory with a budget of 16 times the payload and 1 MiB, before
+// anything is allocated, and nesting is bounded.
 //
 // # Types
 //
@@ -26,9 +27,9 @@
 //	an integer type with the method of Enum                 enum
 //	an unsigned type with the method of Bitmask             bitmask
 //
-// int and uint have no size on the wire and are refused, and so are fields that are not exported: a value must not lose a part silently.
-// Strings with a zero byte are refused, because a reader in C would see their beginning only. Wide characters, long double
-// and inheritance are not supported.
+// int and uint have no size on the wire and are refused, and so are fields that are not exported: a
+// value must not lose a part silently. Strings with a zero byte are refused, because a reader in C
+// would see their beginning only. Wide characters, long double and inheritance are not supported.
 //
 // # Tags
 //
@@ -46,7 +47,9 @@
 //     case=1|2     in a union: the values of the discriminator for which this is the member
 //     default      in a union: the member for all other values
 //
-// The blank field holds what concerns the whole type: final (the default), appendable, mutable, union, name=Module::Name.
+// The blank field holds what concerns the whole type: final (the default), appendable, mutable,
+// union, name=Module::Name.
 //
-// Of a union, Append writes the discriminator and the one member that it selects. Members of a union are values, never pointers.
+// Of a union, Append writes the discriminator and the one member that it selects. Members of a
+// union are values, never pointers.
 package cdr

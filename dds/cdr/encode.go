@@ -15,8 +15,8 @@ import (
 // nativeLittle tells whether numbers lie in memory as little endian has them on the wire.
 var nativeLittle = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// encoder writes one value behind buf[:n]. All of buf up to its length may be written to: what grows is n, a number, and
-// the slice changes only when memory is full. The first error stays.
+// encoder writes one value behind buf[:n]. All of buf up to its length may be written to: what
+// grows is n, a number, and the slice changes only when memory is full. The first error stays.
 type encoder struct {
 	buf      []byte
 	n        int
@@ -246,8 +246,8 @@ func (e *encoder) structure(p *plan, at unsafe.Pointer) {
 	e.depth--
 }
 
-// numbers writes members that follow each other and are numbers. Most members are, so this is what the speed depends on:
-// room is looked for once.
+// numbers writes members that follow each other and are numbers. Most members are, so this is what
+// the speed depends on: room is looked for once.
 func (e *encoder) numbers(members []member, at unsafe.Pointer) {
 	const most = 16 // bytes of a number and of the padding before it, or of zeros that are written for it
 	if most*len(members) > len(e.buf)-e.n {
@@ -311,8 +311,9 @@ func (e *encoder) identified(m *member, at unsafe.Pointer) {
 	e.fill(from)
 }
 
-// Parameters of XCDR1: an id with flags and a length, of 16 bits each. Ids and lengths that need more are in a word each
-// behind an extended header. Alignment counts from the beginning of the member.
+// Parameters of XCDR1: an id with flags and a length, of 16 bits each. Ids and lengths that need
+// more are in a word each behind an extended header. Alignment counts from the beginning of the
+// member.
 const (
 	parameterExtended   = 0x3f01
 	parameterEnd        = 0x3f02
@@ -326,7 +327,8 @@ const (
 	parameterShortBytes = math.MaxUint16
 )
 
-// parameter writes a member of a mutable type, or an optional one, in XCDR1; at is nil for an optional member that is absent.
+// parameter writes a member of a mutable type, or an optional one, in XCDR1; at is nil for an
+// optional member that is absent.
 func (e *encoder) parameter(m *member, at unsafe.Pointer) {
 	must := m.must || m.key
 	start := e.take(0, 4)
@@ -394,8 +396,8 @@ func (e *encoder) union(p *plan, at unsafe.Pointer) {
 	e.depth--
 }
 
-// mapping writes the entries in the order of their keys, so that equal maps have equal bytes. It is the one part that uses
-// reflection and allocates: a map has no other way in.
+// mapping writes the entries in the order of their keys, so that equal maps have equal bytes. It is
+// the one part that uses reflection and allocates: a map has no other way in.
 func (e *encoder) mapping(p *plan, at unsafe.Pointer) {
 	m := reflect.NewAt(p.goes, at).Elem()
 	e.count(m.Len(), p.bound)

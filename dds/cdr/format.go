@@ -6,11 +6,13 @@ import (
 	"fmt"
 )
 
-// Format is a version of the encoding and a byte order: XCDR1, XCDR2, XCDR1|BigEndian or XCDR2|BigEndian.
+// Format is a version of the encoding and a byte order: XCDR1, XCDR2, XCDR1|BigEndian or
+// XCDR2|BigEndian.
 type Format uint8
 
 const (
-	// XCDR1 is version 1 in little endian: the CDR of CORBA, which every DDS reads. Mutable types are parameter lists.
+	// XCDR1 is version 1 in little endian: the CDR of CORBA, which every DDS reads. Mutable types are
+	// parameter lists.
 	XCDR1 Format = 0
 	// XCDR2 is version 2 in little endian. Nothing is aligned at more than 4 bytes.
 	XCDR2 Format = 1
@@ -61,7 +63,8 @@ func (x Extensibility) String() string {
 var (
 	// ErrType is returned for a Go type that has no encoding.
 	ErrType = errors.New("cdr: type cannot be encoded")
-	// ErrValue is returned for a value that its type does not allow, such as a string beyond its bound.
+	// ErrValue is returned for a value that its type does not allow, such as a string beyond its
+	// bound.
 	ErrValue = errors.New("cdr: value cannot be encoded")
 	// ErrMalformed is returned for bytes that are not an encoding of the type.
 	ErrMalformed = errors.New("cdr: malformed")
@@ -69,8 +72,8 @@ var (
 	ErrHash = errors.New("cdr: no key can be read from a hash")
 )
 
-// headerBytes is the size of the encapsulation header: an identifier of the representation, and options, of which the
-// lowest two bits tell how many bytes of padding follow the value.
+// headerBytes is the size of the encapsulation header: an identifier of the representation, and
+// options, of which the lowest two bits tell how many bytes of padding follow the value.
 const headerBytes = 4
 
 // Representation returns the identifier that begins a payload of a type in a format.
@@ -94,8 +97,8 @@ func Representation(f Format, x Extensibility) uint16 {
 	return id
 }
 
-// formatOf is the inverse of Representation. A writer of a final type and its reader of the same type agree on its
-// extensibility; an identifier that tells another one is refused by open.
+// formatOf is the inverse of Representation. A writer of a final type and its reader of the same
+// type agree on its extensibility; an identifier that tells another one is refused by open.
 func formatOf(id uint16) (f Format, x Extensibility, ok bool) {
 	if id&1 == 0 {
 		f |= BigEndian

@@ -46,8 +46,8 @@ func compiledOnce[T any](t *testing.T) *cdr.Codec[T] {
 	return c.(*cdr.Codec[T])
 }
 
-// decodes reads bytes as a T. What is accepted is a value that has the same bytes each time that it is encoded, and
-// decodes to itself.
+// decodes reads bytes as a T. What is accepted is a value that has the same bytes each time that it
+// is encoded, and decodes to itself.
 func decodes[T any](t *testing.T, b []byte) {
 	c := compiledOnce[T](t)
 	var v, back T

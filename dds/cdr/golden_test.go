@@ -322,8 +322,9 @@ func sameKey[T any](t *testing.T, c *cdr.Codec[T], v *T, what string, want []byt
 	}
 }
 
-// sameHash compares with the digest where the type has keys of more than 16 bytes, as the specification of RTPS wants it:
-// CycloneDDS returns a short key as it is even then, if it is not told otherwise.
+// sameHash compares with the digest where the type has keys of more than 16 bytes, as the
+// specification of RTPS wants it: CycloneDDS returns a short key as it is even then, if it is not
+// told otherwise.
 func sameHash[T any](t *testing.T, c *cdr.Codec[T], v *T, what string, want []byte, version cdr.Format) {
 	digest := strings.HasPrefix(what, "md5")
 	switch any(*v).(type) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// IDL returns the declaration of T, and of the types that it is made of, in OMG IDL 4.2: for programs in other
-// languages, whose compilers of IDL read it.
+// IDL returns the declaration of T, and of the types that it is made of, in OMG IDL 4.2: for
+// programs in other languages, whose compilers of IDL read it.
 func IDL[T any]() (string, error) {
 	c, err := New[T]()
 	if err != nil {
@@ -196,7 +196,8 @@ func (p *plan) idlValue(v int64) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// keywords of IDL, in lower case: identifiers that differ from one in case only are refused by compilers.
+// keywords of IDL, in lower case: identifiers that differ from one in case only are refused by
+// compilers.
 var keywords = strings.Fields(`abstract alias any attribute bitfield bitmask bitset boolean case char component connector
 	const consumes context custom default double emits enum eventtype exception factory false finder fixed float getraises
 	getter home import in inout int16 int32 int64 int8 interface local long manages map mirrorport module multiple native object

@@ -105,7 +105,8 @@ func TestNamesOfIDLAreOfOneType(t *testing.T) {
 	}
 }
 
-// A compiler of IDL accepts what IDL returns, of the types whose bytes are compared with those of CycloneDDS.
+// A compiler of IDL accepts what IDL returns, of the types whose bytes are compared with those of
+// CycloneDDS.
 func TestIDLIsAcceptedByCycloneDDS(t *testing.T) {
 	compiler, err := exec.LookPath("idlc")
 	if err != nil {

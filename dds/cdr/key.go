@@ -46,8 +46,8 @@ func (k keys) decode(src []byte, v unsafe.Pointer, f Format) error {
 	return decode(k.plan, src, v, f)
 }
 
-// keyPlan selects the key members of a struct. Of a member that is a struct, its own key members are the key, and all members if
-// it has none.
+// keyPlan selects the key members of a struct. Of a member that is a struct, its own key members
+// are the key, and all members if it has none.
 func keyPlan(p *plan, top bool, depth int) (*plan, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: %v: the key is recursive", ErrType, p.goes)
@@ -79,8 +79,8 @@ func keyPlan(p *plan, top bool, depth int) (*plan, error) {
 	return &k, nil
 }
 
-// largest returns where the largest key ends that begins at pos. Padding depends on what precedes, which is less for a
-// smaller key and never moves the end of a later one back.
+// largest returns where the largest key ends that begins at pos. Padding depends on what precedes,
+// which is less for a smaller key and never moves the end of a later one back.
 func largest(p *plan, pos, maxAlign int) int {
 	number := func(w int) { pos += -pos&(min(w, maxAlign)-1) + w }
 	switch {

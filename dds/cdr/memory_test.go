@@ -25,7 +25,8 @@ type table struct{ All map[uint32]block }
 // header is that of XCDR2 in little endian.
 var header = []byte{0, 7, 0, 0}
 
-// sparse is a payload with n elements that have so many bytes, all of them zero but a number at the beginning.
+// sparse is a payload with n elements that have so many bytes, all of them zero but a number at the
+// beginning.
 func sparse(n int, element func(dst []byte, i int) []byte) []byte {
 	var all []byte
 	for i := range n {
@@ -54,7 +55,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// within checks the bound for payloads of a type: the largest number of elements whose memory is within it is decoded, and one more is refused before it is allocated.
+// within checks the bound for payloads of a type: the largest number of elements whose memory is
+// within it is decoded, and one more is refused before it is allocated.
 func within[T any](t *testing.T, element func([]byte, int) []byte, memory int) {
 	t.Helper()
 	c := codec[T](t)

@@ -54,7 +54,8 @@ func read(p *plan, src []byte, to unsafe.Pointer, f Format) error {
 	return d.whole(p, to)
 }
 
-// AppendInstance appends the key of a sample as Key.Append writes it. The whole payload is decoded: one that is malformed is an error.
+// AppendInstance appends the key of a sample as Key.Append writes it. The whole payload is decoded:
+// one that is malformed is an error.
 func (p *Payloads) AppendInstance(dst, payload []byte) ([]byte, error) {
 	body, f, err := open(payload, p.plan.extensibility)
 	if err != nil {
@@ -86,7 +87,8 @@ func (p *Payloads) AppendInstanceOfKey(dst, payload []byte) ([]byte, error) {
 	return dst, err
 }
 
-// AppendInstanceOfHash is like AppendInstance, for the hash of a key in RTPS. It returns ErrHash if a key of the type may be larger than a hash.
+// AppendInstanceOfHash is like AppendInstance, for the hash of a key in RTPS. It returns ErrHash if
+// a key of the type may be larger than a hash.
 func (p *Payloads) AppendInstanceOfHash(dst []byte, hash [16]byte) ([]byte, error) {
 	const f = XCDR1 | BigEndian
 	if !p.keys.keyed() || p.keys.largest(f) > len(hash) {

@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 )
 
-// The key of a sample, and of a dispose, is what Key writes, in each format; a dispose is made of it as Codec makes it.
+// The key of a sample, and of a dispose, is what Key writes, in each format; a dispose is made of
+// it as Codec makes it.
 func TestPayloadsHaveTheKeysOfTheirType(t *testing.T) {
 	type sample struct {
 		N     uint32

@@ -78,7 +78,8 @@ func (p *plan) width() int {
 	return 0
 }
 
-// primitive reports whether a collection of the type is written without a delimiter. An enum and a bitmask are numbers but not primitive.
+// primitive reports whether a collection of the type is written without a delimiter. An enum and a
+// bitmask are numbers but not primitive.
 func (p *plan) primitive() bool { return p.width() > 0 && p.literals == nil }
 
 // delimited reports whether XCDR2 writes the size of a value before it.
@@ -134,8 +135,9 @@ func (p *plan) lengthCode() uint32 {
 	return lengthNext
 }
 
-// measure computes fewest, which bounds the count of a sequence by the bytes that remain. A recursive type contains itself
-// in a sequence, a map or an optional member only, so its own size is never needed.
+// measure computes fewest, which bounds the count of a sequence by the bytes that remain. A
+// recursive type contains itself in a sequence, a map or an optional member only, so its own size
+// is never needed.
 func (p *plan) measure() int {
 	if p.fewest > 0 || p.measuring {
 		return p.fewest
@@ -203,7 +205,8 @@ func (p *plan) runs() {
 	}
 }
 
-// find returns the member with an id. Members mostly come in the order of their declaration, so the one after the last is tried first.
+// find returns the member with an id. Members mostly come in the order of their declaration, so the
+// one after the last is tried first.
 func (p *plan) find(id uint32, next int) (i int, ok bool) {
 	if next < len(p.members) && p.members[next].id == id {
 		return next, true
@@ -223,7 +226,8 @@ func (p *plan) find(id uint32, next int) (i int, ok bool) {
 	return 0, false
 }
 
-// selected returns the member of a union for a value of the discriminator, and nil for a value that has none.
+// selected returns the member of a union for a value of the discriminator, and nil for a value that
+// has none.
 func (p *plan) selected(v int64) *member {
 	var other *member
 	for i := 1; i < len(p.members); i++ {
@@ -259,7 +263,8 @@ func (p *plan) number(at unsafe.Pointer) int64 {
 	return *(*int64)(at)
 }
 
-// maxDepth bounds how deep values are nested, of a pointer that leads to itself as of a hostile payload.
+// maxDepth bounds how deep values are nested, of a pointer that leads to itself as of a hostile
+// payload.
 const maxDepth = 64
 
 // slice is the memory of a []T.

@@ -12,11 +12,12 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 )
 
-// ErrType is returned for an expression that does not suit the type of the samples, or its parameters.
+// ErrType is returned for an expression that does not suit the type of the samples, or its
+// parameters.
 var ErrType = errors.New("filter: type error")
 
-// Bind makes a function of an expression, for samples of type T, which is a struct. A parameter is the text of a value, like 5 or 'RED'; where a text is due,
-// the quotation marks may be missing.
+// Bind makes a function of an expression, for samples of type T, which is a struct. A parameter is
+// the text of a value, like 5 or 'RED'; where a text is due, the quotation marks may be missing.
 func Bind[T any](e *Expression, parameters ...string) (func(*T) bool, error) {
 	b := binder{of: reflect.TypeFor[T](), parameters: parameters}
 	if b.of.Kind() != reflect.Struct {
@@ -92,7 +93,8 @@ type side struct {
 	fixed scalar        // of a value
 }
 
-// get returns the operand's value in a sample; ok is false for an optional member that is not there.
+// get returns the operand's value in a sample; ok is false for an optional member that is not
+// there.
 func (s *side) get(v reflect.Value) (x scalar, ok bool) {
 	if s.path == nil {
 		return s.fixed, true
@@ -130,8 +132,8 @@ func (s *side) get(v reflect.Value) (x scalar, ok bool) {
 	return scalar{kind: text, text: v.String()}, true
 }
 
-// side binds an operand. Other is the member on the other side, if that is known already: a constant of an enum, and a text without quotation marks,
-// follow from it.
+// side binds an operand. Other is the member on the other side, if that is known already: a
+// constant of an enum, and a text without quotation marks, follow from it.
 func (b *binder) side(o operand, other *side) (s *side, err error) {
 	switch o.kind {
 	case member:
@@ -287,7 +289,8 @@ func (b *binder) compare(n compare) (condition, error) {
 	}, nil
 }
 
-// alike is LIKE. A pattern that is a member is compiled with each sample; nothing is like a pattern that Bind would refuse.
+// alike is LIKE. A pattern that is a member is compiled with each sample; nothing is like a pattern
+// that Bind would refuse.
 func alike(x, y *side) (condition, error) {
 	if y.path != nil {
 		return func(v reflect.Value) bool {
@@ -325,7 +328,8 @@ func (b *binder) between(n between) (condition, error) {
 	}, nil
 }
 
-// holds reports whether two values of one class are in a relation. A float that is no number is unequal to everything.
+// holds reports whether two values of one class are in a relation. A float that is no number is
+// unequal to everything.
 func holds(r relation, a, b *scalar) bool {
 	if a.kind == decimal && math.IsNaN(a.float) || b.kind == decimal && math.IsNaN(b.float) {
 		return r == unequal

@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is a compiled pattern of LIKE: % is any text, _ any character. A text is compared in a time that grows with its length, whatever the pattern is: its parts between
-// two % are searched for one after the other, each where it comes first.
+// pattern is a compiled pattern of LIKE: % is any text, _ any character. A text is compared in a
+// time that grows with its length, whatever the pattern is: its parts between two % are searched
+// for one after the other, each where it comes first.
 type pattern struct {
 	first, last string // what the text begins and ends with; without %, first is all of it
 	open        bool   // the pattern has a %

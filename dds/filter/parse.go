@@ -325,7 +325,8 @@ func (p *parser) conjunction(depth int) (node, error) {
 	return p.chain("AND", depth, p.negation, func(a, b node) node { return both{a, b} })
 }
 
-// chain parses conditions with a word between them, which bind to the left. Each makes the expression one deeper.
+// chain parses conditions with a word between them, which bind to the left. Each makes the
+// expression one deeper.
 func (p *parser) chain(between string, depth int, part func(int) (node, error), join func(a, b node) node) (node, error) {
 	n, err := part(depth)
 	for ; err == nil && p.token.kind == word && p.token.word == between; depth++ {

@@ -17,9 +17,10 @@ type Progress struct {
 	Changes  uint64         // of topics, writers and readers of the space
 }
 
-// Carried waits until this process is beyond a position, and calls see. Its argument returns the number of the last sample of an origin that is in the
-// order, and the position at which the origin ended last (CloseOrigin): all earlier samples are in the order, and the number counts only later ones.
-// Both are 0 if there is none. The argument must not be kept.
+// Carried waits until this process is beyond a position, and calls see. Its argument returns the
+// number of the last sample of an origin that is in the order, and the position at which the origin
+// ended last (CloseOrigin): all earlier samples are in the order, and the number counts only later
+// ones. Both are 0 if there is none. The argument must not be kept.
 func (m *Member) Carried(ctx context.Context, after uint64, see func(of func(dds.Origin) (last, ended uint64))) (Progress, error) {
 	p := m.b
 	p.Mu.Lock()
@@ -33,14 +34,16 @@ func (m *Member) Carried(ctx context.Context, after uint64, see func(of func(dds
 	return Progress{p.Space.Position(), p.version, p.changes}, nil
 }
 
-// carrier is a writer that the relay has for one of a client: as dds.Writer.Carry, for samples that are encoded.
+// carrier is a writer that the relay has for one of a client: as dds.Writer.Carry, for samples that
+// are encoded.
 type carrier struct {
 	p     *backend
 	id    space.ID
 	topic space.TopicInfo
 }
 
-// write writes a sample. It has the number of its origin in the order, also if its policies need none.
+// write writes a sample. It has the number of its origin in the order, also if its policies need
+// none.
 func (c *carrier) write(ctx context.Context, s *space.Sample, v dds.Encoded) error {
 	p, t := c.p, c.p.SampleTime()
 	s.Writer, s.Key = c.id, v.Key

@@ -14,8 +14,8 @@ func (p *backend) deliver(batch []squall.Message) (taken int) {
 	p.Elapsed()
 	p.Mu.Lock()
 	stays, largest, first := p.keeper.stays(), 0, p.Space.Position()+1
-	// One record for all, filled field by field and not copied: a processor that copies a whole record right after that waits until
-	// the fields are stored.
+	// One record for all, filled field by field and not copied: a processor that copies a whole record
+	// right after that waits until the fields are stored.
 	var r space.Record
 	for taken < len(batch) {
 		m := &batch[taken]
@@ -72,7 +72,8 @@ func (p *backend) pass(batch []squall.Message) {
 	p.Mu.Unlock()
 }
 
-// Roomy has the loop offer again what a reader had no space for. There are readers only once there is a subgroup.
+// Roomy has the loop offer again what a reader had no space for. There are readers only once there
+// is a subgroup.
 func (p *backend) Roomy() {
 	if p.sub != nil {
 		p.sub.Resume()
@@ -86,7 +87,8 @@ func (p *backend) snapshot() func(io.Writer) error {
 	return func(w io.Writer) error { return write(yielding{w}) }
 }
 
-// yielding is a writer of a long state, which is written beside everything else that this process does: others have the processor first.
+// yielding is a writer of a long state, which is written beside everything else that this process
+// does: others have the processor first.
 type yielding struct{ w io.Writer }
 
 func (y yielding) Write(b []byte) (int, error) {

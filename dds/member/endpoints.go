@@ -84,8 +84,8 @@ func (p *backend) Open(ctx context.Context, info space.EndpointInfo, prepare fun
 // GiveUp forgets an endpoint that is open and that nobody is going to use.
 func (p *backend) GiveUp(id space.ID) { p.giveUp(id, true) }
 
-// giveUp forgets an endpoint that could not be opened. If its caller did not wait, the record that opens it may come, and one that closes it
-// follows.
+// giveUp forgets an endpoint that could not be opened. If its caller did not wait, the record that
+// opens it may come, and one that closes it follows.
 func (p *backend) giveUp(id space.ID, impatient bool) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()

@@ -12,8 +12,9 @@ import (
 // keeper keeps messages in the ring to which the histories of a space refer, in place of copies
 // (package space says what the life of such a loan is). Senders use the room of the first message
 // that is kept, and of all later ones, only when it is let go: when no history refers to it any
-// more, when it is one of more than the space lends of a sender, when its sender may wait for buffer space,
-// or when it is old. In the last three cases the histories copy what they still have of it, first.
+// more, when it is one of more than the space lends of a sender, when its sender may wait for
+// buffer space, or when it is old. In the last three cases the histories copy what they still have
+// of it, first.
 //
 // What is let go is told in one place: tell stores from, under the lock, after Repay or Owes have
 // said that no history has anything before. The loop reads it, publishes what is let go with its
@@ -172,9 +173,10 @@ func (k *keeper) overdue() (to uint64) {
 }
 
 // pace counts bytes that a writer has written while messages are kept. If they are many it reports
-// that the writer is to let the loop publish them, once it holds no lock. Where writer and loop share one processor, the writer goes on otherwise
-// until the ring is full: the readers, which have read all before, sleep meanwhile, and then the
-// writer waits for them. Where much of the ring is kept, that is often. No lock is needed.
+// that the writer is to let the loop publish them, once it holds no lock. Where writer and loop
+// share one processor, the writer goes on otherwise until the ring is full: the readers, which have
+// read all before, sleep meanwhile, and then the writer waits for them. Where much of the ring is
+// kept, that is often. No lock is needed.
 func (k *keeper) pace(bytes int) (yield bool) {
 	if k == nil || k.from.Load() == math.MaxUint64 || k.written.Add(int64(bytes)) < int64(k.share) {
 		return false

@@ -56,7 +56,8 @@ func numberOf(t *testing.T, b []byte) uint64 {
 	return n
 }
 
-// history takes the history that a new reader of a topic gets: samples with numbers that follow each other, up to the depth. It returns the number after the last one.
+// history takes the history that a new reader of a topic gets: samples with numbers that follow
+// each other, up to the depth. It returns the number after the last one.
 func history(t *testing.T, tp *dds.Topic[[]byte], depth int) uint64 {
 	t.Helper()
 	r, err := tp.Reader(t.Context(), dds.QoS{Durability: qos.Transient, History: qos.KeepAll()})
@@ -83,7 +84,8 @@ func history(t *testing.T, tp *dds.Topic[[]byte], depth int) uint64 {
 	return first + uint64(len(all))
 }
 
-// A history refers to the ring while samples come and go. Readers that come meanwhile, also at a member that has just joined, and views that begin and end, find it as it was written.
+// A history refers to the ring while samples come and go. Readers that come meanwhile, also at a
+// member that has just joined, and views that begin and end, find it as it was written.
 func TestAHistoryInTheRingIsAsItWasWritten(t *testing.T) {
 	const depth = 30
 	all, topics := keepers(t, depth)
@@ -150,7 +152,8 @@ func TestAHistoryInTheRingIsAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A history that has most of the ring gives it back to a sample that needs it, also while few other samples come.
+// A history that has most of the ring gives it back to a sample that needs it, also while few other
+// samples come.
 func TestALongSampleGetsTheRoomThatAHistoryHas(t *testing.T) {
 	const depth = 1000
 	all, topics := keepers(t, depth)
@@ -226,7 +229,8 @@ func TestAParticipantWithSamplesInTheRingCloses(t *testing.T) {
 	}
 }
 
-// A long sample that is delivered together with short ones has all be let go, and the histories copy these first.
+// A long sample that is delivered together with short ones has all be let go, and the histories
+// copy these first.
 func TestAHistoryCopiesWhatIsDeliveredTogetherWithALongSample(t *testing.T) {
 	const depth = 30
 	all, topics := keepers(t, depth)

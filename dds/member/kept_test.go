@@ -23,7 +23,8 @@ type testRing struct {
 
 const ringOfTests = 1 << 20 // bytes
 
-// The tests run in bubbles of synctest: the keeper looks at what is old while a test waits, and not while it is slow.
+// The tests run in bubbles of synctest: the keeper looks at what is old while a test waits, and not
+// while it is slow.
 
 // newRing makes a ring with topics that have histories of so many samples. Each has a writer, at a
 // node of its own or all at node 1.

@@ -16,17 +16,21 @@ import (
 
 // Config declares a member of a space.
 type Config struct {
-	// Group is the group that the process becomes a member of. The subgroup of the space is added to its subgroups.
+	// Group is the group that the process becomes a member of. The subgroup of the space is added to
+	// its subgroups.
 	Group squall.Config
-	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members, Senders, Shards and Layout must not be set: all
-	// members of the group have the space. RingBytes of 0 is 2 MiB here, and Window of 0 is 16 384: all topics share the rings, and with more room
+	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members,
+	// Senders, Shards and Layout must not be set: all members of the group have the space. RingBytes
+	// of 0 is 2 MiB here, and Window of 0 is 16 384: all topics share the rings, and with more room
 	// processes that share a processor change less often.
 	Subgroup squall.SubgroupConfig
-	// Unordered is a subgroup for samples that need no order, if its name is set; all members set it alike. Its Mode is Unordered, and what Subgroup
-	// must not have it must not have, either. Writers send there that are BEST_EFFORT, VOLATILE and SHARED, offer no coherent access, no order by source,
-	// no deadline and no manual liveliness: see dds.Info.Position.
+	// Unordered is a subgroup for samples that need no order, if its name is set; all members set it
+	// alike. Its Mode is Unordered, and what Subgroup must not have it must not have, either. Writers
+	// send there that are BEST_EFFORT, VOLATILE and SHARED, offer no coherent access, no order by
+	// source, no deadline and no manual liveliness: see dds.Info.Position.
 	Unordered squall.SubgroupConfig
-	// Events is called for what happens to the writers and readers of this process, in order. It must not block.
+	// Events is called for what happens to the writers and readers of this process, in order. It must
+	// not block.
 	Events func(dds.Event)
 }
 
@@ -119,7 +123,8 @@ func whole(sg *squall.SubgroupConfig) (err error) {
 	return err
 }
 
-// Open makes this process a member of a group with the space, and returns when this process has the state.
+// Open makes this process a member of a group with the space, and returns when this process has the
+// state.
 func Open(ctx context.Context, cfg Config) (*Member, error) {
 	p, err := newBackend(cfg)
 	if err != nil {
@@ -195,8 +200,8 @@ func (m *Member) Group() *squall.Group { return m.b.group }
 // Subgroup returns the subgroup that is the space.
 func (m *Member) Subgroup() *squall.Subgroup { return m.b.sub }
 
-// Close ends the part of this process: its readers take nothing any more, its writers end at one position everywhere, and the process
-// leaves the group.
+// Close ends the part of this process: its readers take nothing any more, its writers end at one
+// position everywhere, and the process leaves the group.
 func (m *Member) Close(ctx context.Context) error { return m.b.Close(ctx) }
 
 // Close implements core.Backend, as the other methods with capitals do.

@@ -36,7 +36,8 @@ func (p *backend) Outlet(id space.ID, topic string, set qos.Set) core.Outlet {
 // Changed implements core.Outlet.
 func (o *outlet) Changed(set qos.Set) { o.loose.Store(o.p.loose != nil && space.Loose(&set)) }
 
-// TryWrite implements core.Outlet: it encodes the sample in its place in the ring, if its size is known.
+// TryWrite implements core.Outlet: it encodes the sample in its place in the ring, if its size is
+// known.
 func (o *outlet) TryWrite(w *core.Writing) (core.Future, error) {
 	p, s, sub := o.p, &w.Sample, o.p.sub
 	t := p.SampleTime()
@@ -85,7 +86,8 @@ func (o *outlet) encode(room []byte, t int64, w *core.Writing) error {
 	return err
 }
 
-// leave leaves a sample that could not be claimed, and what is to be sent before it, for Write, if it may wait.
+// leave leaves a sample that could not be claimed, and what is to be sent before it, for Write, if
+// it may wait.
 func (o *outlet) leave(w *core.Writing, t int64, sub *squall.Subgroup, first []byte, why error) error {
 	if !waits(why) {
 		return why
@@ -98,12 +100,14 @@ func (o *outlet) leave(w *core.Writing, t int64, sub *squall.Subgroup, first []b
 	return core.ErrNoRoom
 }
 
-// waits reports whether a message that could not be claimed can be sent nevertheless, by a call that may wait.
+// waits reports whether a message that could not be claimed can be sent nevertheless, by a call
+// that may wait.
 func waits(err error) bool {
 	return errors.Is(err, squall.ErrWindowFull) || errors.Is(err, squall.ErrTooLarge)
 }
 
-// first returns a record that registers the instance of the first sample that goes without an order, so that the instance ends with its writer; otherwise nil.
+// first returns a record that registers the instance of the first sample that goes without an
+// order, so that the instance ends with its writer; otherwise nil.
 func (o *outlet) first(s *space.Sample, now int64) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -207,7 +211,8 @@ func (o *outlet) Claim(ctx context.Context, n int) (core.Claim, []byte, error) {
 	return core.Claim{Room: room, In: r.in}, room.Bytes[head:], nil
 }
 
-// Flush implements core.Outlet. It sends a record without an effect, behind the samples of this process.
+// Flush implements core.Outlet. It sends a record without an effect, behind the samples of this
+// process.
 func (o *outlet) Flush(ctx context.Context, stored bool) error {
 	p := o.p
 	err := p.control(ctx, func(now int64) ([]byte, error) { return space.AppendLapse(nil, now, space.Lapse{Writer: o.id}) })

@@ -27,21 +27,25 @@ const (
 	DefaultClientGrace   = time.Second
 )
 
-// RelayConfig says how a member serves clients: processes outside of the group, which use its topics as if they were members.
+// RelayConfig says how a member serves clients: processes outside of the group, which use its
+// topics as if they were members.
 type RelayConfig struct {
 	// Member serves the clients.
 	Member *Member
-	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret and limits. Without a Resolver, clients find the relay
-	// by its address (dds.ClientConfig.Addresses); with one, by the id dds.RelayService (dds.ClientConfig.Services), which the relay registers there. With TLS clients on
-	// this host come by TCP, too, so that all show their certificates. RingBytes of 0 is 1 MiB here.
+	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret
+	// and limits. Without a Resolver, clients find the relay by its address
+	// (dds.ClientConfig.Addresses); with one, by the id dds.RelayService (dds.ClientConfig.Services),
+	// which the relay registers there. With TLS clients on this host come by TCP, too, so that all
+	// show their certificates. RingBytes of 0 is 1 MiB here.
 	Endpoint ripc.Config
-	// TailBytes is the memory for the last changes of all topics, which clients' readers take at their own pace and after they were without a relay. What a reader
-	// has not got when the tail drops it, it gets from the history of the topic, or loses. 0 is DefaultTailBytes.
+	// TailBytes is the memory for the last changes of all topics, which clients' readers take at their
+	// own pace and after they were without a relay. What a reader has not got when the tail drops it,
+	// it gets from the history of the topic, or loses. 0 is DefaultTailBytes.
 	TailBytes int
 	// ClientTimeout is how long a client may be silent. 0 is DefaultClientTimeout.
 	ClientTimeout time.Duration
-	// Grace is how long the writers and readers of a client are kept open that is gone without having said so: it may be on its way to another relay. 0 is
-	// DefaultClientGrace.
+	// Grace is how long the writers and readers of a client are kept open that is gone without having
+	// said so: it may be on its way to another relay. 0 is DefaultClientGrace.
 	Grace time.Duration
 	// Logger records how connections of clients end. If it is nil, nothing is logged.
 	Logger *slog.Logger
@@ -64,10 +68,12 @@ type Relay struct {
 	err      error        // of Close
 }
 
-// relayRingBytes is the default of the relay's endpoint: a relay has samples for all readers of a client (see the defaults of clients).
+// relayRingBytes is the default of the relay's endpoint: a relay has samples for all readers of a
+// client (see the defaults of clients).
 const relayRingBytes = 1 << 20
 
-// Serve has a member serve clients, until the relay is closed or the member is no member any more. A member has one relay.
+// Serve has a member serve clients, until the relay is closed or the member is no member any more.
+// A member has one relay.
 func Serve(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	if cfg.Member == nil {
 		return nil, fmt.Errorf("dds: serving clients: %w: only a member serves them", dds.ErrNotOpen)
@@ -113,7 +119,8 @@ func (r *Relay) attach() error {
 	return nil
 }
 
-// listen begins to accept clients: at a service of this member's own name, or at the one that is found by its address.
+// listen begins to accept clients: at a service of this member's own name, or at the one that is
+// found by its address.
 func (r *Relay) listen(ctx context.Context, named bool) error {
 	id := ripc.ID(core.Service(r.cluster, r.p.Name))
 	if named {
@@ -211,8 +218,9 @@ type attended struct {
 // clientSide is the side of the origins that writers of clients are.
 const clientSide = "client"
 
-// public is the name in the space of a client or its writer. The GUID that the client has for it is a secret between the client and its relays: all readers see the
-// origin of a sample, and a client that has seen it must not be able to write as the other one.
+// public is the name in the space of a client or its writer. The GUID that the client has for it is
+// a secret between the client and its relays: all readers see the origin of a sample, and a client
+// that has seen it must not be able to write as the other one.
 func public(guid [16]byte) (name [16]byte) {
 	h := sha256.Sum256(guid[:])
 	copy(name[:], h[:])
@@ -360,7 +368,8 @@ func (a *attendance) inSet(e *remote.Entry) (uint64, error) {
 	return a.set, nil
 }
 
-// endSet ends the coherent set that the client has begun, if there is one. It does not wait until that has its position.
+// endSet ends the coherent set that the client has begun, if there is one. It does not wait until
+// that has its position.
 func (a *attendance) endSet(ctx context.Context, drop bool) error {
 	if a.set == 0 {
 		return nil
@@ -622,7 +631,8 @@ func (a *attendance) leave(bye bool) {
 	}
 }
 
-// settle brings a record about a client that is gone into the order. If the order is held up for too long, it does so beside everything else.
+// settle brings a record about a client that is gone into the order. If the order is held up for
+// too long, it does so beside everything else.
 func (a *attendance) settle(ctx context.Context, record func(context.Context) error) {
 	if err := record(ctx); err == nil || ctx.Err() == nil {
 		return // there is nothing to settle any more, or the member has left, and its end is that of its endpoints and sets

@@ -75,7 +75,8 @@ func hello(t *testing.T, h remote.Hello) []byte {
 	return frame
 }
 
-// A process at the address of a relay may be of another cluster or space, whatever the service was that the client asked for.
+// A process at the address of a relay may be of another cluster or space, whatever the service was
+// that the client asked for.
 func TestARelayRefusesClientsOfOthers(t *testing.T) {
 	r := relayAlone(t)
 	r.cfg.Grace = 0

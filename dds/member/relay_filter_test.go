@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A filter of a client may take as long as it wants: the participant's lock is free meanwhile, and so other clients and the order go on.
+// A filter of a client may take as long as it wants: the participant's lock is free meanwhile, and
+// so other clients and the order go on.
 func TestAFilterOfAClientHoldsUpNothing(t *testing.T) {
 	m := alone(t)
 	p := m.b

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
-// feedBytes bounds a batch of what readers of a client are told, about. The goroutine that sends to the client may share its processor with the loop, which takes as much as a ring has when it
-// is its turn: a smaller batch is a smaller part of that.
+// feedBytes bounds a batch of what readers of a client are told, about. The goroutine that sends to
+// the client may share its processor with the loop, which takes as much as a ring has when it is
+// its turn: a smaller batch is a smaller part of that.
 const feedBytes = 1 << 20
 
 // pump is what sends to the client.
@@ -46,8 +47,9 @@ func (a *attendance) pump() error {
 	}
 }
 
-// next waits until there is something for the client: answers, events and acknowledgements in out, and the batch. It reports whether the batch is to be sent also if
-// the filters of the readers leave nothing of it.
+// next waits until there is something for the client: answers, events and acknowledgements in out,
+// and the batch. It reports whether the batch is to be sent also if the filters of the readers
+// leave nothing of it.
 func (u *pump) next() (must bool, err error) {
 	p, batch := u.r.p, &u.batch
 	p.Mu.Lock()
@@ -84,7 +86,8 @@ func (u *pump) next() (must bool, err error) {
 	return must, nil
 }
 
-// collect takes what there is for the client now. It reports whether there is more. The lock is held.
+// collect takes what there is for the client now. It reports whether there is more. The lock is
+// held.
 func (u *pump) collect() (more bool) {
 	u.out = append(u.out[:0], u.attendance.out...)
 	u.attendance.out = u.attendance.out[:0]

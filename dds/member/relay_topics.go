@@ -19,8 +19,8 @@ func (n *topicSum) add(t *space.TopicInfo) {
 	n.bytes += topicBytes + len(t.Name) + len(t.Type) + len(t.QoS.TopicData)
 }
 
-// Every member keeps what clients declare, in its log, too. mostOfClient is for new topics of one connection of a client, and mostOfSpace for all topics of a space to which
-// a client adds one.
+// Every member keeps what clients declare, in its log, too. mostOfClient is for new topics of one
+// connection of a client, and mostOfSpace for all topics of a space to which a client adds one.
 var (
 	mostOfClient = topicSum{256, 4 << 20}
 	mostOfSpace  = topicSum{4096, 64 << 20}

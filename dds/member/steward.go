@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
-// steward sends, at the first member of the space, the roster of each view, the deadlines that were missed, and the leases that have ended. It runs at every
-// member, because any of them may become the first.
+// steward sends, at the first member of the space, the roster of each view, the deadlines that were
+// missed, and the leases that have ended. It runs at every member, because any of them may become
+// the first.
 func (p *backend) steward() {
 	ctx, cancel := p.lifetime()
 	defer cancel()
@@ -40,7 +41,8 @@ func (p *backend) lifetime() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Times between two looks of the steward. A missed deadline, and the end of a lease, is ordered within a quarter of it.
+// Times between two looks of the steward. A missed deadline, and the end of a lease, is ordered
+// within a quarter of it.
 const (
 	leastLook = 2 * time.Millisecond
 	mostLook  = 250 * time.Millisecond

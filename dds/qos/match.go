@@ -22,8 +22,9 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%v: %s: offered %s, requested %s; %s", v.Policy, word, v.Offered, v.Requested, v.Rule)
 }
 
-// rules are the policies that a writer offers and a reader requests. PARTITION is none of the standard's: a mismatch there is no
-// incompatible QoS, and raises no status. It is here so that Explain tells it.
+// rules are the policies that a writer offers and a reader requests. PARTITION is none of the
+// standard's: a mismatch there is no incompatible QoS, and raises no status. It is here so that
+// Explain tells it.
 var rules = [...]struct {
 	policy Policy
 	rule   string
@@ -92,8 +93,9 @@ func Explain(offered, requested Set) []Verdict {
 	return verdicts
 }
 
-// Match reports whether a writer and a reader match. If they do not because of what is offered and requested, the first policy that is
-// incompatible is returned; a mismatch of partitions alone is not told, as in the standard.
+// Match reports whether a writer and a reader match. If they do not because of what is offered and
+// requested, the first policy that is incompatible is returned; a mismatch of partitions alone is
+// not told, as in the standard.
 func Match(offered, requested *Set) (matched bool, incompatible []Policy) {
 	matched = true
 	for i := range rules {
@@ -119,8 +121,8 @@ func orNone(d time.Duration) string {
 	return d.String()
 }
 
-// intersect reports whether a partition of one is one of the other, or fits a pattern of the other. Two patterns never fit
-// each other.
+// intersect reports whether a partition of one is one of the other, or fits a pattern of the other.
+// Two patterns never fit each other.
 func intersect(offered, requested []string) bool {
 	def := []string{""}
 	if len(offered) == 0 {
@@ -143,7 +145,8 @@ func intersect(offered, requested []string) bool {
 
 func isPattern(s string) bool { return strings.ContainsAny(s, "*?[") }
 
-// fits is the matching of POSIX's fnmatch: * is any text, ? any byte, [a-z] a byte of a set and [!a-z] one outside of it.
+// fits is the matching of POSIX's fnmatch: * is any text, ? any byte, [a-z] a byte of a set and
+// [!a-z] one outside of it.
 func fits(pattern, s string) bool {
 	star, from := -1, 0
 	p, i := 0, 0

@@ -38,17 +38,21 @@ type given struct {
 	put    func(*Set)
 }
 
-// ParseProfiles reads profiles from JSON. The name of the file is for errors, which have the line, and say what is allowed there.
+// ParseProfiles reads profiles from JSON. The name of the file is for errors, which have the line,
+// and say what is allowed there.
 //
 //	{
 //	  "base":  {"RELIABILITY": {"kind": "RELIABLE", "max_blocking_time": "100ms"}},
 //	  "alarm": {"extends": "base", "DURABILITY": "TRANSIENT", "reader": {"HISTORY": "KEEP_ALL"}, "writer": {"OWNERSHIP_STRENGTH": 5}}
 //	}
 //
-// The policies and their fields have the names of DDS. A policy with one field, or of which the first one is enough, may be that value. Durations are texts such as
-// "100ms", or "infinite". A policy of a profile is for all entities that it has an effect on, one in "topic", "writer" or "reader" for those. A profile that extends
-// others, one name or a list of them, has their policies; where two of them have one, that of the later name counts. A policy that the profile gives replaces an inherited
-// one as a whole. Each profile has to be a valid set for topics, writers and readers.
+// The policies and their fields have the names of DDS. A policy with one field, or of which the
+// first one is enough, may be that value. Durations are texts such as "100ms", or "infinite". A
+// policy of a profile is for all entities that it has an effect on, one in "topic", "writer" or
+// "reader" for those. A profile that extends others, one name or a list of them, has their
+// policies; where two of them have one, that of the later name counts. A policy that the profile
+// gives replaces an inherited one as a whole. Each profile has to be a valid set for topics,
+// writers and readers.
 func ParseProfiles(file string, data []byte) (*Profiles, error) {
 	p := &reading{file: file, data: data, in: json.NewDecoder(bytes.NewReader(data))}
 	p.in.UseNumber()
@@ -363,8 +367,9 @@ func quoted(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// part is a field of a policy. Read returns what puts the value into a set, or nil and what is due. Show returns the value in a set as a profile has it, and nil for one that is
-// left out: the default, of a field that is no kind.
+// part is a field of a policy. Read returns what puts the value into a set, or nil and what is due.
+// Show returns the value in a set as a profile has it, and nil for one that is left out: the
+// default, of a field that is no kind.
 type part struct {
 	name string
 	read func(*tree) (put func(*Set), due string)
@@ -398,7 +403,8 @@ func named[K ~uint8](name string, last K, text func(K) string, get func(*Set) K,
 	}, func(s *Set) any { return text(get(s)) }}
 }
 
-// duration is a field for a time. Endless ones may be infinite, which is 0 in a set, and must not be 0.
+// duration is a field for a time. Endless ones may be infinite, which is 0 in a set, and must not
+// be 0.
 func duration(name string, endless bool, at func(*Set) *time.Duration) part {
 	return part{name, func(t *tree) (func(*Set), string) {
 		text, _ := t.scalar.(string)
@@ -529,7 +535,8 @@ var parts = [...][]part{
 	},
 }
 
-// Profile returns the policies of a set for an entity as a profile in JSON has them: by the names of DDS, with all kinds, and with other values that are not the default.
+// Profile returns the policies of a set for an entity as a profile in JSON has them: by the names
+// of DDS, with all kinds, and with other values that are not the default.
 func (s *Set) Profile(of Entity) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, p := range Policies() {

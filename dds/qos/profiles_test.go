@@ -105,7 +105,8 @@ func TestFaultsOfProfilesAreToldWithTheirLines(t *testing.T) {
 	}
 }
 
-// Every policy has fields, and a policy of an extending profile replaces the inherited one as a whole.
+// Every policy has fields, and a policy of an extending profile replaces the inherited one as a
+// whole.
 func TestEveryPolicyCanBeGivenInAProfile(t *testing.T) {
 	for _, p := range qos.Policies() {
 		_, err := qos.ParseProfiles("p.json", []byte(`{"a": {"`+p.String()+`": {}}}`))

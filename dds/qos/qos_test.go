@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// matrix is all offered and all requested values of a policy. Compatible has a row for each offered value, in which + stands
-// for a requested value that matches.
+// matrix is all offered and all requested values of a policy. Compatible has a row for each offered
+// value, in which + stands for a requested value that matches.
 type matrix struct {
 	policy     qos.Policy
 	values     []qos.Set

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Set is a value for each policy. A duration of zero is what its comment says, never an immediate one.
+// Set is a value for each policy. A duration of zero is what its comment says, never an immediate
+// one.
 type Set struct {
 	UserData  []byte // USER_DATA: of participants, writers and readers; shown to the others
 	TopicData []byte // TOPIC_DATA
@@ -39,7 +40,8 @@ type Set struct {
 	Purge            ReaderLifetime // READER_DATA_LIFECYCLE
 }
 
-// Durability is how long samples outlive their writing. The values are in the order in which offers satisfy requests.
+// Durability is how long samples outlive their writing. The values are in the order in which offers
+// satisfy requests.
 type Durability uint8
 
 const (
@@ -57,7 +59,8 @@ const (
 	Exclusive                  // the strongest one that is there
 )
 
-// Scope is what belongs together in a presentation. The values are in the order in which offers satisfy requests.
+// Scope is what belongs together in a presentation. The values are in the order in which offers
+// satisfy requests.
 type Scope uint8
 
 const (
@@ -88,7 +91,8 @@ type Liveliness struct {
 	Lease time.Duration // 0 is without an end: the membership of the group alone says it
 }
 
-// ReliabilityKind is whether samples may be lost. Unlike in DDS the zero value is Reliable, for readers too.
+// ReliabilityKind is whether samples may be lost. Unlike in DDS the zero value is Reliable, for
+// readers too.
 type ReliabilityKind uint8
 
 const (
@@ -142,8 +146,9 @@ type Service struct {
 	CleanupDelay time.Duration // how long an instance that was disposed of and has no writers is kept; 0 is not at all
 }
 
-// ReaderLifetime is how long a reader remembers an instance that has no writers and of which all samples were taken, without
-// writers or disposed of; 0 is not at all. An instance that comes back later is a new one.
+// ReaderLifetime is how long a reader remembers an instance that has no writers and of which all
+// samples were taken, without writers or disposed of; 0 is not at all. An instance that comes back
+// later is a new one.
 type ReaderLifetime struct {
 	NoWriters, Disposed time.Duration
 }
@@ -159,8 +164,8 @@ const (
 
 func (e Entity) String() string { return [...]string{"topic", "writer", "reader"}[e] }
 
-// ErrRefused is wrapped by the errors of Validate for a policy that is not supported, and ErrInconsistent for values that
-// contradict each other.
+// ErrRefused is wrapped by the errors of Validate for a policy that is not supported, and
+// ErrInconsistent for values that contradict each other.
 var (
 	ErrRefused      = errors.New("qos: refused")
 	ErrInconsistent = errors.New("qos: inconsistent")

@@ -15,8 +15,10 @@ import (
 	"github.com/squall-go/squall/dds/rtps"
 )
 
-// BenchmarkDdsperf measures how many samples a second reach a reader of a space, from a ddsperf that publishes through a gateway, and how many reach a
-// second ddsperf without a gateway. It reports both rates and their ratio. The bar is a ratio of 0.3 without a lost sample. Run it with -benchtime=1x.
+// BenchmarkDdsperf measures how many samples a second reach a reader of a space, from a ddsperf
+// that publishes through a gateway, and how many reach a second ddsperf without a gateway. It
+// reports both rates and their ratio. The bar is a ratio of 0.3 without a lost sample. Run it with
+// -benchtime=1x.
 func BenchmarkDdsperf(b *testing.B) {
 	const seconds = 4
 	for _, size := range []int{100, 10 << 10} {

@@ -44,14 +44,16 @@ type Topic struct {
 	DDSName   string // in DDS; empty is Name
 	Type      *Type
 	Direction Direction
-	// QoS are the policies with which the topic is declared in the space. Its durability, ownership, destination order and history are offered to DDS readers,
-	// and its reliability and ownership are requested of DDS writers. History of a durable topic is requested as TRANSIENT_LOCAL.
+	// QoS are the policies with which the topic is declared in the space. Its durability, ownership,
+	// destination order and history are offered to DDS readers, and its reliability and ownership are
+	// requested of DDS writers. History of a durable topic is requested as TRANSIENT_LOCAL.
 	QoS dds.QoS
 	// Partitions are requested of DDS writers; none is any.
 	Partitions []string
 	// PartitionsOut are offered to DDS readers; none is the partitions of each writer in the space.
 	PartitionsOut []string
-	// XCDR2 is how samples of Go programs in the space are encoded, which a DDS reader has to take; without it XCDR1. Samples of DDS writers are taken in both.
+	// XCDR2 is how samples of Go programs in the space are encoded, which a DDS reader has to take;
+	// without it XCDR1. Samples of DDS writers are taken in both.
 	XCDR2 bool
 }
 
@@ -66,25 +68,32 @@ func (t *Topic) ddsName() string {
 type Config struct {
 	// Member is this process's part in the space. It outlives the gateway.
 	Member *member.Member
-	// Side names the domain for the gateways of the space: those with one side stand in for each other. Empty is "domain n".
+	// Side names the domain for the gateways of the space: those with one side stand in for each
+	// other. Empty is "domain n".
 	Side string
-	// Space names the space in DDS: gateways of one name do not carry what the others of them do. Empty is the name of its subgroup.
+	// Space names the space in DDS: gateways of one name do not carry what the others of them do.
+	// Empty is the name of its subgroup.
 	Space  string
 	Domain int
 	// Interface is the name or the address of the interface: only its address is listened at.
 	Interface string
 	Index     int // of the participant, which its ports follow from, or AnyIndex
-	// Multicast has participants found by multicast, beside those at Peers. The interface must be able to.
+	// Multicast has participants found by multicast, beside those at Peers. The interface must be able
+	// to.
 	Multicast bool
-	// Peers are addresses at which participants are looked for: HOST for the first ten participants of a host, HOST:PORT for
-	// one participant. An empty list without Multicast is the address of Interface.
+	// Peers are addresses at which participants are looked for: HOST for the first ten participants of
+	// a host, HOST:PORT for one participant. An empty list without Multicast is the address of
+	// Interface.
 	Peers []string
-	// Lease is the liveliness lease that the gateway's writers offer; a participant of DDS that receives nothing for 7/8 of it forgets the gateway. 0 is 10 s.
+	// Lease is the liveliness lease that the gateway's writers offer; a participant of DDS that
+	// receives nothing for 7/8 of it forgets the gateway. 0 is 10 s.
 	Lease time.Duration
-	// Silent is how long a reliable DDS reader may leave the gateway without an answer; then it loses samples, and does not hold up its topic any more. When it
-	// answers again it matches again. 0 is a minute.
+	// Silent is how long a reliable DDS reader may leave the gateway without an answer; then it loses
+	// samples, and does not hold up its topic any more. When it answers again it matches again. 0 is a
+	// minute.
 	Silent time.Duration
-	// UserData are the USER_DATA of the gateway as a participant of DDS, for programs that look at them.
+	// UserData are the USER_DATA of the gateway as a participant of DDS, for programs that look at
+	// them.
 	UserData []byte
 	Topics   []Topic
 	Logger   *slog.Logger // nil is slog.Default

@@ -35,12 +35,14 @@ type keyedSeq struct {
 
 const dataTopic = "DDSPerfRDataKS"
 
-// cyclone is the configuration of CycloneDDS on loopback: no multicast, and other participants at the first indices.
+// cyclone is the configuration of CycloneDDS on loopback: no multicast, and other participants at
+// the first indices.
 const cyclone = `<CycloneDDS><Domain id="any"><General><Interfaces><NetworkInterface name="lo"/></Interfaces><AllowMulticast>false</AllowMulticast></General>` +
 	`<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>`
 
-// domains are the domain ids that tests use, from 100 to 232, which is the highest one. Tests that run at the same time, also tests of other packages, use different ones, so that
-// their participants do not find each other.
+// domains are the domain ids that tests use, from 100 to 232, which is the highest one. Tests that
+// run at the same time, also tests of other packages, use different ones, so that their
+// participants do not find each other.
 var domains = struct {
 	sync.Mutex
 	next int
@@ -191,7 +193,8 @@ func readerOf(t testing.TB, tp *dds.Topic[keyedSeq], set dds.QoS) *dds.Reader[ke
 	return r
 }
 
-// Samples of ddsperf, small ones and ones in fragments (CycloneDDS sends up to 14,720 bytes in one message), come in their order, none missing and none twice.
+// Samples of ddsperf, small ones and ones in fragments (CycloneDDS sends up to 14,720 bytes in one
+// message), come in their order, none missing and none twice.
 func TestDdsperfPublishesToAReaderOfASpace(t *testing.T) {
 	testutil.Long(t)
 	for _, size := range []int{100, 10 << 10, 100_000} {
@@ -234,7 +237,8 @@ func uri() string {
 	return cyclone
 }
 
-// Samples of a writer in the space, small ones and ones in fragments, come to ddsperf, which counts what it misses.
+// Samples of a writer in the space, small ones and ones in fragments, come to ddsperf, which counts
+// what it misses.
 func TestDdsperfSubscribesToAWriterOfASpace(t *testing.T) {
 	testutil.Long(t)
 	for _, size := range []int{100, 10 << 10} {
@@ -265,8 +269,9 @@ func TestDdsperfSubscribesToAWriterOfASpace(t *testing.T) {
 	}
 }
 
-// receivedAll demands that a ddsperf that has ended has received at least ten samples, and lost none. It counts by writer, and the first
-// samples may have come from another writer than the others: so none is demanded of each.
+// receivedAll demands that a ddsperf that has ended has received at least ten samples, and lost
+// none. It counts by writer, and the first samples may have come from another writer than the
+// others: so none is demanded of each.
 func receivedAll(t *testing.T, sub *program, out string) {
 	t.Helper()
 	most := 0

@@ -12,8 +12,10 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// A gateway that stands by has samples of a DDS writer that has ended. The space has them, and the end of their origin: they are not carried again (RG2), also when a writer with
-// the same GUID has numbered samples anew. The samples of that writer are not taken for earlier ones with their numbers (RG1).
+// A gateway that stands by has samples of a DDS writer that has ended. The space has them, and the
+// end of their origin: they are not carried again (RG2), also when a writer with the same GUID has
+// numbered samples anew. The samples of that writer are not taken for earlier ones with their
+// numbers (RG1).
 func TestSamplesOfAnEndedOriginAreNotCarriedAgain(t *testing.T) {
 	ctx := t.Context()
 	quiet := slog.New(slog.DiscardHandler)

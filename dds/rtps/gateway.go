@@ -76,7 +76,8 @@ type Stats struct {
 	Multicast    uint64 // messages that came by multicast
 }
 
-// officeTopic is the topic whose writers are the gateways of a space, in the order in which they are appointed.
+// officeTopic is the topic whose writers are the gateways of a space, in the order in which they
+// are appointed.
 const officeTopic = "squall/rtps/gateways"
 
 // marker begins the name by which a gateway recognises other gateways of its space.
@@ -180,7 +181,8 @@ func (g *Gateway) Stats() Stats {
 // Address is where the gateway receives discovery.
 func (g *Gateway) Address() string { return local(g.sockets.meta).String() }
 
-// Close ends the gateway, and tells the DDS programs so. What was not acknowledged to them is theirs, for another gateway.
+// Close ends the gateway, and tells the DDS programs so. What was not acknowledged to them is
+// theirs, for another gateway.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	ended := g.ending.Err() != nil
@@ -311,8 +313,9 @@ func (h *host) Incompatible(local, remote wire.Endpoint, why string, _ []qos.Pol
 	h.log.Warn("a DDS endpoint does not match", "topic", local.Topic, "endpoint", remote.GUID, "reason", why)
 }
 
-// namesake notes a participant with the name of a gateway of this space. Gateways of the space are known by their writers there, but perhaps later than by their first
-// announcement. The lock is held.
+// namesake notes a participant with the name of a gateway of this space. Gateways of the space are
+// known by their writers there, but perhaps later than by their first announcement. The lock is
+// held.
 func (g *Gateway) namesake(p wire.Prefix) {
 	if g.gateways[p] || g.namesakes[p] == 0 && len(g.namesakes) >= reasons {
 		return
@@ -323,7 +326,8 @@ func (g *Gateway) namesake(p wire.Prefix) {
 	}
 }
 
-// appoint finds out which gateways there are, and whether this gateway carries: the first one of its side does.
+// appoint finds out which gateways there are, and whether this gateway carries: the first one of
+// its side does.
 func (g *Gateway) appoint(all []dds.Endpoint) {
 	gateways := map[wire.Prefix]bool{}
 	var side []dds.ID

@@ -50,7 +50,8 @@ type arrival struct {
 
 func (a *arrival) bytes() int { return len(a.Key) + len(a.Data) }
 
-// Bounds of what one DDS writer has on its way into the order, and of what all of them have. One sample of a writer has room in any case.
+// Bounds of what one DDS writer has on its way into the order, and of what all of them have. One
+// sample of a writer has room in any case.
 const (
 	waitingSamples = 1 << 15
 	manySamples    = 1 << 10 // memory for more is given back when there are none
@@ -260,8 +261,9 @@ func (g *Gateway) carry() {
 	}
 }
 
-// next takes the first of the arrivals that may be carried, if this gateway is appointed. A DDS writer that matches again waits until what it has left when
-// it was gone is in the order: it may have numbers below the new ones, which have no effect behind them (RG2). The lock is held.
+// next takes the first of the arrivals that may be carried, if this gateway is appointed. A DDS
+// writer that matches again waits until what it has left when it was gone is in the order: it may
+// have numbers below the new ones, which have no effect behind them (RG2). The lock is held.
 func (g *Gateway) next() *inbound {
 	if !g.appointed {
 		return nil
@@ -298,12 +300,14 @@ func (g *Gateway) left(b *inbound) {
 	g.notify()
 }
 
-// endWithin is how long a gateway that stands by expects the end of an origin in the space, once the DDS writer has said that it ends. Until then the samples of
-// a writer that starts with the same GUID are not acknowledged: they have the numbers of earlier samples. If the gateway that carries did not get the
-// end, it does not come.
+// endWithin is how long a gateway that stands by expects the end of an origin in the space, once
+// the DDS writer has said that it ends. Until then the samples of a writer that starts with the
+// same GUID are not acknowledged: they have the numbers of earlier samples. If the gateway that
+// carries did not get the end, it does not come.
 const endWithin = 10 * time.Second
 
-// follows reports whether an earlier writer with the GUID of this one has said that it ends, and its end is not known to be in the space. The lock is held.
+// follows reports whether an earlier writer with the GUID of this one has said that it ends, and
+// its end is not known to be in the space. The lock is held.
 func (g *Gateway) follows(b *inbound) bool {
 	for _, o := range g.leaving[b.of.Endpoint.GUID] {
 		switch {
@@ -316,7 +320,8 @@ func (g *Gateway) follows(b *inbound) bool {
 	return false
 }
 
-// begins notes what the space has of the origin of a writer when its samples begin. The lock is held.
+// begins notes what the space has of the origin of a writer when its samples begin. The lock is
+// held.
 func (g *Gateway) begins(b *inbound) {
 	p, err := g.p.Carried(g.ending, 0, func(of func(dds.Origin) (last, ended uint64)) { b.last, _ = of(b.origin) })
 	if err == nil {
@@ -325,7 +330,8 @@ func (g *Gateway) begins(b *inbound) {
 	}
 }
 
-// ordered returns the number of the last sample of a writer that is gone, and whether the space has the end of its origin.
+// ordered returns the number of the last sample of a writer that is gone, and whether the space has
+// the end of its origin.
 func (g *Gateway) ordered(b *inbound) (last uint64, over bool) {
 	ended := uint64(0)
 	_, err := g.p.Carried(g.ending, 0, func(of func(dds.Origin) (last, ended uint64)) { last, ended = of(b.origin) })
@@ -341,14 +347,15 @@ func (g *Gateway) duplicate(b *inbound) {
 	}
 }
 
-// retryEvery is between two attempts to carry samples that the space does not take. Their writer is held up, and no other one. Those of a writer that is
-// gone are given up after so many attempts.
+// retryEvery is between two attempts to carry samples that the space does not take. Their writer is
+// held up, and no other one. Those of a writer that is gone are given up after so many attempts.
 const (
 	retryEvery = time.Second
 	attempts   = 10
 )
 
-// rest has the samples of a writer sent again later, which the space did not take. Samples that are in the order by then have no second effect. The lock is held.
+// rest has the samples of a writer sent again later, which the space did not take. Samples that are
+// in the order by then have no second effect. The lock is held.
 func (g *Gateway) rest(b *inbound) {
 	g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
 	if b.gone {
@@ -435,7 +442,8 @@ func (g *Gateway) diskLog() *squall.Log {
 	return log
 }
 
-// follow acknowledges to DDS writers the samples that are in the order, and follows changes of the space.
+// follow acknowledges to DDS writers the samples that are in the order, and follows changes of the
+// space.
 func (g *Gateway) follow() {
 	var (
 		p        = progress{g: g, log: g.diskLog()}
@@ -460,7 +468,8 @@ func (g *Gateway) follow() {
 	})
 }
 
-// repeat does something until the gateway ends, and goes on after failures, of which the first one in a row, the second, the fourth and so on are logged.
+// repeat does something until the gateway ends, and goes on after failures, of which the first one
+// in a row, the second, the fourth and so on are logged.
 func (g *Gateway) repeat(what string, step func() error) {
 	for failures := uint64(0); g.ending.Err() == nil; {
 		err := step()
@@ -481,7 +490,8 @@ func (g *Gateway) repeat(what string, step func() error) {
 	}
 }
 
-// look acknowledges the samples that are in the order by now; samples of persistent topics once they are on the disks.
+// look acknowledges the samples that are in the order by now; samples of persistent topics once
+// they are on the disks.
 func (g *Gateway) look(l *progress) (member.Progress, error) {
 	l.seen = l.seen[:0]
 	g.mu.Lock()
@@ -515,7 +525,8 @@ func (g *Gateway) look(l *progress) (member.Progress, error) {
 	return p, nil
 }
 
-// acknowledgeAll acknowledges samples of those for which now is true, and reports whether there are others.
+// acknowledgeAll acknowledges samples of those for which now is true, and reports whether there are
+// others.
 func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -543,7 +554,8 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 	return others
 }
 
-// acknowledge forgets samples that are where they are to be, and those behind them that were refused, and tells their writer (RG1). The lock is held.
+// acknowledge forgets samples that are where they are to be, and those behind them that were
+// refused, and tells their writer (RG1). The lock is held.
 func (g *Gateway) acknowledge(b *inbound, last uint64) {
 	n := 0
 	for ; n < len(b.waiting) && (b.waiting[n].Sequence <= last || b.waiting[n].refused); n++ {

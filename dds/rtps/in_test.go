@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// What a DDS writer that is gone has left at a gateway that stands by is carried when that one is appointed; of a writer that left nothing, nothing stays.
+// What a DDS writer that is gone has left at a gateway that stands by is carried when that one is
+// appointed; of a writer that left nothing, nothing stays.
 func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1)}
 	guids := byte(0)
@@ -37,7 +38,8 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 	}
 }
 
-// A DDS writer matches again while a sample of it that came before is not carried. That one goes first: behind a larger number it would have no effect (RG2).
+// A DDS writer matches again while a sample of it that came before is not carried. That one goes
+// first: behind a larger number it would have no effect (RG2).
 func TestAWriterThatMatchesAgainWaitsForWhatItHasLeft(t *testing.T) {
 	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, appointed: true, work: make(chan struct{}, 1)}
 	match := func(number uint64) (*protocol.RemoteWriter, *inbound) {
@@ -65,7 +67,8 @@ func TestAWriterThatMatchesAgainWaitsForWhatItHasLeft(t *testing.T) {
 	}
 }
 
-// The samples of all DDS writers on their way have a bound, within which a writer with none has room for one.
+// The samples of all DDS writers on their way have a bound, within which a writer with none has
+// room for one.
 func TestSamplesOfAllWritersOnTheirWayAreBounded(t *testing.T) {
 	type sample struct{ Data []byte }
 	payloads, err := TypeOf[sample]()

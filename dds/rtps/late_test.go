@@ -12,8 +12,10 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// A topic keeps the last sample of each instance. A DDS reader that comes late gets that sample of an instance which several writers of the space have written, and not one of each
-// writer. Each writer then writes an instance of its own, so that the reader has all of a writer when it has this sample.
+// A topic keeps the last sample of each instance. A DDS reader that comes late gets that sample of
+// an instance which several writers of the space have written, and not one of each writer. Each
+// writer then writes an instance of its own, so that the reader has all of a writer when it has
+// this sample.
 func TestALateDDSReaderGetsTheHistoryOfTheTopic(t *testing.T) {
 	for _, durability := range []qos.Durability{qos.TransientLocal, qos.Transient} {
 		t.Run(durability.String(), func(t *testing.T) {

@@ -16,10 +16,12 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// multicasting is the configuration of CycloneDDS on a host of a lab: everything is found by multicast.
+// multicasting is the configuration of CycloneDDS on a host of a lab: everything is found by
+// multicast.
 const multicasting = `<CycloneDDS><Domain id="any"><General><Interfaces><NetworkInterface name="eth0"/></Interfaces><AllowMulticast>true</AllowMulticast></General></Domain></CycloneDDS>`
 
-// ddsperf on one host finds two gateways on two other hosts by multicast, sends samples to both at once, and receives samples.
+// ddsperf on one host finds two gateways on two other hosts by multicast, sends samples to both at
+// once, and receives samples.
 func TestDiscoveryAndSamplesComeByMulticast(t *testing.T) {
 	testutil.Long(t)
 	path, err := exec.LookPath("ddsperf")

@@ -19,7 +19,8 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Two groups whose spaces have one name have gateways in one domain, which ignore each other: they say so. Gateways of one space say nothing.
+// Two groups whose spaces have one name have gateways in one domain, which ignore each other: they
+// say so. Gateways of one space say nothing.
 func TestAGatewaySaysThatItIgnoresOneOfAnotherSpace(t *testing.T) {
 	domain := newDomain()
 	kind, err := rtps.TypeOf[keyedSeq]()

@@ -37,7 +37,8 @@ type outWriter struct {
 // linger is how long a writer without a successor waits for its readers.
 const linger = 5 * time.Second
 
-// exported is how many samples a DDS reader that is slow may be behind in the memory of the gateway, beside what its writer keeps.
+// exported is how many samples a DDS reader that is slow may be behind in the memory of the
+// gateway, beside what its writer keeps.
 const exported = 10_000
 
 // export takes samples of the space and writes them to DDS, while this gateway is appointed.
@@ -73,7 +74,8 @@ func (g *Gateway) export(t *topic) {
 	})
 }
 
-// wait waits until the order has gone on. While a writer is to be closed it waits for a part of its linger only.
+// wait waits until the order has gone on. While a writer is to be closed it waits for a part of its
+// linger only.
 func (o *outbound) wait() (member.Progress, error) {
 	nothing := func(func(dds.Origin) (last, ended uint64)) {}
 	if !o.retiring {
@@ -111,7 +113,8 @@ func (o *outbound) stop() {
 	o.g.machine.Flush()
 }
 
-// pass writes all samples that are there. Writers of the space that are gone when none is left have none on its way.
+// pass writes all samples that are there. Writers of the space that are gone when none is left have
+// none on its way.
 func (o *outbound) pass(changes uint64) error {
 	look := changes != o.changes
 	if look {
@@ -184,11 +187,12 @@ func (o *outbound) closeWriter(w *outWriter) {
 	}
 }
 
-// maxRetired is how many RTPS writers of a topic are there only for their part of its history: their writers in the space are gone.
+// maxRetired is how many RTPS writers of a topic are there only for their part of its history:
+// their writers in the space are gone.
 const maxRetired = 1024
 
-// retire closes RTPS writers whose writers in the space are gone, once their readers have all samples. A history that outlives its writer is kept, of the last maxRetired
-// writers.
+// retire closes RTPS writers whose writers in the space are gone, once their readers have all
+// samples. A history that outlives its writer is kept, of the last maxRetired writers.
 func (o *outbound) retire(all []dds.Endpoint, look bool) {
 	o.g.mu.Lock()
 	defer o.g.mu.Unlock()
@@ -219,12 +223,14 @@ func (o *outbound) retire(all []dds.Endpoint, look bool) {
 	o.g.settle()
 }
 
-// lasts reports whether a writer is there for its part of the history, also when its writer in the space is gone.
+// lasts reports whether a writer is there for its part of the history, also when its writer in the
+// space is gone.
 func (o *outbound) lasts(w *outWriter) bool {
 	return w.w != nil && !w.dropped && o.t.QoS.Durability > qos.TransientLocal && w.w.Lasts()
 }
 
-// limit gives up the history of the first of the writers that are gone, beyond maxRetired. The lock is held.
+// limit gives up the history of the first of the writers that are gone, beyond maxRetired. The lock
+// is held.
 func (o *outbound) limit() {
 	var all []*outWriter
 	for _, w := range o.writers {

@@ -25,7 +25,8 @@ func outboundOf(t *testing.T, set dds.QoS) *outbound {
 	return &outbound{g: g, t: &topic{Topic: Topic{Name: "notes", Type: kind, Direction: Out, QoS: set}}, writers: map[dds.ID]*outWriter{}, rest: map[string]*outWriter{}}
 }
 
-// The writers that a gateway keeps for their parts of a history, when their writers in the space are gone, have a bound. Beyond it the first ones that were gone leave with their samples.
+// The writers that a gateway keeps for their parts of a history, when their writers in the space
+// are gone, have a bound. Beyond it the first ones that were gone leave with their samples.
 func TestWritersThatAreGoneAreKeptUpToABound(t *testing.T) {
 	o := outboundOf(t, dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(1)}})
 	add := func(n uint32) {
@@ -49,7 +50,8 @@ func TestWritersThatAreGoneAreKeptUpToABound(t *testing.T) {
 	}
 }
 
-// A history that keeps everything, without a limit of its own, has one at a gateway: of samples, whichever of the writers wrote them.
+// A history that keeps everything, without a limit of its own, has one at a gateway: of samples,
+// whichever of the writers wrote them.
 func TestAHistoryOfEverythingIsBounded(t *testing.T) {
 	o := outboundOf(t, dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
 	first, second := o.newWriter(&dds.QoS{}, ""), o.newWriter(&dds.QoS{}, "")

@@ -87,9 +87,12 @@ func typeOf(t testing.TB, text string) *rtps.Type {
 	return kind
 }
 
-// Pings of ddsperf go through two gateways to another ddsperf, and its pongs come back. ddsperf writes pongs for participants whose user data are those of a ddsperf, in a partition for
-// each of them: so the gateways have such user data, and offer any partition. A ddsperf that only answers misses the pings of its own kind, of
-// which a gateway has no writer, and says so with its status. The first ddsperf ends early: the other one must not forget the gateway because writers of it are gone.
+// Pings of ddsperf go through two gateways to another ddsperf, and its pongs come back. ddsperf
+// writes pongs for participants whose user data are those of a ddsperf, in a partition for each of
+// them: so the gateways have such user data, and offer any partition. A ddsperf that only answers
+// misses the pings of its own kind, of which a gateway has no writer, and says so with its status.
+// The first ddsperf ends early: the other one must not forget the gateway because writers of it are
+// gone.
 func TestPingsAndPongsOfDdsperfGoThroughTwoGateways(t *testing.T) {
 	testutil.Long(t)
 	kind := typeOf(t, "KeyedSeq { unsigned long seq; @key unsigned long keyval; sequence<octet> baggage; }")
@@ -131,7 +134,8 @@ func TestPingsAndPongsOfDdsperfGoThroughTwoGateways(t *testing.T) {
 	}
 }
 
-// build makes a program of testdata/guest.c and what idlc makes of testdata/guest.idl, or of other sources, once for all tests.
+// build makes a program of testdata/guest.c and what idlc makes of testdata/guest.idl, or of other
+// sources, once for all tests.
 type build struct {
 	once sync.Once
 	make func(dir string) (missing string, err error)
@@ -160,7 +164,8 @@ func (b *build) program(t *testing.T) string {
 // built is the folder of the programs, which TestMain removes.
 var built string
 
-// compile runs commands in a folder. The reason is empty, or says which command or header is not installed.
+// compile runs commands in a folder. The reason is empty, or says which command or header is not
+// installed.
 func compile(dir string, header string, all ...[]string) (missing string, err error) {
 	if _, err := os.Stat(header); err != nil {
 		return header + " is not there", nil
@@ -239,7 +244,8 @@ type guests struct {
 	gateways [2]*rtps.Gateway
 }
 
-// newGuests opens the gateways. A writer in the space has writers in both domains, so that it is known when readers match.
+// newGuests opens the gateways. A writer in the space has writers in both domains, so that it is
+// known when readers match.
 func newGuests(t *testing.T) *guests {
 	var g guests
 	var space *member.Member
@@ -291,8 +297,9 @@ func notesOf(author int, out string) (numbers []int, state string) {
 	return numbers, state
 }
 
-// Programs of a DDS in two domains write and read notes. Each reader gets the notes of both writers, of its own domain and through two gateways of the other one, in their order and
-// once: nothing goes round (RG3).
+// Programs of a DDS in two domains write and read notes. Each reader gets the notes of both
+// writers, of its own domain and through two gateways of the other one, in their order and once:
+// nothing goes round (RG3).
 func notesCross(t *testing.T, start func(t *testing.T, domain int, args ...string) *program) {
 	const n = 200
 	g := newGuests(t)
@@ -349,7 +356,8 @@ func TestTheEndOfAnInstanceGoesThroughTwoGateways(t *testing.T) {
 	stateCrosses(t, startCyclone)
 }
 
-// Samples without keys, in partitions, small ones and ones in fragments, go through two gateways and come back.
+// Samples without keys, in partitions, small ones and ones in fragments, go through two gateways
+// and come back.
 func TestRoundTripsOfCycloneDDSThroughTwoGateways(t *testing.T) {
 	testutil.Long(t)
 	cycloneGuest.program(t)
@@ -407,7 +415,8 @@ func TestNotesGoBetweenFastDDSAndCycloneDDS(t *testing.T) {
 	}
 }
 
-// sourceVariable is the folder with the sources of CycloneDDS 0.10, of which the examples are built.
+// sourceVariable is the folder with the sources of CycloneDDS 0.10, of which the examples are
+// built.
 const sourceVariable = "SQUALL_CYCLONEDDS_SOURCE"
 
 // example builds a program of the examples of CycloneDDS.
@@ -430,7 +439,8 @@ func example(t *testing.T, folder, idl, source string) string {
 	return filepath.Join(dir, "guest")
 }
 
-// The HelloWorld of CycloneDDS: its publisher writes one sample as soon as the gateway's reader matches, and ends. The subscriber is in another domain.
+// The HelloWorld of CycloneDDS: its publisher writes one sample as soon as the gateway's reader
+// matches, and ends. The subscriber is in another domain.
 func TestTheHelloWorldOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
 	testutil.Long(t)
 	publisher, subscriber := example(t, "helloworld", "HelloWorldData", "publisher.c"), example(t, "helloworld", "HelloWorldData", "subscriber.c")
@@ -471,7 +481,8 @@ func TestTheRoundTripOfCycloneDDSGoesThroughTwoGateways(t *testing.T) {
 	}
 }
 
-// Samples that cannot be decoded are counted, and acknowledged as soon as all before them are: their writer does not wait for ever.
+// Samples that cannot be decoded are counted, and acknowledged as soon as all before them are:
+// their writer does not wait for ever.
 func TestSamplesThatAreRefusedAreAcknowledged(t *testing.T) {
 	testutil.Long(t)
 	cycloneGuest.program(t)

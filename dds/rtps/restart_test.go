@@ -120,8 +120,9 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A DDS writer ends, and starts again with its GUID and with numbers from 1, at two gateways of a space: what is acknowledged is in the order (RG1), once, also when the second
-// gateway goes on (RG2).
+// A DDS writer ends, and starts again with its GUID and with numbers from 1, at two gateways of a
+// space: what is acknowledged is in the order (RG1), once, also when the second gateway goes on
+// (RG2).
 func TestAWriterThatStartsAgainWithItsGUIDLosesNothing(t *testing.T) {
 	const each = 5
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -190,7 +191,8 @@ func TestAWriterThatStartsAgainWithItsGUIDLosesNothing(t *testing.T) {
 	}
 }
 
-// A DDS writer is killed, and starts again with its GUID and with numbers from 1: at once and at the same address, so that the gateway does not know, or elsewhere and after its lease. What is
+// A DDS writer is killed, and starts again with its GUID and with numbers from 1: at once and at
+// the same address, so that the gateway does not know, or elsewhere and after its lease. What is
 // acknowledged is in the order (RG1), once (RG2).
 func TestAWriterThatIsKilledAndStartsAgainLosesNothing(t *testing.T) {
 	testutil.Long(t)

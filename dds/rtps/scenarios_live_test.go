@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// live performs a scenario with participants: of one group, or of two spaces with gateways between them.
+// live performs a scenario with participants: of one group, or of two spaces with gateways between
+// them.
 type live struct {
 	t            *testing.T
 	ctx          context.Context

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// simulated performs a scenario with the states of some members, which apply the same records. Time passes in wait only.
+// simulated performs a scenario with the states of some members, which apply the same records. Time
+// passes in wait only.
 type simulated struct {
 	t       *testing.T
 	members map[int]*order.Space

@@ -15,8 +15,10 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// A scenario is a file of steps, which TestScenarios performs in each of the ways that the file names: with the state of the topics alone, in virtual time (sim), in
-// groups of processes over shared memory (shm), and in two spaces with a gateway each between them (gateway). A line is a step; what is behind a # is a comment.
+// A scenario is a file of steps, which TestScenarios performs in each of the ways that the file
+// names: with the state of the topics alone, in virtual time (sim), in groups of processes over
+// shared memory (shm), and in two spaces with a gateway each between them (gateway). A line is a
+// step; what is behind a # is a comment.
 //
 //	ways sim shm gateway      the first step
 //	topic POLICIES            of which everything else is

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// Ports of a domain, as RTPS has them: of discovery and of samples, unicast of a participant by its index, multicast of all.
+// Ports of a domain, as RTPS has them: of discovery and of samples, unicast of a participant by its
+// index, multicast of all.
 const (
 	portBase     = 7400
 	portsOfOne   = 250
@@ -28,7 +29,8 @@ const (
 // group is where participants announce themselves by multicast.
 var group = netip.AddrFrom4([4]byte{239, 255, 0, 1})
 
-// groupAddress is where discovery comes by multicast, at port 0 of a domain, and samples, at port 1.
+// groupAddress is where discovery comes by multicast, at port 0 of a domain, and samples, at port
+// 1.
 func groupAddress(domain, port int) netip.AddrPort {
 	return netip.AddrPortFrom(group, uint16(portBase+portsOfOne*domain+port))
 }
@@ -40,13 +42,15 @@ func metaPort(domain, index int) uint16 {
 // sockets are where a gateway receives.
 type sockets struct {
 	meta, data *net.UDPConn
-	// multicast is where discovery comes by multicast, and samples for several participants; nil: none.
+	// multicast is where discovery comes by multicast, and samples for several participants; nil:
+	// none.
 	multicast, samples *net.UDPConn
 	at                 netip.Addr
 	announce           []wire.Locator
 }
 
-// receiveBytes is what the kernel is asked to keep for a socket, and gives as far as it is allowed to.
+// receiveBytes is what the kernel is asked to keep for a socket, and gives as far as it is allowed
+// to.
 const receiveBytes = 8 << 20
 
 // addressOf returns the IPv4 address of an interface, by its name or by the address itself.
@@ -119,8 +123,8 @@ func listen(cfg *Config) (s *sockets, err error) {
 	return s, nil
 }
 
-// listenToGroup has discovery and samples received by multicast at one interface. Messages to groups go out there because the socket that sends
-// them is bound to its address.
+// listenToGroup has discovery and samples received by multicast at one interface. Messages to
+// groups go out there because the socket that sends them is bound to its address.
 func (s *sockets) listenToGroup(nic *net.Interface, domain int) (err error) {
 	for c, port := range map[**net.UDPConn]int{&s.multicast: 0, &s.samples: 1} {
 		if *c, err = net.ListenMulticastUDP("udp4", nic, net.UDPAddrFromAddrPort(groupAddress(domain, port))); err != nil {
@@ -130,8 +134,8 @@ func (s *sockets) listenToGroup(nic *net.Interface, domain int) (err error) {
 	return nil
 }
 
-// peerAddresses returns the addresses at which participants of a peer receive discovery messages: the address itself if it has a port, or
-// the addresses of a host's first participants.
+// peerAddresses returns the addresses at which participants of a peer receive discovery messages:
+// the address itself if it has a port, or the addresses of a host's first participants.
 func peerAddresses(peer string, domain int) (all []wire.Locator, err error) {
 	if strings.Contains(peer, ":") {
 		a, err := net.ResolveUDPAddr("udp4", peer)

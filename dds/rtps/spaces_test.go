@@ -17,8 +17,9 @@ import (
 	_ "github.com/squall-go/squall/persist/bolt"
 )
 
-// text takes samples from a reader until their text is as long as want, and demands that it is want. The text has KEY:NUMBER for a sample, KEY:d for
-// a disposed instance, and KEY:n for an instance without writers.
+// text takes samples from a reader until their text is as long as want, and demands that it is
+// want. The text has KEY:NUMBER for a sample, KEY:d for a disposed instance, and KEY:n for an
+// instance without writers.
 func text(t *testing.T, r *dds.Reader[keyedSeq], want string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -61,8 +62,8 @@ func namedGateway(t *testing.T, p *member.Member, domain int, space string, topi
 	return g
 }
 
-// Two spaces carry one topic in both directions over a domain: writes, disposes, ends of writers and histories come through, each once, and
-// nothing comes back (RG3).
+// Two spaces carry one topic in both directions over a domain: writes, disposes, ends of writers
+// and histories come through, each once, and nothing comes back (RG3).
 func TestTwoSpacesOverADomain(t *testing.T) {
 	domain := newDomain()
 	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}}
@@ -183,7 +184,8 @@ func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
 	}
 }
 
-// A sample that the space refuses, because it is too large, holds up its own writer and no other one.
+// A sample that the space refuses, because it is too large, holds up its own writer and no other
+// one.
 func TestASampleThatIsTooLargeHoldsUpItsWriterOnly(t *testing.T) {
 	domain := newDomain()
 	from, to := space(t, nil), space(t, func(c *member.Config) { c.Subgroup.RingBytes = 64 << 10 })
@@ -297,7 +299,8 @@ func TestPoliciesThatCannotBeAnnouncedAreRefused(t *testing.T) {
 	}
 }
 
-// Two spaces between the same two domains: a sample of one of them comes into the other one on both ways, and goes on from there, and comes back on none (RG3).
+// Two spaces between the same two domains: a sample of one of them comes into the other one on both
+// ways, and goes on from there, and comes back on none (RG3).
 func TestNothingGoesRoundBetweenTwoSpacesAndTwoDomains(t *testing.T) {
 	set := dds.QoS{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
 	all := dds.QoS{Durability: qos.TransientLocal, History: qos.KeepAll()}

@@ -33,7 +33,8 @@ func tests(m *testing.M) int {
 	return m.Run()
 }
 
-// carrier is a member with a gateway until its input ends, for a test that kills it. Its arguments are the address of the group and the domain.
+// carrier is a member with a gateway until its input ends, for a test that kills it. Its arguments
+// are the address of the group and the domain.
 func carrier(args []string) error {
 	ctx := context.Background()
 	p, err := oneOfThree(ctx, 1, args[0])
@@ -56,8 +57,9 @@ func carrier(args []string) error {
 	return err
 }
 
-// pair is the configuration of two gateways that stand in for each other. The lease of each is longer than the machine may stand still: ddsperf forgets a gateway
-// whose lease has ended, and then what it had for it.
+// pair is the configuration of two gateways that stand in for each other. The lease of each is
+// longer than the machine may stand still: ddsperf forgets a gateway whose lease has ended, and
+// then what it had for it.
 func pair(p *member.Member, domain int, kind *rtps.Type) rtps.Config {
 	return rtps.Config{
 		Member: p, Domain: domain, Interface: "lo", Index: rtps.AnyIndex, Lease: 4 * time.Second, Logger: quiet,
@@ -74,7 +76,8 @@ func oneOfThree(ctx context.Context, n squall.NodeID, addr string) (*member.Memb
 	return member.Open(ctx, member.Config{Group: c, Subgroup: squall.SubgroupConfig{Name: "space"}})
 }
 
-// A gateway is killed while ddsperf writes. The other one, at another member, goes on, and a reader gets every sample once and in order (RG2).
+// A gateway is killed while ddsperf writes. The other one, at another member, goes on, and a reader
+// gets every sample once and in order (RG2).
 func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 	testutil.Long(t)
 	if _, err := exec.LookPath("ddsperf"); err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 )
 
-// Type is what a gateway knows of the type of a topic: its name, and where the keys are in a sample.
+// Type is what a gateway knows of the type of a topic: its name, and where the keys are in a
+// sample.
 type Type struct {
 	name     string
 	payloads *cdr.Payloads
@@ -40,11 +41,13 @@ var primitives = map[string]reflect.Type{
 	"float": reflect.TypeFor[float32](), "double": reflect.TypeFor[float64](), "string": reflect.TypeFor[string](),
 }
 
-// ParseType reads a description of a final type in words of IDL: its name, and its members in braces.
+// ParseType reads a description of a final type in words of IDL: its name, and its members in
+// braces.
 //
 //	HelloWorldData::Msg { @key long userID; string message; }
 //
-// Members are numbers, strings, sequences and arrays of them. Types with other members are for TypeOf.
+// Members are numbers, strings, sequences and arrays of them. Types with other members are for
+// TypeOf.
 func ParseType(text string) (*Type, error) {
 	name, rest, ok := strings.Cut(text, "{")
 	members, behind, closed := strings.Cut(rest, "}")

@@ -12,8 +12,9 @@ import (
 // maxWayBytes bounds Origin.Side, whose length is one byte for clients of a space.
 const maxWayBytes = 255
 
-// originOf returns the origin of a DDS writer. Its side is that of the gateway, and after it, on lines of their own, the space and the side before, and so on: a sample
-// in a history keeps its way when its writer is closed.
+// originOf returns the origin of a DDS writer. Its side is that of the gateway, and after it, on
+// lines of their own, the space and the side before, and so on: a sample in a history keeps its way
+// when its writer is closed.
 func (g *Gateway) originOf(w *wire.Endpoint) dds.Origin {
 	side := g.cfg.Side
 	if w.Way != "" {
@@ -35,7 +36,8 @@ func (g *Gateway) passed(o *dds.Origin) bool {
 	return o != nil && slices.Contains(every2nd(strings.Split(o.Side, "\n")), g.cfg.Side)
 }
 
-// refuse reports a DDS writer whose samples were in this space or on this side (RG3), or on a way that is too long.
+// refuse reports a DDS writer whose samples were in this space or on this side (RG3), or on a way
+// that is too long.
 func (g *Gateway) refuse(w *wire.Endpoint) (why string, refused bool) {
 	if w.Way == "" {
 		return "", false

@@ -11,12 +11,13 @@ type Access struct {
 	Peer   ripc.Peer // the client, as its connection proves: under mutual TLS its Identity
 	Action replicated.Action
 	Object string
-	// Name is that of the command or the query, or the prefix of the events' topics. It is empty for OpenSession, DescribeObject and EnableObject.
+	// Name is that of the command or the query, or the prefix of the events' topics. It is empty for
+	// OpenSession, DescribeObject and EnableObject.
 	Name string
 }
 
-// allow asks the application whether a client may have what it asks for. Closing and keeping a session need nothing but
-// the session.
+// allow asks the application whether a client may have what it asks for. Closing and keeping a
+// session need nothing but the session.
 func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
 	if d.authorize == nil {
 		return nil
@@ -49,7 +50,8 @@ func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
 	return nil
 }
 
-// owns reports whether this member knows the session of a request, and fails if it is another client's.
+// owns reports whether this member knows the session of a request, and fails if it is another
+// client's.
 func (d *desk) owns(m *ripc.Message, r *relay.Request) (known bool, err error) {
 	d.object.mu.RLock()
 	owner, known := d.object.machine.Identity(r.Session)

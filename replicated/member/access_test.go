@@ -34,7 +34,8 @@ func newGuests(int) *member.Object[*guests] {
 		}))
 }
 
-// secured has all members serve clients with certificates of an authority, and returns their addresses.
+// secured has all members serve clients with certificates of an authority, and returns their
+// addresses.
 func secured[S any](t *testing.T, all []*node[S], authority *testutil.Authority, authorize func(member.Access) error) (addrs []string) {
 	for _, m := range all {
 		s, err := member.Serve(t.Context(), member.ServerConfig{
@@ -134,7 +135,8 @@ func TestAClientDoesOnlyWhatItMay(t *testing.T) {
 	}
 }
 
-// A session is of use to the identity that opened it only, at every member, also at one that has not seen it yet.
+// A session is of use to the identity that opened it only, at every member, also at one that has
+// not seen it yet.
 func TestASessionBelongsToTheIdentityThatOpenedIt(t *testing.T) {
 	t.Parallel()
 	authority := testutil.NewAuthority(t)

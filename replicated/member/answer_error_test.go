@@ -20,8 +20,8 @@ func TestAnAnswerSaysWhichLimitARecordMet(t *testing.T) {
 	}
 }
 
-// Every error that a member can return to a client has its own kind of answer, which package replicated makes an equal error of
-// (TestEveryKindOfAnswerIsAnError there).
+// Every error that a member can return to a client has its own kind of answer, which package
+// replicated makes an equal error of (TestEveryKindOfAnswerIsAnError there).
 func TestErrorsReachClients(t *testing.T) {
 	denied := &replicated.AccessError{Identity: "eve", Action: replicated.CallCommand, Object: "accounts", Name: "op", Reason: "why"}
 	for want, err := range map[relay.Said]error{

@@ -21,15 +21,17 @@ const minAnswer = 64 << 10
 // longReply bounds how long an answer that is no short message may take.
 const longReply = 30 * time.Second
 
-// maxWorking bounds the requests that each run on a goroutine of their own: large requests, requests for the replies of all members, and queries about the
-// past. maxWorkingPerParty bounds those of one party.
+// maxWorking bounds the requests that each run on a goroutine of their own: large requests,
+// requests for the replies of all members, and queries about the past. maxWorkingPerParty bounds
+// those of one party.
 const (
 	maxWorking         = 1024
 	maxWorkingPerParty = 64
 )
 
-// answers counts, for each party (ripc.Message.Account), the answers of a server that are no short messages and that its clients have not taken, and the
-// requests that have a goroutine each. The requests of a party with too many of them wait.
+// answers counts, for each party (ripc.Message.Account), the answers of a server that are no short
+// messages and that its clients have not taken, and the requests that have a goroutine each. The
+// requests of a party with too many of them wait.
 type answers struct {
 	most            int
 	mostWorking     int             // maxWorking
@@ -60,7 +62,8 @@ type waitingRequest struct {
 	m ripc.Message
 }
 
-// isAnswered reports whether the answer to a request may be large. All other requests are served at once, for example one that keeps a session.
+// isAnswered reports whether the answer to a request may be large. All other requests are served at
+// once, for example one that keeps a session.
 func isAnswered(a relay.Ask) bool {
 	return a == relay.Command || a == relay.Replies || a == relay.Query || a == relay.Watch
 }
@@ -81,7 +84,8 @@ func (a *answers) wait(d *desk, m *ripc.Message) bool {
 	return true
 }
 
-// work has f serve a request on a goroutine of its own, or keeps the request if there are too many. It leaves m empty.
+// work has f serve a request on a goroutine of its own, or keeps the request if there are too many.
+// It leaves m empty.
 func (a *answers) work(d *desk, m *ripc.Message, f func(m *ripc.Message)) {
 	of := m.Account()
 	mine := *m
@@ -134,7 +138,8 @@ func (a *answers) begin(of string, n int) {
 	}
 }
 
-// end ends the count of bytes of an answer, or of a request that had a goroutine, and has the requests served that wait for it.
+// end ends the count of bytes of an answer, or of a request that had a goroutine, and has the
+// requests served that wait for it.
 func (a *answers) end(of string, bytes, working int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +151,8 @@ func (a *answers) end(of string, bytes, working int) {
 	a.next()
 }
 
-// next has the requests served of the party that stalled first, if a request may have a goroutine. The lock is held.
+// next has the requests served of the party that stalled first, if a request may have a goroutine.
+// The lock is held.
 func (a *answers) next() {
 	for len(a.stalled) > 0 && a.working < a.mostWorking {
 		p := a.stalled[0]
@@ -159,7 +165,8 @@ func (a *answers) next() {
 	}
 }
 
-// serve has requests served that have waited. Those of one object do not wait for another one, whose ring may be full. The lock is held.
+// serve has requests served that have waited. Those of one object do not wait for another one,
+// whose ring may be full. The lock is held.
 func (a *answers) serve(waiting []waitingRequest) {
 	if a.closed {
 		return
@@ -200,8 +207,9 @@ func (a *answers) close() {
 	a.closed = true
 }
 
-// reply answers a request and gives it back. It does not wait: an answer that is no short message goes on its own. If together is not nil, the caller's process
-// may learn of the answer only with the others of together.
+// reply answers a request and gives it back. It does not wait: an answer that is no short message
+// goes on its own. If together is not nil, the caller's process may learn of the answer only with
+// the others of together.
 func (a *answers) reply(together hooks.Replies, m *ripc.Message, answer []byte) {
 	if len(answer) > m.MaxReply() {
 		long, answer, of, counts := *m, bytes.Clone(answer), m.Account(), max(len(answer), minAnswer)

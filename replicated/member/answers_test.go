@@ -26,8 +26,9 @@ func (f fixed) Publish(context.Context, ripc.ID, ripc.Place) (func() error, erro
 	return func() error { return nil }, nil
 }
 
-// TestRequestsOfAClientThatTakesNoAnswersWait has a client send many requests and take few of the answers. The member computes as many as it may keep; the other
-// requests wait, and other clients do not. When the client takes the answers, it gets all.
+// TestRequestsOfAClientThatTakesNoAnswersWait has a client send many requests and take few of the
+// answers. The member computes as many as it may keep; the other requests wait, and other clients
+// do not. When the client takes the answers, it gets all.
 func TestRequestsOfAClientThatTakesNoAnswersWait(t *testing.T) {
 	t.Parallel()
 	const bytes, calls, most, taken = 1 << 20, 48, 4, 2
@@ -94,8 +95,9 @@ func TestRequestsOfAClientThatTakesNoAnswersWait(t *testing.T) {
 	}
 }
 
-// TestGoroutinesForRequestsAreBounded has two clients, which are two parties, send large commands while a handler of another member waits. Of each client as many requests have a
-// goroutine as may have one, and in all; the others wait, and all are served in the end.
+// TestGoroutinesForRequestsAreBounded has two clients, which are two parties, send large commands
+// while a handler of another member waits. Of each client as many requests have a goroutine as may
+// have one, and in all; the others wait, and all are served in the end.
 func TestGoroutinesForRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -191,8 +193,10 @@ func TestGoroutinesForRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsThatWaitedDoNotWaitForAnotherObject has a client's requests to three objects wait: the client has as much in progress as it may have, a large
-// command to the first object. When that is over, commands to the second object go on waiting, because its ring is full, and a query to the third one does not.
+// TestRequestsThatWaitedDoNotWaitForAnotherObject has a client's requests to three objects wait:
+// the client has as much in progress as it may have, a large command to the first object. When that
+// is over, commands to the second object go on waiting, because its ring is full, and a query to
+// the third one does not.
 func TestRequestsThatWaitedDoNotWaitForAnotherObject(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)

@@ -14,8 +14,9 @@ type calls struct {
 	table relay.Calls[called]
 }
 
-// called is a call. Of is the stay in which this process made a command for its shard. Any other call has none, and is made again where it was not
-// executed: the members know that they have executed it.
+// called is a call. Of is the stay in which this process made a command for its shard. Any other
+// call has none, and is made again where it was not executed: the members know that they have
+// executed it.
 type called struct {
 	invoke.Pending
 	of *stay
@@ -62,8 +63,8 @@ func (c *calls) lose(err error, f func(number uint64, p called) bool) {
 	endAll(all, err)
 }
 
-// once returns the numbers of the calls that must not be made again, of a stay and of those before it. Commands of a later stay may not have
-// been sent yet.
+// once returns the numbers of the calls that must not be made again, of a stay and of those before
+// it. Commands of a later stay may not have been sent yet.
 func (c *calls) once(last *stay) map[uint64]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

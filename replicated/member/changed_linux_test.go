@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A client of this host that changes a request after its access was checked still gets what was checked.
+// A client of this host that changes a request after its access was checked still gets what was
+// checked.
 func TestARequestThatChangesAfterItsCheckIsExecutedAsItWasChecked(t *testing.T) {
 	allowed, forbidden := replicated.NewCommand[int, string]("allowed..."), replicated.NewCommand[int, string]("forbidden!")
 	object := func(int) *member.Object[*guests] {

@@ -30,10 +30,10 @@ type digest struct {
 	shard      int // of the copy: 1 + its number, or 0
 }
 
-// Check has the members compare their copies after every so many commands, and calls diverged, on the group's loop,
-// for two members whose copies differ: a handler does not do the same everywhere. It is called before Open, at every member with
-// the same number. The state is encoded for it while commands wait, so the number should not be small; a
-// Snapshotter must write equal states alike.
+// Check has the members compare their copies after every so many commands, and calls diverged, on
+// the group's loop, for two members whose copies differ: a handler does not do the same everywhere.
+// It is called before Open, at every member with the same number. The state is encoded for it while
+// commands wait, so the number should not be small; a Snapshotter must write equal states alike.
 func (o *object) Check(every uint64, diverged func(*DivergedError)) {
 	o.check.every, o.check.diverged = every, diverged
 }
@@ -79,7 +79,8 @@ func (o *object) hash(own bool, wish uint64) {
 	}
 }
 
-// stateHash is the SubgroupConfig.StateHash of an object. A fresh hash is taken by all members at one place of the order.
+// stateHash is the SubgroupConfig.StateHash of an object. A fresh hash is taken by all members at
+// one place of the order.
 func (o *object) stateHash(ctx context.Context, fresh bool) (squall.StateHash, error) {
 	if fresh {
 		if err := o.wishHash(ctx); err != nil {
@@ -133,7 +134,8 @@ func (o *object) wishHash(ctx context.Context) error {
 	}
 }
 
-// takeOwnDigest returns the last digest of a shard, once. One of a shard that this process has left is dropped.
+// takeOwnDigest returns the last digest of a shard, once. One of a shard that this process has left
+// is dropped.
 func (o *object) takeOwnDigest(shard int) (d digest, ok bool) {
 	o.check.mu.Lock()
 	defer o.check.mu.Unlock()

@@ -92,7 +92,8 @@ func TestClientsSpreadOverTheMembers(t *testing.T) {
 	}
 }
 
-// An object that no member has, or that is of another cluster, is an error at once, and not at the end of the call's context.
+// An object that no member has, or that is of another cluster, is an error at once, and not at the
+// end of the call's context.
 func TestAnObjectThatNobodyHasIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)

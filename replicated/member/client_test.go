@@ -170,8 +170,8 @@ func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
 	}
 }
 
-// A client goes on with another member when the one that it asks first takes connections and says nothing, as a stopped process does, although a
-// handshake may take longer.
+// A client goes on with another member when the one that it asks first takes connections and says
+// nothing, as a stopped process does, although a handshake may take longer.
 func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, ordered, nil)
@@ -196,7 +196,8 @@ func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 	}
 }
 
-// A client whose members are all gone asks each of them once as it is closed, and does not wait for MemberTimeout.
+// A client whose members are all gone asks each of them once as it is closed, and does not wait for
+// MemberTimeout.
 func TestAClientOfMembersThatAreGoneIsClosedAtOnce(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)

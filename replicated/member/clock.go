@@ -17,8 +17,9 @@ const maxReading = 50 * time.Millisecond
 // lastReading is what the times of records refer to.
 var lastReading atomic.Pointer[clocks]
 
-// now returns the time of this process's clock for a record. Every command has one, so it takes half of what time.Now does, which
-// reads two clocks: it reads the monotonic one, and adds what has passed to a recent reading of both.
+// now returns the time of this process's clock for a record. Every command has one, so it takes
+// half of what time.Now does, which reads two clocks: it reads the monotonic one, and adds what has
+// passed to a recent reading of both.
 func now() uint64 {
 	if last := lastReading.Load(); last != nil {
 		if passed := time.Since(last.monotonic); passed >= 0 && passed < maxReading {

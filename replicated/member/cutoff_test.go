@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// wire carries connections from an address of its own to another one. A direction that is cut loses what is sent in it, and no connection ends: this is what
-// both ends see of a network partition.
+// wire carries connections from an address of its own to another one. A direction that is cut loses
+// what is sent in it, and no connection ends: this is what both ends see of a network partition.
 type wire struct {
 	listener  net.Listener
 	to        string
@@ -65,7 +65,8 @@ func (w *wire) accept() {
 	}
 }
 
-// carry copies what is sent in one direction. A connection in which bytes were lost carries nothing any more.
+// carry copies what is sent in one direction. A connection in which bytes were lost carries nothing
+// any more.
 func (w *wire) carry(to, from net.Conn, cut *atomic.Bool) {
 	defer to.Close()
 	buf := make([]byte, 64<<10)
@@ -83,7 +84,8 @@ func (w *wire) carry(to, from net.Conn, cut *atomic.Bool) {
 	}
 }
 
-// A client that is cut off from its member, in both directions or only from the answers, goes on with another member. Each command is executed once.
+// A client that is cut off from its member, in both directions or only from the answers, goes on
+// with another member. Each command is executed once.
 func TestAClientLeavesAMemberFromWhichItIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ there, back bool }{"both directions": {true, true}, "requests": {true, false}, "answers": {false, true}} {

@@ -69,7 +69,8 @@ type progress struct {
 	taken   []invoke.Pending // the calls of the records that are not applied
 }
 
-// applyAll applies records to the end of the batch, or until a handler panics; then it reports false, and nothing is executed any more. The lock is held.
+// applyAll applies records to the end of the batch, or until a handler panics; then it reports
+// false, and nothing is executed any more. The lock is held.
 func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progress) (done bool) {
 	defer o.panicked() // once for all records: one for each would take a tenth of the time of a small command
 	for ; at.message < len(batch); at.message++ {
@@ -102,10 +103,11 @@ func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progre
 	return true
 }
 
-// applyCommands applies the next records of a message as apply does, as long as Machine.ApplyCommand accepts them. The
-// precondition of ApplyCommand holds: a record of the message was applied, and was not Malformed. Most records of busy
-// members are commands of this kind. Apply would spend two thirds of the time of a small command on checks whose result
-// is the same for all of them (BenchmarkDeliver). The lock is held.
+// applyCommands applies the next records of a message as apply does, as long as
+// Machine.ApplyCommand accepts them. The precondition of ApplyCommand holds: a record of the
+// message was applied, and was not Malformed. Most records of busy members are commands of this
+// kind. Apply would spend two thirds of the time of a small command on checks whose result is the
+// same for all of them (BenchmarkDeliver). The lock is held.
 func (o *object) applyCommands(m *squall.Message, own bool, at *progress) {
 	for o.failed == nil {
 		operation, record, ok := o.machine.ApplyCommand(&at.records)
@@ -135,7 +137,8 @@ func (o *object) applyCommands(m *squall.Message, own bool, at *progress) {
 	}
 }
 
-// apply applies a record of a message, for which a call of this process waits, or nil. The lock is held.
+// apply applies a record of a message, for which a call of this process waits, or nil. The lock is
+// held.
 func (o *object) apply(m *squall.Message, data []byte, own bool, waiting invoke.Pending) {
 	if o.failed != nil {
 		if waiting != nil {
@@ -191,7 +194,8 @@ func (o *object) apply(m *squall.Message, data []byte, own bool, waiting invoke.
 	o.waiting = nil
 }
 
-// outcomeOf returns the outcome of a record of a message, without its reply. The outcome is valid until the next call. The lock is held.
+// outcomeOf returns the outcome of a record of a message, without its reply. The outcome is valid
+// until the next call. The lock is held.
 func (o *object) outcomeOf(m *squall.Message, status machine.Status) *invoke.Outcome {
 	out := &o.delivery.outcome
 	out.Version, out.Status, out.Session, out.Args, out.Err = m.Version(), status, 0, nil, o.failed

@@ -33,7 +33,8 @@ func counter(self uint64, count *replicated.Command[[]byte, []byte]) *Object[*st
 	return o
 }
 
-// BenchmarkGo calls commands that gather, delivers their message to this member, and waits for them.
+// BenchmarkGo calls commands that gather, delivers their message to this member, and waits for
+// them.
 func BenchmarkGo(b *testing.B) {
 	const batch, self = 64, 1
 	count := replicated.NewCommand[[]byte, []byte]("count")
@@ -65,7 +66,8 @@ func BenchmarkGo(b *testing.B) {
 	}
 }
 
-// BenchmarkDeliver delivers batches of commands to one copy: those of this member, of other members, and of clients' sessions.
+// BenchmarkDeliver delivers batches of commands to one copy: those of this member, of other
+// members, and of clients' sessions.
 func BenchmarkDeliver(b *testing.B) {
 	const batch, self = 64, 1
 	copyOf := func() *object { return counter(self, replicated.NewCommand[[]byte, []byte]("count")).object }

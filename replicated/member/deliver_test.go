@@ -20,7 +20,8 @@ func (a *awaited) Complete(o *invoke.Outcome) { a.ended, a.err = a.ended+1, o.Er
 func (a *awaited) Signal()                    { a.signalled++ }
 func (a *awaited) Typed() any                 { return nil }
 
-// TestAPanicEndsTheCallsOfItsBatch has a handler panic at the second of three commands of one batch.
+// TestAPanicEndsTheCallsOfItsBatch has a handler panic at the second of three commands of one
+// batch.
 func TestAPanicEndsTheCallsOfItsBatch(t *testing.T) {
 	const self = 1
 	n := 0

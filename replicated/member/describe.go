@@ -42,7 +42,8 @@ func (g *guide) receive(ctx context.Context) {
 // errHalted says that a member's groups have halted, so that another member is to be asked.
 var errHalted = errors.New("replicated: this member has halted")
 
-// answer appends the answer to a request. Objects that the client may not know of are left out; it is an error if there are no others.
+// answer appends the answer to a request. Objects that the client may not know of are left out; it
+// is an error if there are no others.
 func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, error) {
 	r, err := relay.Parse(m.Data)
 	switch {

@@ -70,7 +70,8 @@ func TestAServerDescribesItsObjects(t *testing.T) {
 // anonymous is a codec that has no name.
 type anonymous struct{ replicated.Codec[[]byte] }
 
-// A command that another member lacks is described as not enabled, and a codec without a name has none.
+// A command that another member lacks is described as not enabled, and a codec without a name has
+// none.
 func TestACommandThatAMemberLacksIsDescribedAsNotEnabled(t *testing.T) {
 	t.Parallel()
 	later := replicated.NewCommand[[]byte, []byte]("later").Encoded(anonymous{replicated.Raw()}, replicated.Raw())

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// A digest is sent in the shard whose copy it is of, once, and again if it could not be sent and there is no newer one.
+// A digest is sent in the shard whose copy it is of, once, and again if it could not be sent and
+// there is no newer one.
 func TestADigestIsSentInItsShard(t *testing.T) {
 	o := &object{}
 	take := func(shard int, want uint64) digest {

@@ -4,11 +4,12 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// DefaultSnapshots is when a member takes a snapshot of a persistent object, unless LogConfig.Snapshots says otherwise. With squall.NoSnapshots it takes
-// none by itself.
+// DefaultSnapshots is when a member takes a snapshot of a persistent object, unless
+// LogConfig.Snapshots says otherwise. With squall.NoSnapshots it takes none by itself.
 var DefaultSnapshots = squall.SnapshotPolicy{Records: 1 << 20, Bytes: 64 << 20}
 
-// durable returns the declaration of a persistent object with its defaults: replies are durable, and the log is bounded by snapshots.
+// durable returns the declaration of a persistent object with its defaults: replies are durable,
+// and the log is bounded by snapshots.
 func durable(sg squall.SubgroupConfig) squall.SubgroupConfig {
 	sg.Log.DeliverAfterPersist = true
 	if sg.Log.Snapshots == (squall.SnapshotPolicy{}) {
@@ -17,6 +18,7 @@ func durable(sg squall.SubgroupConfig) squall.SubgroupConfig {
 	return sg
 }
 
-// EarlyReplies has the members of a persistent object execute and answer commands before these are on every member's disk. Commands take less time, and
-// their outcomes are lost if all members end at once before the disks have them. It is called before Open, at every member.
+// EarlyReplies has the members of a persistent object execute and answer commands before these are
+// on every member's disk. Commands take less time, and their outcomes are lost if all members end
+// at once before the disks have them. It is called before Open, at every member.
 func (o *object) EarlyReplies() { o.sg.Log.DeliverAfterPersist = false }

@@ -6,7 +6,8 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// What a persistent object answers is on every disk, and its log does not grow without end, unless the program says otherwise.
+// What a persistent object answers is on every disk, and its log does not grow without end, unless
+// the program says otherwise.
 func TestAPersistentObjectIsSafeByDefault(t *testing.T) {
 	type counter struct{ N int }
 	declared := func(sg squall.SubgroupConfig, change func(*Object[*counter])) squall.LogConfig {

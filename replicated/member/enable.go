@@ -15,8 +15,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// DefaultEnableDelay is how long all members of an object must have a new operation before it is enabled. Until then an older version of the program can
-// come back.
+// DefaultEnableDelay is how long all members of an object must have a new operation before it is
+// enabled. Until then an older version of the program can come back.
 const DefaultEnableDelay = 10 * time.Minute
 
 // enabling decides when an operation that all members have is enabled.
@@ -25,8 +25,9 @@ type enabling struct {
 	since map[string]time.Time // when this member saw first that all members have an operation that is not enabled. W, R: the steward
 }
 
-// mature returns the operations that have waited long enough, and the time until the next one has; 0: there is none, or none will by itself. Ready are
-// the operations that all members have and that are not enabled.
+// mature returns the operations that have waited long enough, and the time until the next one has;
+// 0: there is none, or none will by itself. Ready are the operations that all members have and that
+// are not enabled.
 func (e *enabling) mature(ready []string, now time.Time) (may []string, next time.Duration) {
 	since := make(map[string]time.Time, len(ready))
 	for _, name := range ready {
@@ -48,13 +49,14 @@ func (e *enabling) mature(ready []string, now time.Time) (may []string, next tim
 	return may, next
 }
 
-// EnableAfter sets how long all members must have a new operation before the leader enables it, in place of DefaultEnableDelay. It is called before Open.
-// With 0 an operation is enabled as soon as all members have it; with less than 0 only EnableOperations enables it. The operations with which an object
-// begins are enabled at once.
+// EnableAfter sets how long all members must have a new operation before the leader enables it, in
+// place of DefaultEnableDelay. It is called before Open. With 0 an operation is enabled as soon as
+// all members have it; with less than 0 only EnableOperations enables it. The operations with which
+// an object begins are enabled at once.
 func (o *object) EnableAfter(delay time.Duration) { o.maturing.delay = delay }
 
-// EnableOperations enables all operations that every member of this member's shard has, and returns their names. From then on a program that lacks one
-// of them can be no member.
+// EnableOperations enables all operations that every member of this member's shard has, and returns
+// their names. From then on a program that lacks one of them can be no member.
 func (o *object) EnableOperations(ctx context.Context) ([]string, error) {
 	for {
 		names, view, err := o.enableReady(ctx)
@@ -94,7 +96,8 @@ func (o *object) enableReady(ctx context.Context) (names []string, in squall.Vie
 	return names, view.ID, o.sub.Send(ctx, machine.AppendEnable(nil, h, uint64(view.ID), names))
 }
 
-// awaitEnabled waits until operations are enabled. It returns false if a view came in which the record that enables them does not count.
+// awaitEnabled waits until operations are enabled. It returns false if a view came in which the
+// record that enables them does not count.
 func (o *object) awaitEnabled(ctx context.Context, names []string, view squall.ViewID) (bool, error) {
 	for {
 		o.mu.RLock()
@@ -121,7 +124,8 @@ func (o *object) awaitEnabled(ctx context.Context, names []string, view squall.V
 	}
 }
 
-// missing returns the enabled operations that are not among names. It takes no lock: the caller may be what the loop waits for.
+// missing returns the enabled operations that are not among names. It takes no lock: the caller may
+// be what the loop waits for.
 func (o *object) missing(names []string) (missing []string) {
 	e := o.enabling.Load()
 	if e == nil || len(e.Numbers) == 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// upgrade starts two members of an older program, and then two of a newer one in their place. The leader of what is left is of the newer program.
+// upgrade starts two members of an older program, and then two of a newer one in their place. The
+// leader of what is left is of the newer program.
 func upgrade(t *testing.T, delay time.Duration) []*node[*gated] {
 	t.Helper()
 	object := func(newer bool) *member.Object[*gated] {

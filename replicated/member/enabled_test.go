@@ -45,8 +45,9 @@ func newGated(newer bool, gate chan struct{}) *member.Object[*gated] {
 	return member.New(squall.SubgroupConfig{Name: "accounts"}, func() *gated { return &gated{gate: gate} }, all...)
 }
 
-// TestAnOperationThatIsNotEnabledBlocksNobody has a client call an operation that a new member may enable, which is silent until it has its state. The
-// client gets an error before that, and other calls at the same member go on.
+// TestAnOperationThatIsNotEnabledBlocksNobody has a client call an operation that a new member may
+// enable, which is silent until it has its state. The client gets an error before that, and other
+// calls at the same member go on.
 func TestAnOperationThatIsNotEnabledBlocksNobody(t *testing.T) {
 	all := open(t, 2, func(i int) *member.Object[*gated] { return newGated(i == 0, nil) }, nil)
 	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[0].bank)

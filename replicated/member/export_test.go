@@ -17,7 +17,8 @@ func (s *Server) Working() int {
 	return s.answers.working
 }
 
-// WorkingBounds returns how many requests may have a goroutine each, in all and of one party, and LimitWorking sets it, before there are requests.
+// WorkingBounds returns how many requests may have a goroutine each, in all and of one party, and
+// LimitWorking sets it, before there are requests.
 func (s *Server) WorkingBounds() (all, each int) {
 	return s.answers.mostWorking, s.answers.mostWorkingEach
 }

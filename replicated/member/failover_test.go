@@ -12,7 +12,8 @@ import (
 
 var failing = flag.Int("clients", 60, "clients that lose their member at the same time")
 
-// TestManyClientsLoseTheirMemberAtOnce closes the server that all clients use, while each of them calls.
+// TestManyClientsLoseTheirMemberAtOnce closes the server that all clients use, while each of them
+// calls.
 func TestManyClientsLoseTheirMemberAtOnce(t *testing.T) {
 	all := open(t, 3, ordered, nil)
 	_, servers := serve(t, all, ripc.TCP)

@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
-// Context is what a handler may use besides the state and its arguments. It is valid until the handler returns.
+// Context is what a handler may use besides the state and its arguments. It is valid until the
+// handler returns.
 type Context struct {
 	Version squall.Version // the position of the command's message in the order; of a query: of the last command before it
 	Index   uint64         // of the command among those of its message, from 0: with the Version it is of this command alone
@@ -38,7 +39,8 @@ type Caller struct {
 	Shard    int           // of that object, from 0
 }
 
-// Rand returns random numbers that are the same at every member that executes the command, and others for each command.
+// Rand returns random numbers that are the same at every member that executes the command, and
+// others for each command.
 func (c *Context) Rand() *rand.Rand {
 	if c.rand == nil {
 		c.rand = rand.New(&c.source)
@@ -64,8 +66,9 @@ type bound struct {
 	name   string
 	query  bool
 	codecs [2]string // names of those for arguments and replies
-	// execute executes a command. If p is a call of this process, and of this type, its value is set in place; typed says so.
-	// Otherwise the reply is appended to out if it is wanted, or the text of the error.
+	// execute executes a command. If p is a call of this process, and of this type, its value is set
+	// in place; typed says so. Otherwise the reply is appended to out if it is wanted, or the text of
+	// the error.
 	execute func(state any, c *Context, args, out []byte, p invoke.Pending, wanted bool) (reply []byte, typed, failed bool)
 	// read runs a query of this process.
 	read func(state any, c Context, r invoke.Reading) (typed bool, err error)
@@ -77,8 +80,8 @@ type bound struct {
 //
 //	member.Handle(Deposit, (*Bank).deposit)
 //
-// A command's function may change the state; a query's may not, and is called on several goroutines at the same
-// time.
+// A command's function may change the state; a query's may not, and is called on several goroutines
+// at the same time.
 func Handle[S, A, R any](op replicated.Operation[A, R], f func(S, *Context, A) (R, error)) Binding[S] {
 	of := op.Describe()
 	codecs := [2]string{codecName(of.Args), codecName(of.Reply)}
@@ -128,7 +131,8 @@ func (q *reader[S, A, R]) read(state any, c Context, r invoke.Reading) (typed bo
 	return true, failure(q.name, err)
 }
 
-// answer runs a query with encoded arguments. As with commands, every member would return the same error.
+// answer runs a query with encoded arguments. As with commands, every member would return the same
+// error.
 func (q *reader[S, A, R]) answer(state any, c *Context, data, buf []byte) ([]byte, error) {
 	var args A
 	if err := invoke.Decode(q.in, data, &args, "arguments", q.name); err != nil {
@@ -142,7 +146,8 @@ func (q *reader[S, A, R]) answer(state any, c *Context, data, buf []byte) ([]byt
 	return buf, failure(q.name, err)
 }
 
-// executor executes the commands of one operation at one object, which executes one command at a time.
+// executor executes the commands of one operation at one object, which executes one command at a
+// time.
 type executor[S, A, R any] struct {
 	name   string
 	in     invoke.Codec[A]
@@ -200,8 +205,9 @@ func (e *executor[S, A, R]) slot(p invoke.Pending) *invoke.Slot[R] {
 	return slot
 }
 
-// detached returns a function that copies a reply for a caller in this process, so that the copy shares no memory with
-// the state or the arguments. It returns nil if a reply is copied by encoding and decoding it.
+// detached returns a function that copies a reply for a caller in this process, so that the copy
+// shares no memory with the state or the arguments. It returns nil if a reply is copied by encoding
+// and decoding it.
 func detached[R any](c invoke.Codec[R]) func(R) R {
 	if copier, ok := c.(replicated.Copier[R]); ok {
 		return copier.Copy

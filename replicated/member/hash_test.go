@@ -16,7 +16,8 @@ func hashOf(t *testing.T, g *squall.Group, fresh bool) *squall.StateHash {
 	return s.Subgroups[0].State
 }
 
-// All members hash their states at one place of the order: equal states have equal hashes, and one that differs is seen.
+// All members hash their states at one place of the order: equal states have equal hashes, and one
+// that differs is seen.
 func TestMembersHashTheirStatesAtOnePlace(t *testing.T) {
 	t.Parallel()
 	all := open(t, 3, ordered, nil)

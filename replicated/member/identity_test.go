@@ -28,8 +28,8 @@ func serveAt(t *testing.T, m *bankNode, addr string, transport ripc.Transport) *
 	return s
 }
 
-// A client stays with the group that it called first. A second group with the same name and objects at the same address is an error: an empty
-// answer would look like the loss of all data.
+// A client stays with the group that it called first. A second group with the same name and objects
+// at the same address is an error: an empty answer would look like the loss of all data.
 func TestAClientRefusesAnotherGroupOfTheSameName(t *testing.T) {
 	t.Parallel()
 	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {

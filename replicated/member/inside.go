@@ -11,11 +11,12 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
-// A handler does not wait. What would wait for the group finds out here whether a handler calls it: commands run on
-// the goroutine that delivers, or on a goroutine that rebuilds the past, which are known while they do; queries run on any goroutine, whose stack has look.
+// A handler does not wait. What would wait for the group finds out here whether a handler calls it:
+// commands run on the goroutine that delivers, or on a goroutine that rebuilds the past, which are
+// known while they do; queries run on any goroutine, whose stack has look.
 
-// inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of the group: the
-// group's loop may execute the commands of both, and it waits for queries.
+// inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of
+// the group: the group's loop may execute the commands of both, and it waits for queries.
 func (o *object) inHandler() error {
 	if err := o.inCommand(); err != nil {
 		return err
@@ -30,7 +31,8 @@ func (o *object) inQuery() error {
 	return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, replicated.ErrInHandler)
 }
 
-// depth returns how many queries of the group the caller is in: 2 if it is the handler of a query that another query's handler called.
+// depth returns how many queries of the group the caller is in: 2 if it is the handler of a query
+// that another query's handler called.
 func (o *object) depth() int {
 	if !slices.ContainsFunc(o.together, func(other *object) bool { return other.queries.Load() > 0 }) {
 		return 0

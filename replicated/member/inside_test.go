@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// What waits in the handler of a query, for the object that waits for the query, is an error at once.
+// What waits in the handler of a query, for the object that waits for the query, is an error at
+// once.
 func TestACallInAQueryIsRefused(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

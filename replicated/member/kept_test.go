@@ -13,8 +13,8 @@ import (
 
 var chunk = replicated.NewCommand[int, []byte]("chunk")
 
-// TestCommandsWaitUntilEarlierRepliesAreAcknowledged has a client call more commands at a time than the replies that an object keeps for it. It reads all, and
-// none of its commands fails.
+// TestCommandsWaitUntilEarlierRepliesAreAcknowledged has a client call more commands at a time than
+// the replies that an object keeps for it. It reads all, and none of its commands fails.
 func TestCommandsWaitUntilEarlierRepliesAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	const lanes, calls, bytes = 64, 10, 32 << 10 // twice what is kept

@@ -18,7 +18,8 @@ import (
 
 var grow = replicated.NewCommand[int, int]("grow")
 
-// What a member answers may be larger than a message between two endpoints: an event, the reply of a command, and that of a query.
+// What a member answers may be larger than a message between two endpoints: an event, the reply of
+// a command, and that of a query.
 func TestAnswersOfAnySizeReachClients(t *testing.T) {
 	t.Parallel()
 	const size = 200 << 10
@@ -70,8 +71,9 @@ func TestAnswersOfAnySizeReachClients(t *testing.T) {
 
 var stash = replicated.NewCommand[[]byte, int]("stash")
 
-// What a client sends may be larger than a message between two endpoints: the arguments of a command, also when its member fails, and those of a query. What is
-// too large for the object is refused.
+// What a client sends may be larger than a message between two endpoints: the arguments of a
+// command, also when its member fails, and those of a query. What is too large for the object is
+// refused.
 func TestArgumentsOfAnySizeReachMembers(t *testing.T) {
 	t.Parallel()
 	const size, most = 3 << 19, 2 << 20

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A member that has left the shard and come back since a command had its position may have sent its reply to another shard: it is
-// not one of the members that have stayed, and Replies does not wait for it.
+// A member that has left the shard and come back since a command had its position may have sent its
+// reply to another shard: it is not one of the members that have stayed, and Replies does not wait
+// for it.
 func TestAMemberThatComesBackHasNotStayed(t *testing.T) {
 	stays, moves, other := machine.Peer{Node: 1}, machine.Peer{Node: 2}, machine.Peer{Node: 3}
 	restarted := machine.Peer{Node: 1, Incarnation: 1}
@@ -38,7 +39,8 @@ func TestAMemberThatComesBackHasNotStayed(t *testing.T) {
 	}
 }
 
-// The members of a view are remembered as long as its records are delivered, or replies to one of its commands are awaited, however many views follow.
+// The members of a view are remembered as long as its records are delivered, or replies to one of
+// its commands are awaited, however many views follow.
 func TestTheMembersOfAViewAreRememberedWhileRepliesAreAwaited(t *testing.T) {
 	o := New(squall.SubgroupConfig{Name: "tally"}, func() *tally { return &tally{} }, Handle(tallied, func(s *tally, _ *Context, _ int) (int, error) { return s.N, nil }))
 	view := func(id squall.ViewID) *squall.View {

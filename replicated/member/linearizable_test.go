@@ -44,8 +44,8 @@ var history = porcupine.Model{
 	},
 }
 
-// TestHistoriesAreLinearizableWhateverIsKilled has clients write and read a few accounts while members are killed, and checks the
-// whole history.
+// TestHistoriesAreLinearizableWhateverIsKilled has clients write and read a few accounts while
+// members are killed, and checks the whole history.
 func TestHistoriesAreLinearizableWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, false, false)

@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/replicated"
 )
 
-// The time of an operation begins when all members have it, and anew when one of them lacks it for a while.
+// The time of an operation begins when all members have it, and anew when one of them lacks it for
+// a while.
 func TestAnOperationMaturesWhileAllMembersHaveIt(t *testing.T) {
 	e, start := enabling{delay: 10 * time.Minute}, time.Unix(1e9, 0)
 	for i, x := range []struct {

@@ -16,9 +16,10 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
-// Open makes this process a member of a group with objects, and returns when this process has their state. The
-// objects' subgroups are added to those of cfg; everything else is as squall.Open says. The objects are in
-// use until the group is closed. If the group could not be opened, they can be opened again.
+// Open makes this process a member of a group with objects, and returns when this process has their
+// state. The objects' subgroups are added to those of cfg; everything else is as squall.Open says.
+// The objects are in use until the group is closed. If the group could not be opened, they can be
+// opened again.
 func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall.Group, error) {
 	objects, servers := withServers(objects)
 	all := make([]*object, len(objects))
@@ -132,7 +133,8 @@ type tending struct {
 	maturing   enabling
 }
 
-// steward announces what this process can execute and, at the leader, enables operations. It ends with the group.
+// steward announces what this process can execute and, at the leader, enables operations. It ends
+// with the group.
 func (o *object) steward() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -251,8 +253,8 @@ func find(all []machine.Peer, node uint64) (machine.Peer, bool) {
 	return all[i], true
 }
 
-// number returns the number of a command, and waits until it is enabled if it may be soon: as long as members
-// have not announced what they can execute.
+// number returns the number of a command, and waits until it is enabled if it may be soon: as long
+// as members have not announced what they can execute.
 func (o *object) number(ctx context.Context, s *stay, name string) (int, error) {
 	if n, ok := o.enabledFor(s, name); ok {
 		return n, nil
@@ -351,7 +353,8 @@ func (o *object) command(ctx context.Context, s *stay, name string, args invoke.
 	return err
 }
 
-// sendCommand sends a command of a stay. A command that is alone is encoded in the ring if its size is known before.
+// sendCommand sends a command of a stay. A command that is alone is encoded in the ring if its size
+// is known before.
 func (o *object) sendCommand(ctx context.Context, h machine.Header, args invoke.Encoder, s *stay, alone bool) error {
 	var head [machine.CommandBytes]byte
 	if data, ok := args.Raw(); ok {
@@ -463,8 +466,9 @@ func (o *object) readable(ctx context.Context, s *stay, c invoke.Consistency) (i
 	return inside, err
 }
 
-// lockToRead takes a lock for invoke.Reading, which unlockRead gives back. The handler of a command does not wait for it, and the handler of a query only if no
-// query called that query. Inside is true if the lock is nested, which the handler of a query waits for.
+// lockToRead takes a lock for invoke.Reading, which unlockRead gives back. The handler of a command
+// does not wait for it, and the handler of a query only if no query called that query. Inside is
+// true if the lock is nested, which the handler of a query waits for.
 func (o *object) lockToRead() (inside bool, err error) {
 	if o.mu.TryRLock() {
 		return false, nil
@@ -494,7 +498,8 @@ func (o *object) confirmed(ctx context.Context) error {
 	return o.confirm(ctx)
 }
 
-// confirm waits until this member has executed every command that any member had executed when the call began.
+// confirm waits until this member has executed every command that any member had executed when the
+// call began.
 func (o *object) confirm(ctx context.Context) error {
 	if err := o.sub.Confirm(ctx); err != nil {
 		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, err)
@@ -502,8 +507,8 @@ func (o *object) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Sync waits until this member has executed every command that was answered anywhere before the call. For an object in
-// shards these are the commands of this member's shard.
+// Sync waits until this member has executed every command that was answered anywhere before the
+// call. For an object in shards these are the commands of this member's shard.
 func (o *object) Sync(ctx context.Context) error {
 	inside, err := o.readable(ctx, o.stay.Load(), invoke.Linearizable)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
-// alone opens an object as the only member of its group, in one of two shards or, of 0, without shards.
+// alone opens an object as the only member of its group, in one of two shards or, of 0, without
+// shards.
 func alone(t *testing.T, shards int) (*Object[*struct{}], *replicated.Command[int, int]) {
 	t.Helper()
 	step := replicated.NewCommand[int, int]("step")
@@ -67,8 +68,8 @@ func TestAProcessThatLeavesAShardServesItNoMore(t *testing.T) {
 	}
 }
 
-// A callback of another subgroup runs on the goroutine that executes the commands of an object. While the object is locked because a shard is left, it is no
-// handler, and sends a command.
+// A callback of another subgroup runs on the goroutine that executes the commands of an object.
+// While the object is locked because a shard is left, it is no handler, and sends a command.
 func TestACallbackWhileAShardIsLeftIsNoHandler(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)

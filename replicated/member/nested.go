@@ -5,11 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// nested is a second lock of an object, for queries that the handler of a query calls. Such a query must not wait for a writer that waits for object.mu: that
-// writer may wait, directly or through another object, for the query that calls. Therefore a writer locks object.mu first and nested afterwards, and a nested
-// query locks nested only. A writer that waits for nested waits for handlers of queries that wait for nobody: a query at a depth of 2 is refused where it would
-// wait (lockToRead). A writer that has nested executes commands, which wait for no query. Or it restores a state, which comes from another member and may last:
-// queries are refused meanwhile. A writer without nested queries uses one atomic operation.
+// nested is a second lock of an object, for queries that the handler of a query calls. Such a query
+// must not wait for a writer that waits for object.mu: that writer may wait, directly or through
+// another object, for the query that calls. Therefore a writer locks object.mu first and nested
+// afterwards, and a nested query locks nested only. A writer that waits for nested waits for
+// handlers of queries that wait for nobody: a query at a depth of 2 is refused where it would wait
+// (lockToRead). A writer that has nested executes commands, which wait for no query. Or it restores
+// a state, which comes from another member and may last: queries are refused meanwhile. A writer
+// without nested queries uses one atomic operation.
 type nested struct {
 	word atomic.Int64 // 1 while a writer has the lock or waits for it, plus 2 for each reader that has it or waits for it
 
@@ -28,7 +31,8 @@ func (n *nested) lock() {
 	}
 }
 
-// refuse says that what the next writer does may last, or that its turn has ended. The caller holds object.mu.
+// refuse says that what the next writer does may last, or that its turn has ended. The caller holds
+// object.mu.
 func (n *nested) refuse(lasts bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +67,8 @@ func (n *nested) admit() {
 	}
 }
 
-// rlock locks for invoke.Reading, unless what a writer does may last. It waits for commands that are executed, and for no reader.
+// rlock locks for invoke.Reading, unless what a writer does may last. It waits for commands that
+// are executed, and for no reader.
 func (n *nested) rlock() bool {
 	n.mu.Lock()
 	if n.word.Add(2)&1 == 0 {

@@ -27,7 +27,8 @@ var (
 	calling = replicated.NewQuery[int, int]("calling")
 )
 
-// tallies opens a group of one member with two objects. Called runs in countUp, unless it counts 0, and in calling, which name themselves.
+// tallies opens a group of one member with two objects. Called runs in countUp, unless it counts 0,
+// and in calling, which name themselves.
 func tallies(t *testing.T, called func(o *Object[*tally], operation string) error) (all [2]*Object[*tally]) {
 	t.Helper()
 	for i, name := range []string{"one", "other"} {
@@ -84,7 +85,8 @@ func nestedWaiting(o *Object[*tally]) bool {
 	return o.nested.waiting > 0
 }
 
-// A query that the handler of a query calls waits for a command of the other object that is executed.
+// A query that the handler of a query calls waits for a command of the other object that is
+// executed.
 func TestAQueryInAQueryWaitsForACommandOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)
@@ -157,7 +159,8 @@ func TestAQueryInAQueryDoesNotWaitForACommandThatWaitsForIt(t *testing.T) {
 	}
 }
 
-// A query at a depth of two is refused where it would wait: a command may wait for the query that calls it.
+// A query at a depth of two is refused where it would wait: a command may wait for the query that
+// calls it.
 func TestAQueryTwoDeepIsRefusedWhereItWouldWait(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)
@@ -199,7 +202,8 @@ func TestAQueryTwoDeepIsRefusedWhereItWouldWait(t *testing.T) {
 	}
 }
 
-// Writers of the lock for nested queries exclude readers, and each reader has its turn although writers go on.
+// Writers of the lock for nested queries exclude readers, and each reader has its turn although
+// writers go on.
 func TestTheLockOfNestedQueries(t *testing.T) {
 	t.Parallel()
 	var n nested
@@ -258,7 +262,8 @@ func TestTheLockOfNestedQueries(t *testing.T) {
 	}
 }
 
-// While a state is restored, which comes from another member, queries in queries are refused: the caller's object would wait with them.
+// While a state is restored, which comes from another member, queries in queries are refused: the
+// caller's object would wait with them.
 func TestAQueryInAQueryDoesNotWaitForAStateThatIsRestored(t *testing.T) {
 	var n nested
 	n.refuse(true)

@@ -29,17 +29,18 @@ type AnyObject interface {
 	core() *object
 }
 
-// Snapshotter is implemented by a state that hands itself over. The state of an object that does not implement it is
-// encoded as CBOR, which takes its exported fields only.
+// Snapshotter is implemented by a state that hands itself over. The state of an object that does
+// not implement it is encoded as CBOR, which takes its exported fields only.
 type Snapshotter interface {
-	// Snapshot captures the state, quickly, and returns a function that writes it, on another goroutine and
-	// possibly several times, while commands go on changing the state.
+	// Snapshot captures the state, quickly, and returns a function that writes it, on another
+	// goroutine and possibly several times, while commands go on changing the state.
 	Snapshot() func(io.Writer) error
 	// Restore replaces the state, which is new, by what Snapshot's function wrote.
 	Restore(io.Reader) error
 }
 
-// object is what an Object is without its type: the copy of this process, and what makes it a member. Each part has a type of its own, with its lock.
+// object is what an Object is without its type: the copy of this process, and what makes it a
+// member. Each part has a type of its own, with its lock.
 type object struct {
 	replica
 	declared
@@ -71,7 +72,8 @@ type declared struct {
 	another func() *replica
 }
 
-// membership is the group that an object is in. It is set before the object is used, but for self, which is 0 until then.
+// membership is the group that an object is in. It is set before the object is used, but for self,
+// which is 0 until then.
 type membership struct {
 	opened   atomic.Bool // Open was called with it
 	cluster  string
@@ -83,8 +85,8 @@ type membership struct {
 	logger   *slog.Logger
 }
 
-// New returns an object whose state is what fresh returns until commands change it. Sg declares the subgroup that
-// the object is: its name is the object's. The functions of sg must not be set.
+// New returns an object whose state is what fresh returns until commands change it. Sg declares the
+// subgroup that the object is: its name is the object's. The functions of sg must not be set.
 func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[S]) *Object[S] {
 	if sg.Mode == squall.Persistent {
 		sg = durable(sg)
@@ -157,8 +159,8 @@ func (o *object) core() *object { return o }
 // Name returns the object's name.
 func (o *object) Name() string { return o.sg.Name }
 
-// View calls f with the state as it is at this member. F must not change it, and no command is executed
-// meanwhile.
+// View calls f with the state as it is at this member. F must not change it, and no command is
+// executed meanwhile.
 func (o *Object[S]) View(f func(S)) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// ErrOutboxFull is returned to a handler that sends when the object has sent more than 4 MiB that was not handed over
-// yet. All members return it for the same command.
+// ErrOutboxFull is returned to a handler that sends when the object has sent more than 4 MiB that
+// was not handed over yet. All members return it for the same command.
 var ErrOutboxFull = errors.New("the outbox is full")
 
 // errEarly says that the destination has not executed what was sent before.
@@ -27,11 +27,12 @@ var errEarly = errors.New("what was sent before did not arrive, and is sent agai
 // errNoHandler is returned where something is sent outside the handler of a command.
 var errNoHandler = errors.New("only the handler of a command can send")
 
-// Send has another object of the group, or the handler's own one, execute a command when the handler has returned.
-// It is called in the handler of a command, and does not wait. The command is executed once, although every
-// member calls Send; commands that one object sends to one other are executed in their order. Its reply is
-// dropped: the other object sends a command back if need be. Of an object in shards, the shard of the command's key executes it (Keyed).
-// Errors are the same at every member.
+// Send has another object of the group, or the handler's own one, execute a command when the
+// handler has returned. It is called in the handler of a command, and does not wait. The command is
+// executed once, although every member calls Send; commands that one object sends to one other are
+// executed in their order. Its reply is dropped: the other object sends a command back if need be.
+// Of an object in shards, the shard of the command's key executes it (Keyed). Errors are the same
+// at every member.
 func Send[A, R any](from *Context, object string, c *replicated.Command[A, R], args A) error {
 	of := c.Describe()
 	data, err := of.Args.Append(nil, &args)
@@ -48,15 +49,16 @@ func Send[A, R any](from *Context, object string, c *replicated.Command[A, R], a
 	return from.hand(machine.Destination{Kind: machine.ToObject, Name: object}, of.Name, data)
 }
 
-// Message has a message sent in a subgroup of the group, which is no object, when the handler has returned. It is delivered at
-// least once: again if a member fails meanwhile. A receiver that must not take it twice finds what it knows by the
-// Version and the Index of the command, which the handler puts into the message. Data is kept.
+// Message has a message sent in a subgroup of the group, which is no object, when the handler has
+// returned. It is delivered at least once: again if a member fails meanwhile. A receiver that must
+// not take it twice finds what it knows by the Version and the Index of the command, which the
+// handler puts into the message. Data is kept.
 func (c *Context) Message(subgroup string, data []byte) error {
 	return c.hand(machine.Destination{Kind: machine.ToSubgroup, Name: subgroup}, "", data)
 }
 
-// Start has a task run when the handler has returned, at one member (Object.HandleTask): at least once, and again at
-// another member if that one fails. Data is kept.
+// Start has a task run when the handler has returned, at one member (Object.HandleTask): at least
+// once, and again at another member if that one fails. Data is kept.
 func (c *Context) Start(task string, data []byte) error {
 	return c.hand(machine.Destination{Kind: machine.ToTask, Name: task}, "", data)
 }
@@ -78,10 +80,11 @@ type Task struct {
 	Index   uint64         // among what all commands of that message sent, from 1
 }
 
-// HandleTask sets the function that runs the tasks of a name which handlers start. It runs outside the handler, at one member at a time, in the
-// order of the commands, and may wait: for calls of package ripc, of other services, or of this object, by which it
-// brings results. A task that returns an error runs again, after a while; one whose member fails runs again at
-// another one. Version and Index tell tasks apart. HandleTask is called before Open, at every member.
+// HandleTask sets the function that runs the tasks of a name which handlers start. It runs outside
+// the handler, at one member at a time, in the order of the commands, and may wait: for calls of
+// package ripc, of other services, or of this object, by which it brings results. A task that
+// returns an error runs again, after a while; one whose member fails runs again at another one.
+// Version and Index tell tasks apart. HandleTask is called before Open, at every member.
 func (o *object) HandleTask(name string, f func(ctx context.Context, t Task) error) {
 	o.tasks[name] = f
 }
@@ -97,9 +100,10 @@ func (o *object) Outgoing() int {
 	return n
 }
 
-// courier hands over what the handlers of an object sent. All members have the same outbox; the first one that is in the destination, too, hands
-// it over, in the order of sending. When that member has failed the next one hands over again all that no record says is
-// handed over, and the destination skips what it has executed.
+// courier hands over what the handlers of an object sent. All members have the same outbox; the
+// first one that is in the destination, too, hands it over, in the order of sending. When that
+// member has failed the next one hands over again all that no record says is handed over, and the
+// destination skips what it has executed.
 type courier struct {
 	wake chan struct{}
 	ways map[machine.Destination]*way
@@ -202,8 +206,8 @@ func (w *way) end() {
 	}
 }
 
-// relays reports whether this member hands over what is sent to a destination: the first one that is in it, or for a
-// task the first one.
+// relays reports whether this member hands over what is sent to a destination: the first one that
+// is in it, or for a task the first one.
 func (o *object) relays(to machine.Destination) bool {
 	shard, ok := o.sub.Shard()
 	if !ok {
@@ -292,7 +296,8 @@ const atOnce = 256
 
 func first(all []machine.Sent, n int) []machine.Sent { return all[:min(n, len(all))] }
 
-// forwardOne sends one. Of messages of a subgroup only the last one at a time is waited for: it is delivered behind the others.
+// forwardOne sends one. Of messages of a subgroup only the last one at a time is waited for: it is
+// delivered behind the others.
 func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arrived, s *machine.Sent, last bool) error {
 	if to.Kind == machine.ToSubgroup {
 		sub, err := o.group.Subgroup(to.Name)
@@ -371,7 +376,8 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 	return err
 }
 
-// forwarding is the request by which a service gets what a handler of a source sent, with a proof that sum makes.
+// forwarding is the request by which a service gets what a handler of a source sent, with a proof
+// that sum makes.
 func forwarding(to ripc.ID, source string, before machine.Cursor, s *machine.Sent, sum func(use string, text []byte) []byte) relay.Request {
 	r := relay.Request{Ask: relay.Forward, Rest: relay.AppendForward(nil, source, before, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
 	proof, text := r.Proof(string(to))
@@ -438,7 +444,8 @@ const (
 	maxTaskRetry = time.Second
 )
 
-// runTasks runs the tasks of a name, one after the other, as long as this member is to. It returns at once.
+// runTasks runs the tasks of a name, one after the other, as long as this member is to. It returns
+// at once.
 func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) error {
 	f := o.tasks[to.Name]
 	if f == nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// numberer sends the numbers 1, 2, 3 … to one shard of a sequence, which notes where they do not follow one another.
+// numberer sends the numbers 1, 2, 3 … to one shard of a sequence, which notes where they do not
+// follow one another.
 type (
 	numberer struct{ Last uint64 }
 	sequence struct {
@@ -58,8 +59,9 @@ func (s *sequence) take(_ *member.Context, n uint64) (none struct{}, err error) 
 	return none, nil
 }
 
-// relayMoves places the first of four members in shard 1, the last one in shard 0 and one of the other two in each of them; these
-// change places while node 5 is a member. The one in shard 0 comes before the last member, so it is the relay.
+// relayMoves places the first of four members in shard 1, the last one in shard 0 and one of the
+// other two in each of them; these change places while node 5 is a member. The one in shard 0 comes
+// before the last member, so it is the relay.
 func relayMoves(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 	var ids []squall.NodeID
 	at := 0
@@ -90,8 +92,9 @@ func newNumbering() *numbering {
 	}
 }
 
-// TestRO8WhatIsSentWhileItsRelayMovesIsNotLost has more sent than a ring takes, while the member that relays it moves to another shard and back. The records
-// that the member had in its ring are refused by its next shard, and what it relays afterwards goes another way.
+// TestRO8WhatIsSentWhileItsRelayMovesIsNotLost has more sent than a ring takes, while the member
+// that relays it moves to another shard and back. The records that the member had in its ring are
+// refused by its next shard, and what it relays afterwards goes another way.
 func TestRO8WhatIsSentWhileItsRelayMovesIsNotLost(t *testing.T) {
 	ctx := testutil.Within(t)
 	addr := testutil.FreeAddress(t)

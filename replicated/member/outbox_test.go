@@ -383,8 +383,9 @@ func TestWhatNoMessageCarriesIsDroppedInItsTurn(t *testing.T) {
 	await(t, "an empty outbox", func() bool { return p.Outgoing() == 0 })
 }
 
-// TestWhatAHandlerSendsIsExecutedOnceWhateverIsKilled kills members with SIGKILL, each time the one that hands over what handlers
-// send, while clients call them. The book has every line that was sent, once.
+// TestWhatAHandlerSendsIsExecutedOnceWhateverIsKilled kills members with SIGKILL, each time the one
+// that hands over what handlers send, while clients call them. The book has every line that was
+// sent, once.
 func TestWhatAHandlerSendsIsExecutedOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, false, true)

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/replicated/member"
 )
 
-// A program that lacks an operation which the group uses is refused before a view change, however often it is started. The member that knows the
-// operation is the leader, or, if the leader has no copy of the object, another member.
+// A program that lacks an operation which the group uses is refused before a view change, however
+// often it is started. The member that knows the operation is the leader, or, if the leader has no
+// copy of the object, another member.
 func TestAnOutdatedProgramChangesNoView(t *testing.T) {
 	t.Parallel()
 	for name, members := range map[string][]squall.NodeID{"by the leader": nil, "by another member": {2, 9}} {

@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A watcher whose question waits at a member misses nothing when the events that do not match it are dropped meanwhile.
+// A watcher whose question waits at a member misses nothing when the events that do not match it
+// are dropped meanwhile.
 func TestAWatcherThatWaitsIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, announcers, nil)
@@ -38,7 +39,8 @@ func TestAWatcherThatWaitsIsNotLeftBehind(t *testing.T) {
 		defer m.Release()
 		return relay.ParseAnswer(append([]byte(nil), m.Data...))
 	}
-	// One goroutine looks for watchers, and then answers what came. So it has looked once between two answers.
+	// One goroutine looks for watchers, and then answers what came. So it has looked once between two
+	// answers.
 	look := func() {
 		t.Helper()
 		for range 2 {

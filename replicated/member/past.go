@@ -121,9 +121,9 @@ func final(ctx context.Context, log *squall.Log, at invoke.Moment) (v squall.Ver
 	return v, err
 }
 
-// copyAt returns a copy as of a version, and a function with which its caller gives the copy back. If ctx ends first, the
-// copy goes on being built, for a later call. The results have no names: a return would overwrite the
-// release that the building goroutine calls.
+// copyAt returns a copy as of a version, and a function with which its caller gives the copy back.
+// If ctx ends first, the copy goes on being built, for a later call. The results have no names: a
+// return would overwrite the release that the building goroutine calls.
 func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.Version) (*pastCopy, func(), error) {
 	h := &o.history
 	select {
@@ -155,7 +155,8 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 	return h.copies[len(h.copies)-1], release, nil
 }
 
-// rebuild makes the last one of the copies one as of a version: from the copy of the latest version before it, or from the log's snapshot.
+// rebuild makes the last one of the copies one as of a version: from the copy of the latest version
+// before it, or from the log's snapshot.
 func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	h := &o.history
 	h.loop.Store(goroutine.ID()) // a handler does now what it did then
@@ -244,7 +245,8 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 	return nil
 }
 
-// pastWait is how long a member keeps a client's query about a version or a time that is not final yet.
+// pastWait is how long a member keeps a client's query about a version or a time that is not final
+// yet.
 const pastWait = 500 * time.Millisecond
 
 // answerPast answers a client's query about the past, on a goroutine of its own.

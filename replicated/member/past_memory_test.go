@@ -66,7 +66,8 @@ func TestFewCopiesOfThePastAreKept(t *testing.T) {
 	}
 }
 
-// TestTheLogOfAnotherShardIsNotRead asks on behalf of a stay in another shard: the process has moved since the query began.
+// TestTheLogOfAnotherShardIsNotRead asks on behalf of a stay in another shard: the process has
+// moved since the query began.
 func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 	t.Parallel()
 	type counter struct{ N int }

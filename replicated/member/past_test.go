@@ -49,7 +49,8 @@ type instant struct {
 	drawn   []uint64
 }
 
-// TestThePastIsTheSameEverywhere asks two members, their clients, and, after a restart of all, the members again.
+// TestThePastIsTheSameEverywhere asks two members, their clients, and, after a restart of all, the
+// members again.
 func TestThePastIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -234,7 +235,8 @@ func TestOnlyPersistentObjectsHaveAPast(t *testing.T) {
 	}
 }
 
-// TestAHandlerIsOneInThePastToo has a handler call, which is refused when it is executed, and when the past is rebuilt.
+// TestAHandlerIsOneInThePastToo has a handler call, which is refused when it is executed, and when
+// the past is rebuilt.
 func TestAHandlerIsOneInThePastToo(t *testing.T) {
 	t.Parallel()
 	meddle := replicated.NewCommand[struct{}, struct{}]("meddle")

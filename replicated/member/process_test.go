@@ -126,7 +126,8 @@ func (f *fleet) ready(i int) {
 	}
 }
 
-// newFleet starts three members. A trade's member can be replaced whichever it is: each has its address, and joins at any.
+// newFleet starts three members. A trade's member can be replaced whichever it is: each has its
+// address, and joins at any.
 func newFleet(t testing.TB, tcp, trade bool, change ...func(*memberSpec)) *fleet {
 	f := &fleet{t: t, all: make([]*proc.Child, 3)}
 	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t), testutil.FreeAddress(t)}
@@ -163,8 +164,9 @@ func (f *fleet) clients() (addrs []string) {
 	return addrs
 }
 
-// TestEachCommandIsExecutedOnceWhateverIsKilled has clients deposit while members are killed with SIGKILL and replaced. The
-// balance of an account tells how often its client's commands were executed.
+// TestEachCommandIsExecutedOnceWhateverIsKilled has clients deposit while members are killed with
+// SIGKILL and replaced. The balance of an account tells how often its client's commands were
+// executed.
 func TestEachCommandIsExecutedOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, tcp := range []bool{false, true} {

@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// What every member refuses alike ends a client's call: it is not a reason to ask another member, again and again.
+// What every member refuses alike ends a client's call: it is not a reason to ask another member,
+// again and again.
 func TestAClientDoesNotRepeatWhatEveryMemberRefuses(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, func(int) *member.Object[*bank] {

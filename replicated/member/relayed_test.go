@@ -16,7 +16,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// pretend serves an object as a member would, and has f answer its requests. It returns the address.
+// pretend serves an object as a member would, and has f answer its requests. It returns the
+// address.
 func pretend(t *testing.T, f func(r relay.Request, request []byte) relay.Answer) string {
 	t.Helper()
 	e, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TCP})
@@ -52,8 +53,9 @@ func pretend(t *testing.T, f func(r relay.Request, request []byte) relay.Answer)
 	return e.Addr()
 }
 
-// TestACommandKeepsItsNumberAtFailOver has members that execute commands and cannot answer. What a client sends to the next one is what it sent
-// to the first: the same number of the same session, so that it is executed once.
+// TestACommandKeepsItsNumberAtFailOver has members that execute commands and cannot answer. What a
+// client sends to the next one is what it sent to the first: the same number of the same session,
+// so that it is executed once.
 func TestACommandKeepsItsNumberAtFailOver(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -92,8 +94,8 @@ func TestACommandKeepsItsNumberAtFailOver(t *testing.T) {
 	}
 }
 
-// TestAMemberAnswersWhatIsExecuted holds the order up at a member. A client that it relays for gets no answer before its
-// command was executed there.
+// TestAMemberAnswersWhatIsExecuted holds the order up at a member. A client that it relays for gets
+// no answer before its command was executed there.
 func TestAMemberAnswersWhatIsExecuted(t *testing.T) {
 	t.Parallel()
 	hold := replicated.NewCommand[int, int]("hold")

@@ -18,11 +18,13 @@ import (
 	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
-// replica is a process's copy of an object: the application's state, and what the machine remembers of sessions, operations and events. A member has one of the
-// present, and some of the past (history). It executes records; it knows no group.
+// replica is a process's copy of an object: the application's state, and what the machine remembers
+// of sessions, operations and events. A member has one of the present, and some of the past
+// (history). It executes records; it knows no group.
 //
-// Invariants: state, machine and numbers change under mu and nested only, together: whoever holds one of them for reading sees a place between two
-// records. After failed is set, nothing is executed any more. Enabling has the numbers that belong to machine, or is nil.
+// Invariants: state, machine and numbers change under mu and nested only, together: whoever holds
+// one of them for reading sees a place between two records. After failed is set, nothing is
+// executed any more. Enabling has the numbers that belong to machine, or is nil.
 type replica struct {
 	name  string // of the object
 	bound map[string]*bound
@@ -209,7 +211,8 @@ func (r *replica) reading() Context {
 	}
 }
 
-// matching returns events behind a cursor, with up to so many bytes, and the cursor behind all that was looked at. The lock is held.
+// matching returns events behind a cursor, with up to so many bytes, and the cursor behind all that
+// was looked at. The lock is held.
 func (r *replica) matching(after machine.Cursor, prefix string, bytes int) (events []machine.Event, next machine.Cursor, err error) {
 	all, ok := r.machine.Events(after)
 	if !ok {
@@ -254,7 +257,8 @@ func (r *replica) operationsEnabled() {
 	r.enabled = make(chan struct{})
 }
 
-// numbering returns what is enabled, or nil if nothing is to be sent without a look at what failed. The lock is held.
+// numbering returns what is enabled, or nil if nothing is to be sent without a look at what failed.
+// The lock is held.
 func (r *replica) numbering() *invoke.Numbering {
 	if r.failed != nil {
 		return nil

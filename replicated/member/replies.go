@@ -139,8 +139,10 @@ func (o *object) viewed(v *squall.View) {
 	a.mu.Unlock()
 }
 
-// forget drops the views that are not needed any more. A command whose replies are awaited needs the views from the one in which it has its position, or, until
-// it has one, from the one whose records this process delivers now. A later command gets no position before the newest view. The lock is held.
+// forget drops the views that are not needed any more. A command whose replies are awaited needs
+// the views from the one in which it has its position, or, until it has one, from the one whose
+// records this process delivers now. A later command gets no position before the newest view. The
+// lock is held.
 func (a *answering) forget(delivers squall.ViewID) {
 	oldest := a.layouts[0].view
 	for _, g := range a.gathered {
@@ -154,8 +156,9 @@ func (a *answering) forget(delivers squall.ViewID) {
 	a.layouts = a.layouts[:n]
 }
 
-// layout returns the members of a view, and of these the members that have stayed in the shard since. A member that has left it and
-// come back is none of these: what it had to send to this shard meanwhile went to another one. It fails if more than maxLayouts views have followed.
+// layout returns the members of a view, and of these the members that have stayed in the shard
+// since. A member that has left it and come back is none of these: what it had to send to this
+// shard meanwhile went to another one. It fails if more than maxLayouts views have followed.
 func (a *answering) layout(view squall.ViewID) (then, since []machine.Peer, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -242,7 +245,8 @@ func (o *object) repliesTo(ctx context.Context, s *stay, name string, args invok
 	}, name)
 }
 
-// gatherFrom sends a command and yields its replies. A command of this process is one of its stay s.
+// gatherFrom sends a command and yields its replies. A command of this process is one of its stay
+// s.
 func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, yield func(relay.Reply) bool, record func(call uint64) ([]byte, error), name string) error {
 	g.changed, g.done = make(chan struct{}, 1), make(chan struct{})
 	if !s.begin() {
@@ -284,7 +288,8 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 	return o.collect(ctx, g, n, yield)
 }
 
-// collect yields the replies of a command that was executed: the first n, or those of all members of its layout if n is 0.
+// collect yields the replies of a command that was executed: the first n, or those of all members
+// of its layout if n is 0.
 func (o *object) collect(ctx context.Context, g *gathering, n int, yield func(relay.Reply) bool) error {
 	awaited, there, err := o.answers.layout(g.of)
 	if err != nil {
@@ -326,8 +331,9 @@ func (o *object) collect(ctx context.Context, g *gathering, n int, yield func(re
 	}
 }
 
-// withoutLeavers yields an answer without a reply for each member that is awaited, is not there any more, and sent none before it left. It returns those
-// that are awaited still, and whether more replies are wanted.
+// withoutLeavers yields an answer without a reply for each member that is awaited, is not there any
+// more, and sent none before it left. It returns those that are awaited still, and whether more
+// replies are wanted.
 func (o *object) withoutLeavers(ctx context.Context, g *gathering, awaited, there []machine.Peer, yield func(relay.Reply) bool) (rest []machine.Peer, more bool, _ error) {
 	if err := o.passOrder(ctx); err != nil { // what members sent before they left comes before a record that is sent now
 		return nil, false, err
@@ -346,8 +352,9 @@ func (o *object) withoutLeavers(ctx context.Context, g *gathering, awaited, ther
 	return rest, true, nil
 }
 
-// passOrder returns when a record that it sends was applied here, and so everything that was ordered before it. If this process leaves its
-// shard meanwhile, another record is sent, to the shard that it is in then.
+// passOrder returns when a record that it sends was applied here, and so everything that was
+// ordered before it. If this process leaves its shard meanwhile, another record is sent, to the
+// shard that it is in then.
 func (o *object) passOrder(ctx context.Context) error {
 	for {
 		if err := o.passOnce(ctx); !errors.Is(err, squall.ErrLeftShard) {

@@ -16,10 +16,12 @@ import (
 
 var roll = replicated.NewCommand[int, int]("roll")
 
-// dice is an object whose handler returns something else at each member, which tells the replies apart.
+// dice is an object whose handler returns something else at each member, which tells the replies
+// apart.
 type dice struct{ Rolls int }
 
-// rollers returns objects for the members; held of them waits in the handler of each roll above 100.
+// rollers returns objects for the members; held of them waits in the handler of each roll above
+// 100.
 func rollers(held int, inside, release chan struct{}) func(i int) *member.Object[*dice] {
 	return func(i int) *member.Object[*dice] {
 		return member.New(squall.SubgroupConfig{Name: "dice", AsyncQueueBytes: 1 << 20}, func() *dice { return &dice{} },
@@ -37,7 +39,8 @@ func rollers(held int, inside, release chan struct{}) func(i int) *member.Object
 	}
 }
 
-// gathered is what a sequence of replies had: values by member, and the members that did not answer.
+// gathered is what a sequence of replies had: values by member, and the members that did not
+// answer.
 func gathered(t *testing.T, target replicated.Target, args, n int) (values map[squall.NodeID]int, silent []squall.NodeID, err error) {
 	t.Helper()
 	values = map[squall.NodeID]int{}

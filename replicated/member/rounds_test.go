@@ -42,8 +42,8 @@ func loadTLS(files []string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: pool, ClientCAs: pool}, nil
 }
 
-// line is the way of clients, or of the other members, to one member. It can be cut, so that connections end, or be silent, so that they
-// stay and nothing passes.
+// line is the way of clients, or of the other members, to one member. It can be cut, so that
+// connections end, or be silent, so that they stay and nothing passes.
 type line struct {
 	listener net.Listener
 	to       string
@@ -157,10 +157,11 @@ func (l *line) set(cut bool) {
 	}
 }
 
-// TestHistoriesAreLinearizableInEveryRound has clients use a bank on disks, over each transport, while its members are killed, alone or
-// all at once, stopped for less and for more than FailAfter, and cut off from their clients and, over TCP and TLS, from each other. The
-// history of each round is checked. The seed draws what happens first. In the last case the bank is in the memory of members that share it, so that
-// reads ask no member; not all of these members end.
+// TestHistoriesAreLinearizableInEveryRound has clients use a bank on disks, over each transport,
+// while its members are killed, alone or all at once, stopped for less and for more than FailAfter,
+// and cut off from their clients and, over TCP and TLS, from each other. The history of each round
+// is checked. The seed draws what happens first. In the last case the bank is in the memory of
+// members that share it, so that reads ask no member; not all of these members end.
 func TestHistoriesAreLinearizableInEveryRound(t *testing.T) {
 	for _, transport := range []string{"shm", "tcp", "tls"} {
 		t.Run(transport, func(t *testing.T) {
@@ -300,7 +301,8 @@ func (f *fleet) happens(what, victim int, lines, between []*line) {
 		lines[victim].set(true)
 		time.AfterFunc(time.Second, func() { lines[victim].set(false) })
 	case cutMembers, hushMembers:
-		// Connections to the victim break, connections from the victim do not: the victim still reaches members that cannot reach it.
+		// Connections to the victim break, connections from the victim do not: the victim still reaches
+		// members that cannot reach it.
 		set := between[victim].set
 		if what == hushMembers {
 			set = between[victim].hush

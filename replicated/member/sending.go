@@ -15,11 +15,14 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
-// How records for which calls wait are sent. A call that is the only one of its process sends its record by itself, at once. Records of calls that are
-// made while others are under way gather, and a goroutine sends them together when all goroutines that could run had their turn. What is decided
-// is in package batch. All records of calls go this way, so that none overtakes an earlier one.
+// How records for which calls wait are sent. A call that is the only one of its process sends its
+// record by itself, at once. Records of calls that are made while others are under way gather, and
+// a goroutine sends them together when all goroutines that could run had their turn. What is
+// decided is in package batch. All records of calls go this way, so that none overtakes an earlier
+// one.
 
-// few is with how many calls of this process under way, its own among them, a record is sent by itself.
+// few is with how many calls of this process under way, its own among them, a record is sent by
+// itself.
 const few = 1
 
 // maxBatch bounds the bytes of records that share a message.
@@ -41,8 +44,9 @@ type sending struct {
 // limit sets how much shares a message, by the size of the ring.
 func (b *sending) limit(ring int) { b.batch.Limit(min(maxBatch, ring/8)) }
 
-// post has a record sent, which is head and tail together. It is by itself if the call is alone, and nothing else waits. Post
-// returns once the record has its place behind this process's earlier ones, and waits for buffer space until ctx ends.
+// post has a record sent, which is head and tail together. It is by itself if the call is alone,
+// and nothing else waits. Post returns once the record has its place behind this process's earlier
+// ones, and waits for buffer space until ctx ends.
 func (o *object) post(ctx context.Context, head, tail []byte, of posted, alone bool) error {
 	b, size := &o.sending, len(head)+len(tail)
 	if alone {
@@ -78,7 +82,8 @@ func (o *object) post(ctx context.Context, head, tail []byte, of posted, alone b
 	return o.pass(ctx, w)
 }
 
-// errTogether says that a record is to be sent with others, and waits why a record cannot be sent by itself at once.
+// errTogether says that a record is to be sent with others, and waits why a record cannot be sent
+// by itself at once.
 var errTogether = errors.New("others wait")
 
 func waits(err error) bool {

@@ -51,7 +51,8 @@ func entries(t *testing.T, m *node[*diary]) (all []entry) {
 	return all
 }
 
-// inOrder checks that the entries of each writer are all there, in their order, and that none is like another one.
+// inOrder checks that the entries of each writer are all there, in their order, and that none is
+// like another one.
 func inOrder(t *testing.T, all []entry, writers, each int) (shared int) {
 	t.Helper()
 	if len(all) != writers*each {
@@ -78,7 +79,8 @@ func inOrder(t *testing.T, all []entry, writers, each int) (shared int) {
 	return shared
 }
 
-// writeAll has a goroutine call commands without waiting for one before the next, of which every so many-th is long. It returns how they ended.
+// writeAll has a goroutine call commands without waiting for one before the next, of which every so
+// many-th is long. It returns how they ended.
 func writeAll(ctx context.Context, o replicated.Target, writer, each, long, size int) error {
 	var all []*replicated.Future[[]byte]
 	for n := range each {
@@ -100,7 +102,8 @@ func writeAll(ctx context.Context, o replicated.Target, writer, each, long, size
 	return nil
 }
 
-// TestCommandsThatShareMessagesKeepTheirOrder has many goroutines of all members call commands of all sizes, in rings that hold few of them.
+// TestCommandsThatShareMessagesKeepTheirOrder has many goroutines of all members call commands of
+// all sizes, in rings that hold few of them.
 func TestCommandsThatShareMessagesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	const members, writers, each = 3, 4, 200
@@ -139,7 +142,8 @@ func TestCommandsThatShareMessagesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestWhatWasCalledIsExecutedBeforeAMemberLeaves closes a group right after calls whose outcomes nothing has awaited.
+// TestWhatWasCalledIsExecutedBeforeAMemberLeaves closes a group right after calls whose outcomes
+// nothing has awaited.
 func TestWhatWasCalledIsExecutedBeforeAMemberLeaves(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -187,7 +191,8 @@ func TestAnObjectIsRecoveredFromMessagesWithSeveralCommands(t *testing.T) {
 	}
 }
 
-// TestACallerThatWaitsForRoomMayLeave has callers wait for buffer space in a message behind a handler that does not return.
+// TestACallerThatWaitsForRoomMayLeave has callers wait for buffer space in a message behind a
+// handler that does not return.
 func TestACallerThatWaitsForRoomMayLeave(t *testing.T) {
 	t.Parallel()
 	blocked, goOn := make(chan struct{}), make(chan struct{})

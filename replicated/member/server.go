@@ -34,25 +34,31 @@ type Server struct {
 
 // ServerConfig says how a member serves clients.
 type ServerConfig struct {
-	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret and limits. Its Resolver is not used. With
-	// TLS clients on this host come by TCP, too, so that all show their certificates. MaxBytes and MaxPeerBytes of Long bound the requests to each object that
-	// are larger than a message of Endpoint; of 256 MiB one client may have half.
+	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret
+	// and limits. Its Resolver is not used. With TLS clients on this host come by TCP, too, so that
+	// all show their certificates. MaxBytes and MaxPeerBytes of Long bound the requests to each object
+	// that are larger than a message of Endpoint; of 256 MiB one client may have half.
 	Endpoint ripc.Config
-	// Authorize decides whether a client may do something, before anything is ordered for it: it returns nil, or the
-	// reason why not, which the client gets in an *AccessError. Nil: each client may do everything. It is called on several
-	// goroutines, and does not wait. All members should decide alike.
+	// Authorize decides whether a client may do something, before anything is ordered for it: it
+	// returns nil, or the reason why not, which the client gets in an *AccessError. Nil: each client
+	// may do everything. It is called on several goroutines, and does not wait. All members should
+	// decide alike.
 	Authorize func(Access) error
-	// MaxAnswerBytes bounds the answers to one client that are larger than a message of Endpoint, and that the client has not taken; each counts for 64 KiB at
-	// least. Further requests of that client wait until half of them are taken. Clients are counted as for Endpoint.MaxPeersPerClient. 0 is
+	// MaxAnswerBytes bounds the answers to one client that are larger than a message of Endpoint, and
+	// that the client has not taken; each counts for 64 KiB at least. Further requests of that client
+	// wait until half of them are taken. Clients are counted as for Endpoint.MaxPeersPerClient. 0 is
 	// DefaultMaxAnswerBytes.
 	MaxAnswerBytes int
 }
 
-// maxRequests bounds the requests to an object that are no short messages and were not answered, if Endpoint.Long does not: 256 MiB.
+// maxRequests bounds the requests to an object that are no short messages and were not answered, if
+// Endpoint.Long does not: 256 MiB.
 const maxRequests = 256 << 20
 
-// Serve serves objects of an open group to clients, until the server is closed or the group halts. A process may serve an object at several endpoints, with a
-// Server for each, which bound what clients may have each for itself. Objects in shards have one Server in a process; a second one is an error.
+// Serve serves objects of an open group to clients, until the server is closed or the group halts.
+// A process may serve an object at several endpoints, with a Server for each, which bound what
+// clients may have each for itself. Objects in shards have one Server in a process; a second one is
+// an error.
 func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Server, error) {
 	if server.MaxAnswerBytes < 0 {
 		return nil, fmt.Errorf("replicated: serving: MaxAnswerBytes is %d: it must not be less than 0", server.MaxAnswerBytes)
@@ -252,10 +258,12 @@ func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) err
 	return m.Reply(appendOutcome(nil, &out))
 }
 
-// errNoneEnabled sends a client to another member, or back in a while, until an object that begins can execute commands.
+// errNoneEnabled sends a client to another member, or back in a while, until an object that begins
+// can execute commands.
 var errNoneEnabled = errors.New("the members have not announced yet what they can execute")
 
-// operation returns the number of a client's command. It does not wait: other clients would wait, too.
+// operation returns the number of a client's command. It does not wait: other clients would wait,
+// too.
 func (d *desk) operation(name []byte) (int, error) {
 	o := d.object
 	s, err := d.stay()
@@ -295,7 +303,8 @@ func (d *desk) stay() (*stay, error) {
 	return s, nil
 }
 
-// has reports whether the copy of this process has been the copy of the served shard since a stay began. The object's lock is held.
+// has reports whether the copy of this process has been the copy of the served shard since a stay
+// began. The object's lock is held.
 func (d *desk) has(s *stay) bool {
 	return d.shard == 0 || s.number() == d.shard && d.object.has(s)
 }
@@ -382,7 +391,8 @@ type touches struct {
 	sessions map[uint64]struct{}
 }
 
-// touch keeps a session of a shard from expiring, with the next record that does. It reports whether the session is there.
+// touch keeps a session of a shard from expiring, with the next record that does. It reports
+// whether the session is there.
 func (o *object) touch(session uint64, shard int) (there bool, err error) {
 	o.mu.RLock()
 	_, ok := o.machine.Identity(session)
@@ -418,7 +428,8 @@ func (o *object) takeTouched() (sessions []uint64) {
 	return sessions
 }
 
-// read runs the queries of clients, and answers watchers. The queries that wait when it begins share one confirmation.
+// read runs the queries of clients, and answers watchers. The queries that wait when it begins
+// share one confirmation.
 func (d *desk) read(ctx context.Context) {
 	var batch []ripc.Message
 	var watchers []watching
@@ -551,7 +562,8 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, s *stay) (_ []
 	return b, err
 }
 
-// guarded runs the handler of a query. The application's fault costs its caller the answer, and no other one.
+// guarded runs the handler of a query. The application's fault costs its caller the answer, and no
+// other one.
 func guarded(name string, f func() error) (err error) {
 	defer func() {
 		if what := recover(); what != nil {

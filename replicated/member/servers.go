@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// servers is the state of the object by which the members of a group with shards know where each of them serves clients.
+// servers is the state of the object by which the members of a group with shards know where each of
+// them serves clients.
 type servers struct {
 	Serving map[squall.NodeID]servingAt
 }
@@ -65,8 +66,8 @@ func (s *servers) set(c *Context, at servingAt) (none struct{}, err error) {
 	return none, nil
 }
 
-// serveShards tells the other members where this one serves, if an object has shards, and makes the client by which it calls the
-// shards that it is not in.
+// serveShards tells the other members where this one serves, if an object has shards, and makes the
+// client by which it calls the shards that it is not in.
 func (s *Server) serveShards(ctx context.Context, cfg ripc.Config) error {
 	for _, o := range s.objects {
 		if !o.sharded() {
@@ -183,7 +184,8 @@ func (d *desk) here() error {
 // useForward is what members prove to each other when they hand over what handlers sent.
 const useForward = "squall objects forward"
 
-// vouched reports whether a request to forward a command comes, as it is, from a member of the group, and is for this service.
+// vouched reports whether a request to forward a command comes, as it is, from a member of the
+// group, and is for this service.
 func (d *desk) vouched(r *relay.Request, vouches func(use string, text, proof []byte) bool) bool {
 	proof, text := r.Proof(string(d.id()))
 	return vouches(useForward, text, proof)

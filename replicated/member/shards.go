@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
-// An object with SubgroupConfig.Shards has a state for each shard, and a member has a copy of the one whose shard it is in. What is called
-// for another shard is called as a client does, at a member of that shard. Every record names its shard (RO10).
+// An object with SubgroupConfig.Shards has a state for each shard, and a member has a copy of the
+// one whose shard it is in. What is called for another shard is called as a client does, at a
+// member of that shard. Every record names its shard (RO10).
 
 func (o *object) sharded() bool { return o.sg.Shards > 1 }
 
@@ -25,7 +26,8 @@ type stays struct {
 	others   atomic.Pointer[replicated.Client] // calls the shards that this process is not in
 }
 
-// stay is the time that a process is in one shard. No stay stands for that of a process in an object without shards, which does not end.
+// stay is the time that a process is in one shard. No stay stands for that of a process in an
+// object without shards, which does not end.
 type stay struct {
 	order   uint64        // the stays of a process are numbered
 	shard   int           // 1 + its number; 0: the process is in none
@@ -66,7 +68,8 @@ func (s *stay) rest() {
 	}
 }
 
-// has reports whether the copy of this process belongs to a stay that goes on. The lock is held. An object without shards has one stay, nil.
+// has reports whether the copy of this process belongs to a stay that goes on. The lock is held. An
+// object without shards has one stay, nil.
 func (o *object) has(s *stay) bool {
 	if mutant.Enabled && mutant.On(mutant.ForeignCopy) {
 		return s == nil || o.stay.Load() == s
@@ -148,14 +151,17 @@ func (o *object) leave(from *stay) {
 	}()
 }
 
-// turnAway has clients, and what handlers sent, turn to the members of the shard: their sessions and cursors say what was executed.
+// turnAway has clients, and what handlers sent, turn to the members of the shard: their sessions
+// and cursors say what was executed.
 func (o *object) turnAway() {
 	o.calls.lose(fmt.Errorf("replicated: object %q: %w", o.sg.Name, squall.ErrLeftShard), func(_ uint64, p called) bool { return p.of == nil })
 }
 
-// settle ends the commands of this process that were sent to a shard which it has left, and of which it does not hear any more. Those that
-// have a place in the order of that shard were executed here, unless the application was not given the last ones. The others come along to the next
-// shard, which does not execute them (RO10), so that they are called again. They come before a record that is sent when all of them were.
+// settle ends the commands of this process that were sent to a shard which it has left, and of
+// which it does not hear any more. Those that have a place in the order of that shard were executed
+// here, unless the application was not given the last ones. The others come along to the next
+// shard, which does not execute them (RO10), so that they are called again. They come before a
+// record that is sent when all of them were.
 func (o *object) settle(from *stay) {
 	o.settling.Lock()
 	defer o.settling.Unlock()

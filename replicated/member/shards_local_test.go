@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// What would wait for the handler that asks is refused at once, also where the shard of a key is looked up.
+// What would wait for the handler that asks is refused at once, also where the shard of a key is
+// looked up.
 func TestAHandlerDoesNotWaitForAShard(t *testing.T) {
 	t.Parallel()
 	var objects [testShards]*member.Object[*shelf]

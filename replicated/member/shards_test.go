@@ -178,7 +178,8 @@ func TestAKeyIsServedByItsShard(t *testing.T) {
 	}
 }
 
-// What a handler sends to other shards of its object is executed there once, in the order of each sender.
+// What a handler sends to other shards of its object is executed there once, in the order of each
+// sender.
 func TestWhatAHandlerSendsToAnotherShardIsExecutedOnce(t *testing.T) {
 	t.Parallel()
 	all := open(t, testShards, func(int) *member.Object[*shelf] { return shelves(squall.SubgroupConfig{}) }, nil)
@@ -223,8 +224,8 @@ func TestWhatAHandlerSendsToAnotherShardIsExecutedOnce(t *testing.T) {
 	}
 }
 
-// moving places the members so that the second and the third one are in the shards 0 and 1, and the other way round while there is a
-// fifth one.
+// moving places the members so that the second and the third one are in the shards 0 and 1, and the
+// other way round while there is a fifth one.
 func moving(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 	places := []squall.ShardPlaces{{Members: []squall.NodeID{1}}, {Members: []squall.NodeID{4}}}
 	there := map[squall.NodeID]bool{}
@@ -246,8 +247,9 @@ func moving(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 	return places, nil
 }
 
-// Members go from shard to shard while clients and members add, in all ways to call: every addition is made once, and answered. Where
-// deliveries wait for disks a member may lose the answer, and is told so.
+// Members go from shard to shard while clients and members add, in all ways to call: every addition
+// is made once, and answered. Where deliveries wait for disks a member may lose the answer, and is
+// told so.
 func TestACommandIsExecutedOnceWhileMembersMoveBetweenShards(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) { addWhileMoving(t, squall.SubgroupConfig{}) })
 	t.Run("given when on every disk", func(t *testing.T) { addWhileMoving(t, durableShards) })
@@ -356,8 +358,8 @@ func addWhileMoving(t *testing.T, sg squall.SubgroupConfig) {
 			}
 		}
 	}
-	// settled waits until the members that move have the state of the shard that they are in. One that leaves earlier does not learn
-	// where its commands for the shard before are.
+	// settled waits until the members that move have the state of the shard that they are in. One that
+	// leaves earlier does not learn where its commands for the shard before are.
 	settled := func(want int) {
 		t.Helper()
 		for i, n := range all[1:3] {

@@ -31,8 +31,8 @@ type greedySpec struct {
 	TCP       bool
 }
 
-// runGreedy is a client process that always has many calls under way, with long replies, half of them of commands. Its parent
-// stops it, and it does not read what it asked for.
+// runGreedy is a client process that always has many calls under way, with long replies, half of
+// them of commands. Its parent stops it, and it does not read what it asked for.
 func runGreedy(ctx context.Context, p *proc.Parent) error {
 	var spec greedySpec
 	if err := p.Config(&spec); err != nil {
@@ -69,8 +69,9 @@ func runGreedy(ctx context.Context, p *proc.Parent) error {
 	return nil
 }
 
-// TestAClientThatDoesNotReadItsAnswersHarmsNoOther stops clients with SIGSTOP while they have many calls under way. Other clients go on. The
-// memory that members keep for the stopped clients is bounded, and is freed when these clients end.
+// TestAClientThatDoesNotReadItsAnswersHarmsNoOther stops clients with SIGSTOP while they have many
+// calls under way. Other clients go on. The memory that members keep for the stopped clients is
+// bounded, and is freed when these clients end.
 func TestAClientThatDoesNotReadItsAnswersHarmsNoOther(t *testing.T) {
 	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +125,8 @@ func TestAClientThatDoesNotReadItsAnswersHarmsNoOther(t *testing.T) {
 				}
 			}
 			calls(300)
-			// A member has at most an answer for each call that is under way, and the replies that the sessions keep.
+			// A member has at most an answer for each call that is under way, and the replies that the
+			// sessions keep.
 			const most = clients * (greedyCalls*greedyReply + 3<<20)
 			if got := heap() - before; got > 2*most {
 				t.Errorf("the members keep %d bytes more than before, for calls that asked for %d", got, most)

@@ -14,8 +14,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// What package squalltest needs: copies of objects that are performed in virtual time, on one goroutine. What they decide, and
-// what they execute, is what members of a group do.
+// What package squalltest needs: copies of objects that are performed in virtual time, on one
+// goroutine. What they decide, and what they execute, is what members of a group do.
 
 // Simulate is for package squalltest.
 func (o *object) Simulate() simulate.Object { return simulated{o} }
@@ -57,7 +57,8 @@ func (s *simulatedCopy) Join(h simulate.Host, random func() uint32) {
 	s.o.self.Store(h.ID())
 }
 
-// How many bytes of records share a message in a simulated process: from less than one of them to more than all that wait.
+// How many bytes of records share a message in a simulated process: from less than one of them to
+// more than all that wait.
 const (
 	minSimulated = 60
 	maxSimulated = 600
@@ -386,7 +387,8 @@ func (s *simulatedCopy) Forwards() (all []simulate.Forward) {
 // atOnceSimulated is how many items are sent at a time to one destination.
 const atOnceSimulated = 4
 
-// Handed implements simulate.Copy. A member that has gone to another shard meanwhile sends a record there which that shard refuses.
+// Handed implements simulate.Copy. A member that has gone to another shard meanwhile sends a record
+// there which that shard refuses.
 func (s *simulatedCopy) Handed(f simulate.Forward, answer []byte) {
 	stay, w := s.o.stay.Load(), s.ways[f.Name]
 	if s.relaying != stay || w == nil {

@@ -56,8 +56,8 @@ func TestAStayRestsWhenNothingIsBeingSent(t *testing.T) {
 	s.end()
 }
 
-// The end of a stay ends the commands of that stay and of those before it. A command of the next stay may not have been sent yet as the
-// ones before it have passed the order.
+// The end of a stay ends the commands of that stay and of those before it. A command of the next
+// stay may not have been sent yet as the ones before it have passed the order.
 func TestTheEndOfAStayEndsNoCommandOfALaterOne(t *testing.T) {
 	o := New(squall.SubgroupConfig{Name: "shards", Shards: 2}, func() *struct{} { return &struct{}{} }).object
 	var made [3]awaited
@@ -77,7 +77,8 @@ func TestTheEndOfAStayEndsNoCommandOfALaterOne(t *testing.T) {
 	}
 }
 
-// A process that leaves its shard while it waits for a place in the order takes one in the shard that it is in then.
+// A process that leaves its shard while it waits for a place in the order takes one in the shard
+// that it is in then.
 func TestAMoveDoesNotEndTheWaitForThePlaceOfARecord(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)

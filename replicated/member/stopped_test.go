@@ -21,8 +21,8 @@ type readingDone struct {
 	Total int64
 }
 
-// readOn has queries run at a member, one after the other on each of some goroutines, and tells the parent of each until
-// one fails.
+// readOn has queries run at a member, one after the other on each of some goroutines, and tells the
+// parent of each until one fails.
 func readOn(ctx context.Context, p *proc.Parent, bank *member.Object[*bank]) {
 	var mu sync.Mutex
 	for range 4 {
@@ -47,8 +47,8 @@ func readOn(ctx context.Context, p *proc.Parent, bank *member.Object[*bank]) {
 // deposited is the total of an account, and when it was known that it had come to that.
 type deposited struct{ total, at int64 }
 
-// TestAMemberThatIsStoppedConfirmsNothingOld stops a member that runs queries, with SIGSTOP, while the others remove it
-// and execute commands. When it goes on, it answers no query with what it had.
+// TestAMemberThatIsStoppedConfirmsNothingOld stops a member that runs queries, with SIGSTOP, while
+// the others remove it and execute commands. When it goes on, it answers no query with what it had.
 func TestAMemberThatIsStoppedConfirmsNothingOld(t *testing.T) {
 	t.Parallel()
 	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
@@ -128,8 +128,9 @@ func TestAMemberThatIsStoppedConfirmsNothingOld(t *testing.T) {
 	}
 }
 
-// A client leaves a member that is stopped, with SIGSTOP: a command, a query and a watch that wait for it go on with another member, which is the only way in which
-// they end here. The command is executed once, and the session goes on.
+// A client leaves a member that is stopped, with SIGSTOP: a command, a query and a watch that wait
+// for it go on with another member, which is the only way in which they end here. The command is
+// executed once, and the session goes on.
 func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, tcp := range map[string]bool{"shm": false, "tcp": true} {
@@ -195,8 +196,9 @@ func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
 	}
 }
 
-// BenchmarkSilenceOfAMember reports for how long a client that calls one command after the other has no answer, at most, when its member is stopped for
-// 12 s with SIGSTOP, or when nothing passes between the two for 12 s: FailAfter and MemberTimeout are a second.
+// BenchmarkSilenceOfAMember reports for how long a client that calls one command after the other
+// has no answer, at most, when its member is stopped for 12 s with SIGSTOP, or when nothing passes
+// between the two for 12 s: FailAfter and MemberTimeout are a second.
 func BenchmarkSilenceOfAMember(b *testing.B) {
 	for _, of := range []struct {
 		name     string

@@ -12,15 +12,15 @@ import (
 	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
-// What operations are called on in this process: an object, a shard of one wherever that is now (oneShard), or the shard that this process
-// is in (ownShard).
+// What operations are called on in this process: an object, a shard of one wherever that is now
+// (oneShard), or the shard that this process is in (ownShard).
 
 // Callee implements replicated.Target.
 func (o *object) Callee() invoke.Target { return whole{o} }
 
-// Shard returns a shard of the object, from 0, to call operations on that have no key, and to watch. If this member is not in the
-// shard, it calls a member of it as a client does, with its own server's certificates and secret: the members of an object in shards
-// serve it (Serve).
+// Shard returns a shard of the object, from 0, to call operations on that have no key, and to
+// watch. If this member is not in the shard, it calls a member of it as a client does, with its own
+// server's certificates and secret: the members of an object in shards serve it (Serve).
 func (o *object) Shard(n int) replicated.Target { return oneShard{o, n} }
 
 // whole is an object of this process. Operations without a key fail if it is in shards.
@@ -246,7 +246,8 @@ func (s ownShard) Latest(ctx context.Context) (machine.Cursor, error) {
 	return s.o.latest(ctx, s.stay)
 }
 
-// rerouted is the pending of a command which was called on the shard that this process is in, and whose caller does not wait.
+// rerouted is the pending of a command which was called on the shard that this process is in, and
+// whose caller does not wait.
 type rerouted struct {
 	invoke.Pending // of the caller
 	ctx            context.Context

@@ -15,7 +15,8 @@ type values struct {
 	restore func(io.Reader) error // into a state that was reset
 }
 
-// valuesOf returns the functions for the states of a replica that fresh returns: those of a Snapshotter, or CBOR.
+// valuesOf returns the functions for the states of a replica that fresh returns: those of a
+// Snapshotter, or CBOR.
 func valuesOf[S any](r *replica, fresh func() S) values {
 	v := values{reset: func() { r.state = fresh() }}
 	if _, ok := any(fresh()).(Snapshotter); ok {

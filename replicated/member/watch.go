@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// Emit emits an event for the object's watchers. Data is kept. The events of the last commands are kept, up to 4 MiB, and are part
-// of the object's state. A query emits nothing.
+// Emit emits an event for the object's watchers. Data is kept. The events of the last commands are
+// kept, up to 4 MiB, and are part of the object's state. A query emits nothing.
 func (c *Context) Emit(topic string, data []byte) {
 	if c.emit != nil {
 		c.emit(topic, data)
@@ -76,7 +76,8 @@ func parseWatch(m ripc.Message, body []byte) (w watching, err error) {
 // maxWatchWait bounds how long a member keeps a question for events.
 const maxWatchWait = 10 * time.Second
 
-// watch answers the questions for events that can be answered, or whose time is over, and returns the others.
+// watch answers the questions for events that can be answered, or whose time is over, and returns
+// the others.
 func (d *desk) watch(all []watching) []watching {
 	now := time.Now()
 	left := all[:0]
@@ -92,8 +93,8 @@ func (d *desk) watch(all []watching) []watching {
 	return left
 }
 
-// watched answers a question for events. It reports whether there are none; the question has moved behind what it has seen then, so that
-// it misses nothing when that is dropped.
+// watched answers a question for events. It reports whether there are none; the question has moved
+// behind what it has seen then, so that it misses nothing when that is dropped.
 func (d *desk) watched(w *watching) (answer []byte, none bool) {
 	o := d.object
 	o.mu.RLock()

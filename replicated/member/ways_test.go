@@ -47,7 +47,8 @@ func plain(err error) error {
 	return err
 }
 
-// traced is a copy that notes what its handlers, the callers of its commands and those of other members see.
+// traced is a copy that notes what its handlers, the callers of its commands and those of other
+// members see.
 type traced struct {
 	*object
 	raw    *replicated.Command[[]byte, []byte]
@@ -100,7 +101,8 @@ func newTraced(t *testing.T, together bool) *traced {
 	return d
 }
 
-// Ways to wait for a record: a call of one of the commands, one that is given up, and one that notes all of its outcome.
+// Ways to wait for a record: a call of one of the commands, one that is given up, and one that
+// notes all of its outcome.
 const (
 	callRaw = iota
 	callText
@@ -109,7 +111,8 @@ const (
 	ways
 )
 
-// put makes a call that waits in one of the ways, and returns its number and what tells how it ended.
+// put makes a call that waits in one of the ways, and returns its number and what tells how it
+// ended.
 func (d *traced) put(t *testing.T, way int, args string) (call uint64, ended func() string) {
 	var p invoke.Pending
 	switch way {
@@ -133,7 +136,8 @@ func (d *traced) put(t *testing.T, way int, args string) (call uint64, ended fun
 	return call, ended
 }
 
-// TestCommandsOfAMessageAreAppliedAlikeBothWays delivers random messages to a copy that applies commands together and to one that does not.
+// TestCommandsOfAMessageAreAppliedAlikeBothWays delivers random messages to a copy that applies
+// commands together and to one that does not.
 func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
 	t.Parallel()
 	behind := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// A server that listens on all addresses of its host tells clients, and the members of other shards, one that they can dial, or the one
-// that it was told to advertise.
+// A server that listens on all addresses of its host tells clients, and the members of other
+// shards, one that they can dial, or the one that it was told to advertise.
 func TestAServerOnAllAddressesTellsOneThatCanBeDialed(t *testing.T) {
 	for _, c := range []struct{ name, addr, advertise string }{
 		{"no host", ":0", ""},

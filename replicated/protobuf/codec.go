@@ -5,9 +5,10 @@
 //
 // Only programs that import it are built with google.golang.org/protobuf.
 //
-// A message is encoded straight into the ring. Fields that the receiver does not know are kept in a message and lost
-// when its fields are copied elsewhere; fields that the sender does not know have their default. As always with protocol
-// buffers, a number of a field is never given another meaning.
+// A message is encoded straight into the ring. Fields that the receiver does not know are kept in a
+// message and lost when its fields are copied elsewhere; fields that the sender does not know have
+// their default. As always with protocol buffers, a number of a field is never given another
+// meaning.
 package protobuf
 
 import (
@@ -18,8 +19,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Codec returns the codec of a message, which is a pointer to a generated struct. Messages with the methods that vtprotobuf
-// generates (SizeVT, MarshalToSizedBufferVT, UnmarshalVT) are encoded and decoded by them. Codec panics if M is no pointer.
+// Codec returns the codec of a message, which is a pointer to a generated struct. Messages with the
+// methods that vtprotobuf generates (SizeVT, MarshalToSizedBufferVT, UnmarshalVT) are encoded and
+// decoded by them. Codec panics if M is no pointer.
 func Codec[M proto.Message]() replicated.Codec[M] {
 	t := reflect.TypeFor[M]()
 	if t.Kind() != reflect.Pointer {

@@ -85,7 +85,8 @@ func playBatches(seed uint64, trace bool) (*run, error) {
 	return play(Config{own: own}, seed, newUrn, drawsAndWatches, differ, trace)
 }
 
-// TestARunWaitsForWhatIsOnItsWay plays seeds in which a member or a client sent something when all clients were done.
+// TestARunWaitsForWhatIsOnItsWay plays seeds in which a member or a client sent something when all
+// clients were done.
 func TestARunWaitsForWhatIsOnItsWay(t *testing.T) {
 	for _, seed := range []uint64{951, 2316, 3176} {
 		if r, err := playBatches(seed, false); err != nil {

@@ -37,11 +37,12 @@ type Client struct {
 // Number returns the client's number, from 0.
 func (c *Client) Number() int { return c.number }
 
-// Object returns the object, to call operations on. The methods Go of operations fail; Client.Go is for calls at the same time.
+// Object returns the object, to call operations on. The methods Go of operations fail; Client.Go is
+// for calls at the same time.
 func (c *Client) Object() *replicated.RemoteObject { return c.object }
 
-// Context returns a context for calls. A call ends by itself when no member has answered for long: with
-// replicated.ErrUnreachable.
+// Context returns a context for calls. A call ends by itself when no member has answered for long:
+// with replicated.ErrUnreachable.
 func (c *Client) Context() context.Context { return context.Background() }
 
 // Rand returns the client's random numbers, which follow from the seed.
@@ -57,7 +58,8 @@ func (c *Client) Sleep(d time.Duration) {
 // Fail ends the run, and the test, with an error.
 func (c *Client) Fail(err error) { c.run.world.Fail(fmt.Errorf("client %d: %w", c.number, err)) }
 
-// Go runs f beside the caller, with the same session. The client is done when all of them have returned.
+// Go runs f beside the caller, with the same session. The client is done when all of them have
+// returned.
 func (c *Client) Go(f func()) {
 	c.lanes++
 	c.run.begin(func() {
@@ -122,7 +124,8 @@ func (r *run) stop() {
 	}
 }
 
-// attempts is how long several attempts of a call take, between which a client pauses, however quick the members are.
+// attempts is how long several attempts of a call take, between which a client pauses, however
+// quick the members are.
 const attempts = 400 * time.Millisecond
 
 // newClient begins a client.
@@ -217,7 +220,8 @@ func (c *Client) Call(shard int, number uint64, place string, data []byte, f fun
 	return q.err
 }
 
-// deliver has a request arrive after a while. The run does not end before that, even if the client is done: the member may send something.
+// deliver has a request arrive after a while. The run does not end before that, even if the client
+// is done: the member may send something.
 func (c *Client) deliver(after time.Duration, q *request, place int, data []byte) {
 	arrived := c.run.world.Hold()
 	c.run.world.After(after, func() {

@@ -169,8 +169,8 @@ func (c *copyAt) applied(v place, sender uint64, record []byte, index uint64, ex
 	}
 }
 
-// forgets reports whether the group may lose what it has answered: a persistent object that executes commands before they are on
-// disk, when all members end.
+// forgets reports whether the group may lose what it has answered: a persistent object that
+// executes commands before they are on disk, when all members end.
 func (r *run) forgets() bool { return r.declared.Persistent && !r.declared.AfterPersist }
 
 // clientOf returns the number of a client's command in a record.
@@ -237,7 +237,8 @@ func (r *run) follow(v *views.View) {
 	}
 }
 
-// works reports whether a quorum has worked for a while, and each shard had members, without anything going wrong.
+// works reports whether a quorum has worked for a while, and each shard had members, without
+// anything going wrong.
 func (r *run) works(since time.Duration) bool {
 	return r.world.Works(since) && !r.bare && r.world.Now() > r.provided+since
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/replicated/member"
 )
 
-// filler is the state of an object whose replies are so large that an object keeps few of them for a session.
+// filler is the state of an object whose replies are so large that an object keeps few of them for
+// a session.
 type filler struct{ Filled uint16 }
 
 var fill = replicated.NewCommand[int, []byte]("fill")
@@ -45,8 +46,9 @@ func playKept(seed uint64, trace bool) (*run, error) {
 	return play(Config{SkipHistories: seed%4 > 0}, seed, newFiller, fills, right, trace)
 }
 
-// TestCommandsWaitForTheRepliesThatAreKept plays clients whose commands are refused until earlier replies are acknowledged. No call fails
-// for that, each is executed once, and its reply is kept until the client has it.
+// TestCommandsWaitForTheRepliesThatAreKept plays clients whose commands are refused until earlier
+// replies are acknowledged. No call fails for that, each is executed once, and its reply is kept
+// until the client has it.
 func TestCommandsWaitForTheRepliesThatAreKept(t *testing.T) {
 	first, count := uint64(1), max(testutil.Seeds(2, 8), *shardSeeds/4)
 	if *oneSeed > 0 {

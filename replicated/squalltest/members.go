@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/simulate"
 )
 
-// What members of shards do besides serving clients: they call commands themselves, and hand over what handlers sent to other shards.
+// What members of shards do besides serving clients: they call commands themselves, and hand over
+// what handlers sent to other shards.
 
 // ownKey is what the record of a member's own command has.
 type ownKey struct{ node, call uint64 }
@@ -127,8 +128,9 @@ func (r *run) judgeOwn() error {
 	return nil
 }
 
-// handOver forwards what handlers sent to shards, several items at a time. The network loses requests and answers, brings requests twice,
-// late and out of order, and a stranger brings them to members of other shards.
+// handOver forwards what handlers sent to shards, several items at a time. The network loses
+// requests and answers, brings requests twice, late and out of order, and a stranger brings them to
+// members of other shards.
 func (c *copyAt) handOver() {
 	r := c.run
 	if c.gone || r.declared.Shards < 2 || !r.busy() {

@@ -33,7 +33,8 @@ func TestEveryMutantOfObjectsIsFound(t *testing.T) {
 // mutantShardSeeds is within how many seeds each fault has to be found in shards.
 const mutantShardSeeds = 2000
 
-// TestEveryMutantOfShardsIsFound plays shards that move with the faults of shards, and with those of sessions that a move may show.
+// TestEveryMutantOfShardsIsFound plays shards that move with the faults of shards, and with those
+// of sessions that a move may show.
 func TestEveryMutantOfShardsIsFound(t *testing.T) {
 	defer mutant.Set("")
 	for _, name := range slices.Concat(mutant.ShardedNames, []mutant.Name{mutant.ReplyDropped, mutant.SessionsLeftOut, mutant.RepliesLeftOut}) {
@@ -50,7 +51,8 @@ func TestEveryMutantOfShardsIsFound(t *testing.T) {
 	}
 }
 
-// mutantBatchSeeds is within how many seeds each fault of commands that share a message has to be found.
+// mutantBatchSeeds is within how many seeds each fault of commands that share a message has to be
+// found.
 const mutantBatchSeeds = 600
 
 func TestEveryMutantOfBatchesIsFound(t *testing.T) {

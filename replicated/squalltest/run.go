@@ -33,8 +33,8 @@ type Config struct {
 	Clients int
 	// Faults is what may go wrong; 0 is all of it.
 	Faults Faults
-	// SkipHistories leaves out the check that what clients saw is linearizable: for workloads with so many operations at the same time that
-	// it takes too long.
+	// SkipHistories leaves out the check that what clients saw is linearizable: for workloads with so
+	// many operations at the same time that it takes too long.
 	SkipHistories bool
 
 	// own returns a command which a member calls on its shard, and its encoded arguments.
@@ -75,9 +75,11 @@ func (f Faults) kinds() (kinds sim.FaultKinds) {
 	return kinds
 }
 
-// Run plays seeds, and fails the test at the first one in which something is wrong. Object returns a new object, as member.New made
-// it. Work is what each client does: its calls of operations wait in virtual time, and it must use no clock, no goroutine and no
-// randomness but those of its Client. The invariants are checked after each command, at every copy; they must not change the state.
+// Run plays seeds, and fails the test at the first one in which something is wrong. Object returns
+// a new object, as member.New made it. Work is what each client does: its calls of operations wait
+// in virtual time, and it must use no clock, no goroutine and no randomness but those of its
+// Client. The invariants are checked after each command, at every copy; they must not change the
+// state.
 func Run[S any](t testing.TB, cfg Config, object func() *member.Object[S], work func(*Client), invariants ...func(S) error) {
 	t.Helper()
 	check := func(state any) error {

@@ -18,7 +18,8 @@ import (
 
 var shardSeeds = flag.Int("shard-seeds", testutil.Seeds(10, 30), "seeds of the scenario of shards")
 
-// shelf is the state of a shard. Clients see what they put there; what other shards and members put there is apart.
+// shelf is the state of a shard. Clients see what they put there; what other shards and members put
+// there is apart.
 type shelf struct {
 	Counts map[string]int64
 	Heard  []string
@@ -100,7 +101,8 @@ func keyIn(prefix string, shard, shards int) string {
 	}
 }
 
-// tidy checks that a shard has its own keys only, and has heard what another shard sent in its order, and nothing twice (RO8).
+// tidy checks that a shard has its own keys only, and has heard what another shard sent in its
+// order, and nothing twice (RO8).
 func tidy(shards int) func(any) error {
 	return func(state any) error {
 		s := state.(*shelf)
@@ -136,7 +138,8 @@ func tidy(shards int) func(any) error {
 
 var errGap = errors.New("a watch has a gap, or an event twice")
 
-// usesShards has a client put, look and pass with several calls at the same time, and watch a shard meanwhile.
+// usesShards has a client put, look and pass with several calls at the same time, and watch a shard
+// meanwhile.
 func usesShards(shards int) func(*Client) {
 	return func(c *Client) {
 		ctx, cancel := context.WithCancel(c.Context())
@@ -244,8 +247,9 @@ func playShards(sg squall.SubgroupConfig, seed uint64, trace bool) (*run, error)
 	return play(Config{own: own}, seed, newShelves(sg, n), usesShards(n), tidy(n), trace)
 }
 
-// TestCommandsAreExecutedOnceWhileShardsMove plays an object in two and three shards, between which members move, with clients that go on with
-// other members, members that call commands themselves, handlers that send to other shards, and watches.
+// TestCommandsAreExecutedOnceWhileShardsMove plays an object in two and three shards, between which
+// members move, with clients that go on with other members, members that call commands themselves,
+// handlers that send to other shards, and watches.
 func TestCommandsAreExecutedOnceWhileShardsMove(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -31,7 +31,8 @@ func newCounter() simulated {
 		member.Handle(add, (*counter).add), member.Handle(read, (*counter).read))
 }
 
-// count adds and reads, with calls at the same time, and is silent now and then for so long that the session may end.
+// count adds and reads, with calls at the same time, and is silent now and then for so long that
+// the session may end.
 func count(c *Client) {
 	one := func() {
 		for range 8 {

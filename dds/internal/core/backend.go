@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Backend is how a process takes part in a space: as a member of its group, or as a client of one. Calls wait until what they do has its position in the order.
+// Backend is how a process takes part in a space: as a member of its group, or as a client of one.
+// Calls wait until what they do has its position in the order.
 type Backend interface {
 	// Persistent reports whether the space has a log, for topics that are PERSISTENT (NotPersistent).
 	Persistent() bool
@@ -23,7 +24,9 @@ type Backend interface {
 	// InSpace returns the name that an endpoint of this process has in the space.
 	InSpace(space.ID) space.ID
 
-	// Open opens an endpoint, which may be a writer with an origin at a member only. Under the lock, as soon as the endpoint has its name, it calls prepare, which returns the filter of a reader, or nil.
+	// Open opens an endpoint, which may be a writer with an origin at a member only. Under the lock,
+	// as soon as the endpoint has its name, it calls prepare, which returns the filter of a reader, or
+	// nil.
 	Open(ctx context.Context, info space.EndpointInfo, prepare func(space.ID) *remote.Filter) (space.ID, error)
 	// GiveUp forgets an endpoint that is open and that nobody is going to use, without waiting.
 	GiveUp(space.ID)
@@ -38,7 +41,8 @@ type Backend interface {
 	Assert(context.Context, space.ID) error
 	// Outlet returns where the samples of a writer go.
 	Outlet(id space.ID, topic string, set qos.Set) Outlet
-	// NewSet returns the number of a new coherent set, for Sample.Set. EndSet ends a set of which at least one sample was written.
+	// NewSet returns the number of a new coherent set, for Sample.Set. EndSet ends a set of which at
+	// least one sample was written.
 	NewSet() uint64
 	EndSet(ctx context.Context, number uint64, drop bool) error
 
@@ -54,13 +58,15 @@ func NotPersistent(d qos.Durability) error {
 
 // Outlet takes the samples of one writer.
 type Outlet interface {
-	// TryWrite writes a sample. It returns ErrNoRoom if that would wait; then w.Unsent is for Write. The writer's lock is held.
+	// TryWrite writes a sample. It returns ErrNoRoom if that would wait; then w.Unsent is for Write.
+	// The writer's lock is held.
 	TryWrite(w *Writing) (Future, error)
 	// Write writes a sample that TryWrite has left, and waits for buffer space.
 	Write(context.Context, *Unsent) (Future, error)
 	// Claim takes room for a sample of n bytes without a key, and returns it, too.
 	Claim(ctx context.Context, n int) (Claim, []byte, error)
-	// Flush waits until everything that was written is in the order and, if stored, on the disk of every member.
+	// Flush waits until everything that was written is in the order and, if stored, on the disk of
+	// every member.
 	Flush(ctx context.Context, stored bool) error
 	// Changed says that the writer has other policies.
 	Changed(qos.Set)
@@ -69,7 +75,8 @@ type Outlet interface {
 // ErrNoRoom is the error of TryWrite.
 var ErrNoRoom = errors.New("dds: the sample waits for space")
 
-// Writing is a sample that is being written. A writer has one, under its lock: nothing is allocated for a sample.
+// Writing is a sample that is being written. A writer has one, under its lock: nothing is allocated
+// for a sample.
 type Writing struct {
 	Sample space.Sample // its operation, its key, its coherent set, and the number and time at its origin; the rest is the outlet's
 	Value  Value        // of an operation that is a write
@@ -91,7 +98,8 @@ type Value interface {
 // Unsent is a sample that waits for buffer space, as the outlet has left it.
 type Unsent struct {
 	Future bool // a future is wanted
-	// Of a member: the record, one that is sent before it, or nil, and whether the sample goes without an order.
+	// Of a member: the record, one that is sent before it, or nil, and whether the sample goes without
+	// an order.
 	Record, First []byte
 	Loose         bool
 	// Of a client.

@@ -5,7 +5,8 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 )
 
-// binders are functions that make filters of expressions, by topics that this process uses with their types.
+// binders are functions that make filters of expressions, by topics that this process uses with
+// their types.
 type binders map[string]binder
 
 // Binder makes a filter for encoded samples.
@@ -29,7 +30,8 @@ func (p *Participant) Know(topic, codec string, bind Binder) {
 	p.binders[topic] = binder{codec, bind}
 }
 
-// Bound returns the filter of a client's reader, or nil if this process cannot evaluate it: the client does, too.
+// Bound returns the filter of a client's reader, or nil if this process cannot evaluate it: the
+// client does, too.
 func (p *Participant) Bound(topic, codec string, f *remote.Filter) func([]byte) bool {
 	if f == nil {
 		return nil

@@ -15,18 +15,22 @@ import (
 // ErrNotOpen is dds.ErrNotOpen.
 var ErrNotOpen = errors.New("dds: the participant is not open")
 
-// Public returns the *dds.Participant of p, whose Events is a func(dds.Event). Package dds sets it, for package member.
+// Public returns the *dds.Participant of p, whose Events is a func(dds.Event). Package dds sets it,
+// for package member.
 var Public func(p *Participant, events any) any
 
-// Participant is a process's part in a space of topics. The fields up to Mu are constant once the process is a member or a client.
+// Participant is a process's part in a space of topics. The fields up to Mu are constant once the
+// process is a member or a client.
 type Participant struct {
 	Backend Backend
 	Name    string // of the space
 	// Tell tells the application of an event; nil: nobody. No lock is held.
 	Tell func(*space.Event)
-	// Taken reports whether an event is of an endpoint that this process has for another one, and takes the event then; nil: it has none. The lock is held.
+	// Taken reports whether an event is of an endpoint that this process has for another one, and
+	// takes the event then; nil: it has none. The lock is held.
 	Taken func(*space.Event) bool
-	// Looks says that what waits for a reader with space looks itself again, some time later: Roomy need not be called for each sample that is taken.
+	// Looks says that what waits for a reader with space looks itself again, some time later: Roomy
+	// need not be called for each sample that is taken.
 	Looks bool
 	// Over is closed when the group is over, for the reason that Cause returns. Nil: it is not known.
 	Over  <-chan struct{}
@@ -116,7 +120,8 @@ func (p *Participant) Wake() {
 	}
 }
 
-// MayWait returns ErrInUpcall if the caller, which is about to wait for buffer space, is a listener: what it would wait for may wait for the listener.
+// MayWait returns ErrInUpcall if the caller, which is about to wait for buffer space, is a
+// listener: what it would wait for may wait for the listener.
 func (p *Participant) MayWait() error {
 	if p.Hearers.HasCaller() {
 		return hooks.ErrInUpcall
@@ -127,8 +132,9 @@ func (p *Participant) MayWait() error {
 // Happened notes an event, for TellAll. The lock is held.
 func (p *Participant) Happened(e space.Event) { p.told = append(p.told, e) }
 
-// TellAll calls Tell for what happened to endpoints of this process. The lock is held, and released meanwhile: what happens then, the goroutine that tells already
-// tells, too, so that the events come one after the other and in order.
+// TellAll calls Tell for what happened to endpoints of this process. The lock is held, and released
+// meanwhile: what happens then, the goroutine that tells already tells, too, so that the events
+// come one after the other and in order.
 func (p *Participant) TellAll() {
 	if p.telling {
 		return

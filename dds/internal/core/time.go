@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Now is the wall clock, in nanoseconds since the Unix epoch. It is read once a second; the monotonic clock, which costs half as much, tells what has
-// passed since.
+// Now is the wall clock, in nanoseconds since the Unix epoch. It is read once a second; the
+// monotonic clock, which costs half as much, tells what has passed since.
 func Now() int64 {
 	at := lastRead.Load()
 	if at != nil {
@@ -21,8 +21,8 @@ func Now() int64 {
 
 var lastRead atomic.Pointer[time.Time]
 
-// Samples that are written before anything else happens here have one time: reading the clock costs as much as all the rest. A time is used for so
-// many of them, and not beyond the next Elapsed.
+// Samples that are written before anything else happens here have one time: reading the clock costs
+// as much as all the rest. A time is used for so many of them, and not beyond the next Elapsed.
 const samplesOfATime = 16
 
 // SampleTime is the time of a sample that is written now.

@@ -18,7 +18,8 @@ type Entry struct {
 // Bytes is the size of the sample in an outbox.
 func (e *Entry) Bytes() int { return sampleBytes + len(e.Key) + len(e.Data) }
 
-// Outbox has the samples of one writer that are not known to be in the order. The zero value is that of a writer that begins.
+// Outbox has the samples of one writer that are not known to be in the order. The zero value is
+// that of a writer that begins.
 type Outbox struct {
 	waiting []Entry // in the order of their numbers
 	unsent  int     // place of the first one that was not sent on this connection
@@ -27,7 +28,8 @@ type Outbox struct {
 	acked   uint64 // number of the last sample that is in the order
 }
 
-// ErrForgotten is returned when the members do not know any more which samples of the writer they have.
+// ErrForgotten is returned when the members do not know any more which samples of the writer they
+// have.
 var ErrForgotten = errors.New("dds: the members have forgotten the writer: its last samples may be in the order, or not")
 
 // Put adds a sample, and gives it its number.
@@ -41,13 +43,15 @@ func (o *Outbox) Put(e Entry) {
 // Bytes is the size of the samples that are not known to be in the order.
 func (o *Outbox) Bytes() int { return o.bytes }
 
-// Last is the number of the last sample, and Acknowledged that of the last one that is in the order.
+// Last is the number of the last sample, and Acknowledged that of the last one that is in the
+// order.
 func (o *Outbox) Last() uint64 { return o.last }
 
 // Acknowledged is the number of the last sample that is in the order.
 func (o *Outbox) Acknowledged() uint64 { return o.acked }
 
-// Next returns samples to be sent, of about so many bytes at most, and takes them for sent. They end before a coherent set.
+// Next returns samples to be sent, of about so many bytes at most, and takes them for sent. They
+// end before a coherent set.
 func (o *Outbox) Next(bytes int) []Entry {
 	from := o.unsent
 	for o.NextSet() == 0 && o.unsent < len(o.waiting) && (o.unsent == from || bytes > 0) {
@@ -57,7 +61,8 @@ func (o *Outbox) Next(bytes int) []Entry {
 	return o.waiting[from:o.unsent:o.unsent]
 }
 
-// NextSet is the number of the coherent set of the next sample to be sent; 0: it is of none, or there is none.
+// NextSet is the number of the coherent set of the next sample to be sent; 0: it is of none, or
+// there is none.
 func (o *Outbox) NextSet() uint64 {
 	if o.unsent == len(o.waiting) {
 		return 0
@@ -86,8 +91,10 @@ func (o *Outbox) Acknowledge(n uint64) {
 	o.acked = max(o.acked, min(n, o.last))
 }
 
-// Resume begins with another connection: last is the number of the last sample that the order has, acknowledged that of the last one known to be where it is
-// to be, and away the time for which there was no connection. Memory is how long the members remember a writer that no member stands for.
+// Resume begins with another connection: last is the number of the last sample that the order has,
+// acknowledged that of the last one known to be where it is to be, and away the time for which
+// there was no connection. Memory is how long the members remember a writer that no member stands
+// for.
 func (o *Outbox) Resume(last, acknowledged uint64, away, memory time.Duration) error {
 	switch {
 	case last < o.acked || last > o.last:

@@ -12,7 +12,8 @@ import (
 
 const memory = 10 * time.Minute
 
-// A writer's connections fail at any moment, with samples and acknowledgements on their way. The order has each sample once, in the writer's order.
+// A writer's connections fail at any moment, with samples and acknowledgements on their way. The
+// order has each sample once, in the writer's order.
 func TestEachSampleOfAnOutboxIsInTheOrderOnce(t *testing.T) {
 	for lap := range testutil.Seeds(20, 50) {
 		seed := testutil.Seed(t) + uint64(lap)
@@ -110,7 +111,8 @@ func TestAForgottenWriterSendsNothingAgain(t *testing.T) {
 	}
 }
 
-// What the order has and the disks have not, is not sent again to another relay, and not acknowledged either.
+// What the order has and the disks have not, is not sent again to another relay, and not
+// acknowledged either.
 func TestAnOutboxWaitsForDisksAlsoAtAnotherRelay(t *testing.T) {
 	var o Outbox
 	for range 3 {

@@ -207,13 +207,15 @@ func ParseValue(body []byte, v any) error {
 	return nil
 }
 
-// sampleBytes is the fixed part of a sample's body: number of the writer, number of the sample, operation, source time, length of the key.
+// sampleBytes is the fixed part of a sample's body: number of the writer, number of the sample,
+// operation, source time, length of the key.
 const sampleBytes = 4 + 8 + 1 + 8 + 4
 
 // inSet is added to the operation of a sample of a coherent set.
 const inSet = 0x80
 
-// MaxSetBytes bounds the samples of a coherent set, as Entry.Bytes measures them: until it ends, all members have them.
+// MaxSetBytes bounds the samples of a coherent set, as Entry.Bytes measures them: until it ends,
+// all members have them.
 const MaxSetBytes = 8 << 20
 
 // AppendSample appends the frame of a sample of a writer.
@@ -232,7 +234,8 @@ func AppendSample(dst []byte, writer uint32, e *Entry) []byte {
 	})
 }
 
-// ParseSample is the inverse for the body; key and data lie in it. A sample of a coherent set is of the set 1.
+// ParseSample is the inverse for the body; key and data lie in it. A sample of a coherent set is of
+// the set 1.
 func ParseSample(b []byte) (writer uint32, e Entry, err error) {
 	if len(b) < sampleBytes {
 		return 0, e, fmt.Errorf("%w: a sample of %d bytes", ErrMalformed, len(b))

@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// What a joiner costs by the length of the history: capturing, and opening a reader, hold up the loop of every member; writing, reading and filling do not.
+// What a joiner costs by the length of the history: capturing, and opening a reader, hold up the
+// loop of every member; writing, reading and filling do not.
 func BenchmarkStateOfALongHistory(b *testing.B) {
 	const samples = 1_000_000
 	s := &Space{}
@@ -82,7 +83,8 @@ func BenchmarkStateOfALongHistory(b *testing.B) {
 	})
 }
 
-// What a member spends on a sample of a volatile topic: a listener hears it, or no reader of this process is there.
+// What a member spends on a sample of a volatile topic: a listener hears it, or no reader of this
+// process is there.
 func BenchmarkTryApply(b *testing.B) {
 	for _, heard := range []bool{false, true} {
 		b.Run(fmt.Sprintf("heard=%t", heard), func(b *testing.B) {

@@ -41,18 +41,21 @@ type Held struct {
 	View     ViewState
 	Instance InstanceState
 
-	// DisposedGeneration and NoWritersGeneration count how often the instance had come back when the sample came.
+	// DisposedGeneration and NoWritersGeneration count how often the instance had come back when the
+	// sample came.
 	DisposedGeneration, NoWritersGeneration int
-	// SampleRank is the number of samples of the instance that follow in the same result. GenerationRank is how often the
-	// instance came back between this sample and the last one of the result, AbsoluteGenerationRank until now.
+	// SampleRank is the number of samples of the instance that follow in the same result.
+	// GenerationRank is how often the instance came back between this sample and the last one of the
+	// result, AbsoluteGenerationRank until now.
 	SampleRank, GenerationRank, AbsoluteGenerationRank int
 }
 
 // Cache holds the samples of one reader of this process.
 type Cache struct {
 	Filter func(data []byte) bool // of the reader; nil lets everything through
-	// Listener takes each sample where it has its position, in place of the cache: the data are valid until it returns only. It is set before the
-	// reader is opened, and must not call the space. What a reader that is opened is due first, Heard has for it.
+	// Listener takes each sample where it has its position, in place of the cache: the data are valid
+	// until it returns only. It is set before the reader is opened, and must not call the space. What
+	// a reader that is opened is due first, Heard has for it.
 	Listener func(*Held)
 	// Ready is called when a sample comes after Await.
 	Ready func()
@@ -120,7 +123,8 @@ type view struct {
 	at                  int64 // its time
 	since               int64 // when it was no longer alive
 
-	// Within a call of Select with this number: how many samples follow, and the generation of the last one.
+	// Within a call of Select with this number: how many samples follow, and the generation of the
+	// last one.
 	call                  uint64
 	following, generation int
 }
@@ -134,8 +138,8 @@ type held struct {
 	gone       bool
 }
 
-// Expect returns the cache of a reader that this process is about to open. It is filled from the position at which the reader
-// is opened.
+// Expect returns the cache of a reader that this process is about to open. It is filled from the
+// position at which the reader is opened.
 func (s *Space) Expect(id ID) *Cache {
 	if s.expected == nil {
 		s.expected = map[ID]*Cache{}
@@ -145,7 +149,8 @@ func (s *Space) Expect(id ID) *Cache {
 	return c
 }
 
-// Detach ends the cache of a reader of this process before the record that closes the reader: it is never full, and takes nothing.
+// Detach ends the cache of a reader of this process before the record that closes the reader: it is
+// never full, and takes nothing.
 func (s *Space) Detach(id ID) {
 	delete(s.expected, id)
 	if e := s.byID[id]; e != nil {
@@ -159,7 +164,8 @@ func (s *Space) Detach(id ID) {
 	}
 }
 
-// accept takes one sample of a matching writer that owns the instance, once what comes before it is there.
+// accept takes one sample of a matching writer that owns the instance, once what comes before it is
+// there.
 func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	if c.filling == nil || mutant.Enabled && mutant.On(mutant.SpaceLateFirst) {
 		c.take(s, in.key, k, s.now, false)
@@ -169,7 +175,8 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	c.filling.postpone(late{key: in.key, sample: *k, now: s.now})
 }
 
-// take takes one sample, at a time of the order; past: the sample is one of a history, and had its position earlier.
+// take takes one sample, at a time of the order; past: the sample is one of a history, and had its
+// position earlier.
 func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 	v := c.view(key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
@@ -289,7 +296,8 @@ func (c *Cache) depth() int {
 	return max(c.of.QoS.History.Depth, 1)
 }
 
-// full reports whether one more sample of an instance goes beyond the limits. With KEEP_LAST it replaces an older one.
+// full reports whether one more sample of an instance goes beyond the limits. With KEEP_LAST it
+// replaces an older one.
 func (c *Cache) full(v *view) bool {
 	l := c.of.QoS.Limits
 	n := 0
@@ -303,7 +311,8 @@ func (c *Cache) full(v *view) bool {
 		v == nil && l.Instances > 0 && len(c.views) >= l.Instances
 }
 
-// makeRoom drops the oldest sample that was read, of the instance or of all. It reports whether there is room.
+// makeRoom drops the oldest sample that was read, of the instance or of all. It reports whether
+// there is room.
 func (c *Cache) makeRoom(v *view) bool {
 	for h := c.first; h != nil && c.full(v); {
 		next := h.next
@@ -315,7 +324,8 @@ func (c *Cache) makeRoom(v *view) bool {
 	return !c.full(v)
 }
 
-// full reports whether a sample goes beyond the limits of a RELIABLE reader of this process. A set comes as a whole, when it ends.
+// full reports whether a sample goes beyond the limits of a RELIABLE reader of this process. A set
+// comes as a whole, when it ends.
 func (w *endpoint) full(sample *Sample) bool {
 	if sample.Set != 0 {
 		return false
@@ -349,7 +359,8 @@ func (c *Cache) settle(s *Space, in *instance) {
 	}
 }
 
-// becomes changes the state of an instance. The sample that tells so replaces an earlier one of its kind.
+// becomes changes the state of an instance. The sample that tells so replaces an earlier one of its
+// kind.
 func (c *Cache) becomes(v *view, state InstanceState, position uint64, writer *endpoint, source, now int64) {
 	if v.state == state {
 		return
@@ -570,7 +581,8 @@ func (c *Cache) forget(v *view, now int64) {
 	c.expel(v, now)
 }
 
-// expel removes an instance that is not alive, has no samples, and is older than the reader remembers those.
+// expel removes an instance that is not alive, has no samples, and is older than the reader
+// remembers those.
 func (c *Cache) expel(v *view, now int64) {
 	keep := c.of.QoS.Purge.NoWriters
 	if v.state == Disposed {

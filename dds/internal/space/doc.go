@@ -22,14 +22,15 @@
 //   - Time is the largest time of any record so far. It decides what expires and what a time-based
 //     filter lets through. Source times of a topic by source never go back.
 //
-// What only one process has is in a Cache: the samples of one of its readers. Caches of readers with
-// the same policies, of which nothing was taken, are equal at equal positions.
+// What only one process has is in a Cache: the samples of one of its readers. Caches of readers
+// with the same policies, of which nothing was taken, are equal at equal positions.
 //
 // The package is pure. Its caller orders records, applies them at all members, and says when the
 // membership changed.
 //
-// Invariants. They hold between any two calls, and the file invariants.go checks them. Why they hold
-// is in docs/protocol.md. A state from another process that breaks one of the first five is refused.
+// Invariants. They hold between any two calls, and the file invariants.go checks them. Why they
+// hold is in docs/protocol.md. A state from another process that breaks one of the first five is
+// refused.
 //
 //	TS1  each topic is found by its name, and each open endpoint by its id and in its topic
 //	TS2  matches are mutual, and between an open writer and an open reader of one topic

@@ -7,12 +7,14 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 )
 
-// This file is the space at a client: topics and readers of its process, without writers. What a Follower at a member tells is fed to their caches.
+// This file is the space at a client: topics and readers of its process, without writers. What a
+// Follower at a member tells is fed to their caches.
 
 // Advance notes how far the space has come elsewhere.
 func (s *Space) Advance(position uint64) { s.position = max(s.position, position) }
 
-// Feed gives to the cache of a reader of this process what a member tells of it, at a time of this process.
+// Feed gives to the cache of a reader of this process what a member tells of it, at a time of this
+// process.
 func (s *Space) Feed(now int64, id ID, f *Fed) {
 	e := s.byID[id]
 	if e == nil || e.cache == nil {
@@ -36,7 +38,8 @@ func (s *Space) Feed(now int64, id ID, f *Fed) {
 	}
 }
 
-// maxPostponedBytes bounds what comes while a reader is stopped, but for the end of a coherent set: beyond it the reader shows what came, before the other readers.
+// maxPostponedBytes bounds what comes while a reader is stopped, but for the end of a coherent set:
+// beyond it the reader shows what came, before the other readers.
 const maxPostponedBytes = 16 << 20
 
 // release feeds what came while the reader was stopped.
@@ -84,8 +87,10 @@ func (e *endpoint) feed(s *Space, f *Fed) {
 	}
 }
 
-// Gate stops the readers of this process that want coherent access, or has them go on with all that came meanwhile. They are stopped while some of them may have
-// received a set that others have not. A stopped reader shows what it had when it was stopped, so that readers show the same sets at any time.
+// Gate stops the readers of this process that want coherent access, or has them go on with all that
+// came meanwhile. They are stopped while some of them may have received a set that others have not.
+// A stopped reader shows what it had when it was stopped, so that readers show the same sets at any
+// time.
 func (s *Space) Gate(shut bool) {
 	for _, e := range s.endpoints {
 		c := e.cache
@@ -133,7 +138,8 @@ func (e *endpoint) stranger(f *Fed) *endpoint {
 // maxStrangers bounds the writers that a client's reader remembers.
 const maxStrangers = 16
 
-// FeedFull reports whether a RELIABLE reader has no room for what Feed would give it. Its caller waits until samples were taken.
+// FeedFull reports whether a RELIABLE reader has no room for what Feed would give it. Its caller
+// waits until samples were taken.
 func (s *Space) FeedFull(id ID, f *Fed) bool {
 	e := s.byID[id]
 	if e == nil || e.cache == nil || f.Kind != FedSample {

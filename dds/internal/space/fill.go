@@ -8,11 +8,15 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// filling is what a cache is due before anything else: the history at the position at which its reader was opened, of which it has a view, and behind that what came since. So
-// opening a reader costs the order little, however long the history is, and the caller fills the cache while records are applied.
+// filling is what a cache is due before anything else: the history at the position at which its
+// reader was opened, of which it has a view, and behind that what came since. So opening a reader
+// costs the order little, however long the history is, and the caller fills the cache while records
+// are applied.
 //
-// The samples that a cache is given, and what it says of them, are the same at any pace: it takes the history of that position in its order, by the policies and the time of
-// that position, and then each later step with the time and the position that it has. Nothing comes twice: a view has no later step, and all of those are postponed.
+// The samples that a cache is given, and what it says of them, are the same at any pace: it takes
+// the history of that position in its order, by the policies and the time of that position, and
+// then each later step with the time and the position that it has. Nothing comes twice: a view has
+// no later step, and all of those are postponed.
 type filling struct {
 	merged  // of that position
 	matches map[*endpoint]bool
@@ -23,7 +27,8 @@ type filling struct {
 	held    bool
 }
 
-// merged is the samples of histories, of which it has views, in the order in which they came: the sources with samples left, as a heap.
+// merged is the samples of histories, of which it has views, in the order in which they came: the
+// sources with samples left, as a heap.
 type merged struct{ sources []source }
 
 // source is the history of an instance.
@@ -34,7 +39,8 @@ type source struct {
 	next  int
 }
 
-// before reports whether the next sample of a source comes before that of another one. The samples of a set have one position, and come instance by instance.
+// before reports whether the next sample of a source comes before that of another one. The samples
+// of a set have one position, and come instance by instance.
 func (o *source) before(p *source) bool {
 	return cmp.Or(cmp.Compare(o.view.at(o.next).position, p.view.at(p.next).position), cmp.Compare(o.place, p.place)) < 0
 }
@@ -48,19 +54,22 @@ type late struct {
 	now      int64  // the time, then
 }
 
-// fillPiece is how many steps a cache is filled with at once, where its reader is opened. Short histories are there at once.
+// fillPiece is how many steps a cache is filled with at once, where its reader is opened. Short
+// histories are there at once.
 const fillPiece = 512
 
 // atOnce is fillPiece, if a test does not say otherwise.
 func (s *Space) atOnce() int { return cmp.Or(s.piece, fillPiece) }
 
-// maxLateBytes bounds what is postponed: beyond it records are not applied until the cache is filled.
+// maxLateBytes bounds what is postponed: beyond it records are not applied until the cache is
+// filled.
 const maxLateBytes = 16 << 20
 
 // lateBytes is what a postponed step takes besides its key and data, about.
 const lateBytes = 120
 
-// begin has the cache filled with the history that a durable reader is due, in the order in which it was written.
+// begin has the cache filled with the history that a durable reader is due, in the order in which
+// it was written.
 func (c *Cache) begin(s *Space) {
 	t := c.of.topic
 	if c.of.QoS.Durability == qos.Volatile {
@@ -84,7 +93,8 @@ func (c *Cache) begin(s *Space) {
 	}
 }
 
-// merge returns what the histories of a topic have behind a position, and how many samples that is, without disposals. What it costs depends on the number of instances.
+// merge returns what the histories of a topic have behind a position, and how many samples that is,
+// without disposals. What it costs depends on the number of instances.
 func (t *topic) merge(after uint64) (m merged, samples uint64) {
 	for i, in := range t.order {
 		from := 0
@@ -144,7 +154,8 @@ func (m *merged) advance() {
 	m.sift(0)
 }
 
-// matched reports whether a writer matches the reader. Policies of a writer that was closed stay as they are.
+// matched reports whether a writer matches the reader. Policies of a writer that was closed stay as
+// they are.
 func (f *filling) matched(w *endpoint) bool {
 	is, known := f.matches[w]
 	if !known {
@@ -160,20 +171,22 @@ func (f *filling) postpone(l late) {
 	f.late.push(l)
 }
 
-// behind reports whether no more is to be postponed: there is too much already, or the reader may be full.
+// behind reports whether no more is to be postponed: there is too much already, or the reader may
+// be full.
 func (f *filling) behind(c *Cache) bool {
 	return f != nil && (f.held || c.limited())
 }
 
-// Heard returns what Fill has for the listener since the last call. The caller calls the listener with it, before it calls Fill again; the data stay as they are.
+// Heard returns what Fill has for the listener since the last call. The caller calls the listener
+// with it, before it calls Fill again; the data stay as they are.
 func (c *Cache) Heard(memory []Held) []Held {
 	heard := c.heard
 	c.heard = memory[:0]
 	return heard
 }
 
-// Fill goes on filling a cache that was opened, by about n steps. It reports whether there is more to fill: a caller calls it until there is not, and only then
-// has Select.
+// Fill goes on filling a cache that was opened, by about n steps. It reports whether there is more
+// to fill: a caller calls it until there is not, and only then has Select.
 func (s *Space) Fill(c *Cache, n int) (more bool) {
 	f := c.filling
 	for ; f != nil; n-- {

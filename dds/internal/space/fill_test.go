@@ -12,8 +12,10 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// While the cache of a late reader is filled, the order goes on: samples are written, instances come and go, writers change, the history drops what is old. The reader has the
-// history of the position at which it was opened, and everything that followed, in order, each once: as if it had been filled there.
+// While the cache of a late reader is filled, the order goes on: samples are written, instances
+// come and go, writers change, the history drops what is old. The reader has the history of the
+// position at which it was opened, and everything that followed, in order, each once: as if it had
+// been filled there.
 func TestALateReaderHasTheHistoryOfItsPositionAndThenTheTail(t *testing.T) {
 	w := newWorld(t, 2)
 	w.members[1].piece = 1
@@ -65,7 +67,8 @@ func full(s *Space, r Record) bool {
 	return w != nil && w.bounded && w.full(&sample)
 }
 
-// What comes while a cache is filled is bounded: the records behind it wait until the cache is filled.
+// What comes while a cache is filled is bounded: the records behind it wait until the cache is
+// filled.
 func TestRecordsWaitForACacheThatIsFarBehind(t *testing.T) {
 	w := newWorld(t, 1)
 	s := w.members[0]
@@ -107,8 +110,9 @@ func TestRecordsWaitForACacheThatIsFarBehind(t *testing.T) {
 	}
 }
 
-// A listener that is opened with a history hears it at any pace, while records are applied, and then what follows: the same at all members. What it hears stays as it is until
-// the listener returns.
+// A listener that is opened with a history hears it at any pace, while records are applied, and
+// then what follows: the same at all members. What it hears stays as it is until the listener
+// returns.
 func TestAListenerHearsAHistoryAtAnyPace(t *testing.T) {
 	for lap := range testutil.Seeds(10, 30) {
 		seed := testutil.Seed(t) + uint64(lap)

@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// A reader of a client that is stopped shows what it had, and takes what comes meanwhile, an interrupted list of instances too, when it goes on.
+// A reader of a client that is stopped shows what it had, and takes what comes meanwhile, an
+// interrupted list of instances too, when it goes on.
 func TestAReaderThatIsStoppedShowsWhatItHad(t *testing.T) {
 	coherent := qos.Set{History: qos.KeepAll(), Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}}
 	w := newWorld(t, 1)
@@ -50,7 +51,8 @@ func TestAReaderThatIsStoppedShowsWhatItHad(t *testing.T) {
 	w.takes(o.cache, Query{}, "a=5")
 }
 
-// What comes while a reader is stopped is bounded: beyond the bound the reader shows it, each set as a whole.
+// What comes while a reader is stopped is bounded: beyond the bound the reader shows it, each set
+// as a whole.
 func TestWhatComesForAReaderThatIsStoppedIsBounded(t *testing.T) {
 	coherent := qos.Set{History: qos.KeepAll(), Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}}
 	w := newWorld(t, 1)

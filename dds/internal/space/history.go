@@ -10,9 +10,11 @@ import (
 	"math"
 )
 
-// The histories in the state that is handed to a new member come behind all the rest, sample by sample, in pieces of whole samples: each with its length, so that neither side needs
-// memory for all of them at a time. Of a sample: flags, position, number of the writer, source time, with the flag for it when it expires, and length and bytes of the data. Numbers are
-// varints. A history may have millions of samples.
+// The histories in the state that is handed to a new member come behind all the rest, sample by
+// sample, in pieces of whole samples: each with its length, so that neither side needs memory for
+// all of them at a time. Of a sample: flags, position, number of the writer, source time, with the
+// flag for it when it expires, and length and bytes of the data. Numbers are varints. A history may
+// have millions of samples.
 
 const (
 	keptDispose byte = 1 << iota

@@ -14,7 +14,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// A state that was captured is that of its position, whatever happens before it is encoded: histories are not copied.
+// A state that was captured is that of its position, whatever happens before it is encoded:
+// histories are not copied.
 func TestACapturedHistoryStaysAsItIs(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(4)}})

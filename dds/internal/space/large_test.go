@@ -11,8 +11,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A process can join a space however many instances a topic has: a list in a state is as long as its bytes say. The order is not held up when all of them end: what that
-// costs grows as their number does, and not as its square.
+// A process can join a space however many instances a topic has: a list in a state is as long as
+// its bytes say. The order is not held up when all of them end: what that costs grows as their
+// number does, and not as its square.
 func TestATopicHasAMillionInstances(t *testing.T) {
 	st := state{
 		Endpoints: []endpointState{{Info: EndpointInfo{ID: id(1, 1), Topic: "t"}}},

@@ -5,8 +5,9 @@ import (
 	"sort"
 )
 
-// ViewStart is where the records of a view begin. Two spaces with one name and one first record may have gone apart: if all processes have ended, and their disks had not all
-// records, other records take the positions of the lost ones. They are of a later view.
+// ViewStart is where the records of a view begin. Two spaces with one name and one first record may
+// have gone apart: if all processes have ended, and their disks had not all records, other records
+// take the positions of the lost ones. They are of a later view.
 type ViewStart struct {
 	View  uint64 `cbor:"1,keyasint"`
 	After uint64 `cbor:"2,keyasint"` // records before
@@ -30,14 +31,16 @@ func (s *Space) enter(view uint64) {
 	}
 }
 
-// Lineage returns the last views: a client tells by them, where it resumes, whether the records up to its position are those of the space. The result stays as it is.
+// Lineage returns the last views: a client tells by them, where it resumes, whether the records up
+// to its position are those of the space. The result stays as it is.
 func (s *Space) Lineage() []ViewStart {
 	from := max(0, len(s.views)-MaxLineage)
 	return s.views[from:len(s.views):len(s.views)]
 }
 
-// common returns up to which position the records that a client has received are the records of this space, by the lineage of the space that sent these records. It is not more
-// than upTo, and 0 if nothing is known to be in common.
+// common returns up to which position the records that a client has received are the records of
+// this space, by the lineage of the space that sent these records. It is not more than upTo, and 0
+// if nothing is known to be in common.
 func (s *Space) common(lineage []ViewStart, upTo uint64) uint64 {
 	if len(lineage) == 0 || len(s.views) == 0 || lineage[len(lineage)-1].View < s.views[0].View { // too long ago to be known
 		return min(upTo, s.position)

@@ -50,8 +50,10 @@ func (j *journal) space(n int, tail int) *Space {
 	return s
 }
 
-// All processes of a group end, and the disks have lost the last records. A client that was told of these comes back, when the space has come as far again as the client
-// was, or further: it is told that something was lost, and of every sample that took the places of lost ones. Of a space that has lost nothing it is told the rest.
+// All processes of a group end, and the disks have lost the last records. A client that was told of
+// these comes back, when the space has come as far again as the client was, or further: it is told
+// that something was lost, and of every sample that took the places of lost ones. Of a space that
+// has lost nothing it is told the rest.
 func TestAClientThatWasToldOfLostRecordsMissesNoOther(t *testing.T) {
 	durable := qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
 	for _, tail := range []int{1 << 20, 1} { // or only the history has the samples

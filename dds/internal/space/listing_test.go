@@ -7,8 +7,9 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// What a reader of a client costs at once is bounded, however long the history and the tail are and whatever its filter lets through: where it is opened nothing is looked at,
-// and each call of Collect looks at some steps.
+// What a reader of a client costs at once is bounded, however long the history and the tail are and
+// whatever its filter lets through: where it is opened nothing is looked at, and each call of
+// Collect looks at some steps.
 func TestCollectLooksAtSomeStepsAtATime(t *testing.T) {
 	const samples = 5 * collectSteps
 	for _, passes := range []bool{true, false} {

@@ -10,10 +10,13 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 )
 
-// Manual liveliness. A writer that is MANUAL_BY_TOPIC is alive while it is asserted, by the application or by its samples, at least once in each lease; one that is
-// MANUAL_BY_PARTICIPANT while any writer of its process is, or of its client. That a lease has ended is a record, as a missed deadline is: all members lose the writer at one position.
+// Manual liveliness. A writer that is MANUAL_BY_TOPIC is alive while it is asserted, by the
+// application or by its samples, at least once in each lease; one that is MANUAL_BY_PARTICIPANT
+// while any writer of its process is, or of its client. That a lease has ended is a record, as a
+// missed deadline is: all members lose the writer at one position.
 
-// party is what writers that are MANUAL_BY_PARTICIPANT have in common: their process or, if a relay has them, their client.
+// party is what writers that are MANUAL_BY_PARTICIPANT have in common: their process or, if a relay
+// has them, their client.
 type party struct {
 	Process
 	client string
@@ -156,7 +159,8 @@ type Silence struct {
 	Asserted int64 `cbor:"2,keyasint"`
 }
 
-// silence applies the end of a lease. Its writer has no part in instances any more, until it writes them again.
+// silence applies the end of a lease. Its writer has no part in instances any more, until it writes
+// them again.
 func (s *Space) silence(l Silence) error {
 	w := s.byID[l.Writer]
 	// A member that has not applied its own record yet may have sent another one.

@@ -44,7 +44,8 @@ func manual(kind qos.LivelinessKind, strength int32) qos.Set {
 	return qos.Set{Ownership: qos.Exclusive, Strength: strength, Liveliness: qos.Liveliness{Kind: kind, Lease: time.Second}}
 }
 
-// A writer that is not asserted loses its instances at one position, and a weaker one owns them. With its next sample it has them again.
+// A writer that is not asserted loses its instances at one position, and a weaker one owns them.
+// With its next sample it has them again.
 func TestASilentWriterLosesItsInstances(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{Ownership: qos.Exclusive})
@@ -95,7 +96,8 @@ func TestASilentWriterLosesItsInstances(t *testing.T) {
 	}
 }
 
-// Writers that are MANUAL_BY_PARTICIPANT are alive while any writer of their process is asserted, or the process is.
+// Writers that are MANUAL_BY_PARTICIPANT are alive while any writer of their process is asserted,
+// or the process is.
 func TestAnAssertedProcessKeepsItsWriters(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})
@@ -162,8 +164,8 @@ func TestAnAssertionBeatsTheEndOfALease(t *testing.T) {
 	}
 }
 
-// Writers of one client are asserted together, at whichever relays they are, and those of another client at the same relay are not. That a client goes on at another relay
-// asserts nothing.
+// Writers of one client are asserted together, at whichever relays they are, and those of another
+// client at the same relay are not. That a client goes on at another relay asserts nothing.
 func TestAnAssertedClientKeepsItsWriters(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})

@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// What a history has dropped is memory for later samples, but for data that a reader has, or a state that is encoded later.
+// What a history has dropped is memory for later samples, but for data that a reader has, or a
+// state that is encoded later.
 func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
 	w := newWorld(t, 1)
 	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}})
@@ -47,7 +48,8 @@ func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
 	}
 }
 
-// Of samples that come at once, a history copies the ones that it still has when they have all come, and it uses memory that was dropped meanwhile.
+// Of samples that come at once, a history copies the ones that it still has when they have all
+// come, and it uses memory that was dropped meanwhile.
 func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch = 1000
@@ -85,7 +87,9 @@ func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
 	w.agree()
 }
 
-// A history whose samples are replaced within the limits copies nothing of data that stay: not the data of samples that later samples replace, and those of the others when they are repaid, or a view is taken.
+// A history whose samples are replaced within the limits copies nothing of data that stay: not the
+// data of samples that later samples replace, and those of the others when they are repaid, or a
+// view is taken.
 func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 100
@@ -129,8 +133,9 @@ func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
 	w.agree()
 }
 
-// The limits are of all topics together: where their samples are not replaced before the room is needed, they are copied at once, and hold no room. The ones of a topic with more samples than
-// the others are replaced sooner, and lent.
+// The limits are of all topics together: where their samples are not replaced before the room is
+// needed, they are copied at once, and hold no room. The ones of a topic with more samples than the
+// others are replaced sooner, and lent.
 func TestTopicsShareWhatIsLent(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 1000
@@ -162,7 +167,8 @@ func TestTopicsShareWhatIsLent(t *testing.T) {
 	w.agree()
 }
 
-// Of each sender as much may be lent: the samples of a topic with several writers lie in several rings.
+// Of each sender as much may be lent: the samples of a topic with several writers lie in several
+// rings.
 func TestEachSenderLends(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 1000
@@ -212,7 +218,8 @@ func TestASenderThatMayWaitForRoomIsFound(t *testing.T) {
 	w.agree()
 }
 
-// borrowed checks how many samples of a topic are borrowed, and that the instances find all of them.
+// borrowed checks how many samples of a topic are borrowed, and that the instances find all of
+// them.
 func (t *topic) borrowed(test *testing.T, want int) {
 	test.Helper()
 	all := 0
@@ -233,7 +240,8 @@ func (t *topic) borrowed(test *testing.T, want int) {
 	}
 }
 
-// Samples that expire, or end with their writer, have no other samples copied: neither of the topic nor of other topics.
+// Samples that expire, or end with their writer, have no other samples copied: neither of the topic
+// nor of other topics.
 func TestSamplesThatExpireHaveNoOthersCopied(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 100
@@ -273,7 +281,8 @@ func TestSamplesThatExpireHaveNoOthersCopied(t *testing.T) {
 	w.agree()
 }
 
-// A history frees the memory of samples that it has dropped, unless it has as many samples to copy, perhaps, and all of it once it is empty.
+// A history frees the memory of samples that it has dropped, unless it has as many samples to copy,
+// perhaps, and all of it once it is empty.
 func TestAHistoryFreesMemoryThatItNeedsNoMore(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch = 1

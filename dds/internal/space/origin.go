@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Origin names a writer of another system, whose samples a gateway carries into the space: the system, and the writer in it.
-// dds.Origin documents the names of sides.
+// Origin names a writer of another system, whose samples a gateway carries into the space: the
+// system, and the writer in it. dds.Origin documents the names of sides.
 type Origin struct {
 	Side string   `cbor:"1,keyasint"`
 	GUID [16]byte `cbor:"2,keyasint"`
 }
 
-// OriginMemory is how long the space knows, by the time of the order, which samples of an origin it has, once no writer
-// stands for the origin any more. Another gateway takes over within it.
+// OriginMemory is how long the space knows, by the time of the order, which samples of an origin it
+// has, once no writer stands for the origin any more. Another gateway takes over within it.
 const OriginMemory = 10 * time.Minute
 
-// origin is what the records say of an origin: the number of its last sample, so that the same sample, carried by another gateway, has no
-// effect.
+// origin is what the records say of an origin: the number of its last sample, so that the same
+// sample, carried by another gateway, has no effect.
 type origin struct {
 	Origin
 	last    uint64
@@ -28,8 +28,9 @@ type origin struct {
 	since   int64     // time at which the last of these was closed
 }
 
-// stand counts a writer that is opened for an origin. It goes on with the instances of the one that stood for the origin until now, and with what that one wrote: a
-// TRANSIENT_LOCAL history ends with the last of them.
+// stand counts a writer that is opened for an origin. It goes on with the instances of the one that
+// stood for the origin until now, and with what that one wrote: a TRANSIENT_LOCAL history ends with
+// the last of them.
 func (s *Space) stand(e *endpoint) {
 	o := *e.Origin
 	at := s.originOf(o)
@@ -74,7 +75,8 @@ func (in *instance) rename(was, is *endpoint) {
 	}
 }
 
-// standing is the writer that a sample of an origin is of: the one that was opened last, also while samples that another one carried are still on their way.
+// standing is the writer that a sample of an origin is of: the one that was opened last, also while
+// samples that another one carried are still on their way.
 func (s *Space) standing(w *endpoint) *endpoint {
 	if at := s.originOf(*w.Origin); at != nil && at.current != nil && at.current.topic == w.topic {
 		return at.current
@@ -82,7 +84,8 @@ func (s *Space) standing(w *endpoint) *endpoint {
 	return w
 }
 
-// predecessor is the writer that stands for the origin of one that is being opened; nil: there is none.
+// predecessor is the writer that stands for the origin of one that is being opened; nil: there is
+// none.
 func (s *Space) predecessor(e *endpoint) *endpoint {
 	if e.Origin == nil {
 		return nil
@@ -143,13 +146,15 @@ func (s *Space) expireOrigins() {
 	})
 }
 
-// Last is the number of the last sample of an origin that is in the space, since the origin ended last; 0 if there is none.
+// Last is the number of the last sample of an origin that is in the space, since the origin ended
+// last; 0 if there is none.
 func (s *Space) Last(o Origin) uint64 {
 	last, _ := s.Ordered(o)
 	return last
 }
 
-// Ordered is Last, and the position at which the origin ended last; 0 if it is not known to have ended.
+// Ordered is Last, and the position at which the origin ended last; 0 if it is not known to have
+// ended.
 func (s *Space) Ordered(o Origin) (last, ended uint64) {
 	if at := s.originOf(o); at != nil {
 		return at.last, at.ended

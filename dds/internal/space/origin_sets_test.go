@@ -16,14 +16,16 @@ type part struct {
 	number uint64
 }
 
-// carrier is a connection of a client to one of the relays: the relay has opened writers for the client's origins, and brings into the order what came on the connection.
+// carrier is a connection of a client to one of the relays: the relay has opened writers for the
+// client's origins, and brings into the order what came on the connection.
 type carrier struct {
 	node    uint64
 	writers []ID
 	records []func() // that are on their way into the order
 }
 
-// carriers is a client that goes from one relay to another one, whose earlier relays still have samples of it on their way.
+// carriers is a client that goes from one relay to another one, whose earlier relays still have
+// samples of it on their way.
 type carriers struct {
 	*world
 	rng     *rand.Rand
@@ -35,8 +37,9 @@ type carriers struct {
 
 func (c *carriers) origin(i int) Origin { return Origin{Side: "client", GUID: [16]byte{byte(i)}} }
 
-// connect opens the writers at a relay, while earlier relays go on, and puts on the connection what the order does not have, by what the relay says of each writer. It is
-// cut anywhere, unless whole is set.
+// connect opens the writers at a relay, while earlier relays go on, and puts on the connection what
+// the order does not have, by what the relay says of each writer. It is cut anywhere, unless whole
+// is set.
 func (c *carriers) connect(node uint64, whole bool) {
 	set := qos.Set{Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}, KeepUnregistered: true}
 	at := &carrier{node: node}
@@ -108,8 +111,10 @@ func (c *carriers) goOn(n int) {
 	}
 }
 
-// A client writes single samples and coherent sets of two topics, and goes from one relay to another one, in the middle of a set, too, while the relays before still bring into
-// the order what they have of it, or are killed. Each sample takes effect once, in the order of its writer, and each set at one position.
+// A client writes single samples and coherent sets of two topics, and goes from one relay to
+// another one, in the middle of a set, too, while the relays before still bring into the order what
+// they have of it, or are killed. Each sample takes effect once, in the order of its writer, and
+// each set at one position.
 func TestSetsOfAnOriginTakeEffectOnceAsAWhole(t *testing.T) {
 	for lap := range testutil.Seeds(20, 50) {
 		seed := testutil.Seed(t) + uint64(lap)

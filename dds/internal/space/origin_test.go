@@ -15,8 +15,9 @@ func (w *world) stand(node uint64, number uint32, o Origin) ID {
 	return i
 }
 
-// Two gateways carry the samples of one origin, the second one after the first has ended: each sample takes effect once: at
-// members that were in the space from the beginning, and at a joiner that got its state from one of them.
+// Two gateways carry the samples of one origin, the second one after the first has ended: each
+// sample takes effect once: at members that were in the space from the beginning, and at a joiner
+// that got its state from one of them.
 func TestASampleOfAnOriginTakesEffectOnce(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})
@@ -67,7 +68,8 @@ func TestASampleOfAnOriginTakesEffectOnce(t *testing.T) {
 	w.agree()
 }
 
-// An origin that ends has its numbers forgotten, and not before a writer says so. The position of the end is known at all members, also at a joiner.
+// An origin that ends has its numbers forgotten, and not before a writer says so. The position of
+// the end is known at all members, also at a joiner.
 func TestAnOriginThatHasEndedNumbersItsSamplesAnew(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})

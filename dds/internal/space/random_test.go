@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// Random records of some processes, which come, go and are killed: members agree on the state and on the caches of a reader at every position, also
-// a member that gets the state in between and one that reads half of the records twice from a snapshot.
+// Random records of some processes, which come, go and are killed: members agree on the state and
+// on the caches of a reader at every position, also a member that gets the state in between and one
+// that reads half of the records twice from a snapshot.
 func TestMembersAgreeAtEveryPosition(t *testing.T) {
 	for lap := range testutil.Seeds(6, 20) {
 		seed := testutil.Seed(t) + uint64(lap)
@@ -189,7 +190,8 @@ func randomSample(w *world, rng *rand.Rand, i ID) error {
 	return w.sample(s)
 }
 
-// Records and states from a peer that sends what it likes change nothing that is not theirs to change, and are no panic.
+// Records and states from a peer that sends what it likes change nothing that is not theirs to
+// change, and are no panic.
 func FuzzRecords(f *testing.F) {
 	topic, err := AppendTopic(nil, 1, TopicInfo{Name: "t", Type: "T", Keyed: true, QoS: qos.Set{Durability: qos.Transient}})
 	if err != nil {

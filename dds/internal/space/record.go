@@ -60,8 +60,8 @@ const (
 	recordOrigin byte = 14 // closes a writer whose origin has ended
 )
 
-// A record begins with its kind and the time of its sender. Samples have a fixed layout behind it. Everything else has the number of the
-// sender's call and CBOR.
+// A record begins with its kind and the time of its sender. Samples have a fixed layout behind it.
+// Everything else has the number of the sender's call and CBOR.
 const (
 	headBytes = 1 + 8
 	callBytes = 8
@@ -94,7 +94,8 @@ type rosterInfo struct {
 	Members []Process `cbor:"2,keyasint"`
 }
 
-// Lapse is a deadline that a writer missed: it has written Writes samples of the instance, and no more in time.
+// Lapse is a deadline that a writer missed: it has written Writes samples of the instance, and no
+// more in time.
 type Lapse struct {
 	Writer ID     `cbor:"1,keyasint"`
 	Key    []byte `cbor:"2,keyasint"`
@@ -111,7 +112,8 @@ var (
 	encoding = must(cbor.CoreDetEncOptions().EncMode())
 	decoding = must(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxNestedLevels: 16}.DecMode())
 
-	// decodingState is for a state, which is as large as the space: before it makes a list, the decoder has seen the bytes of all elements.
+	// decodingState is for a state, which is as large as the space: before it makes a list, the
+	// decoder has seen the bytes of all elements.
 	decodingState = must(cbor.DecOptions{MaxArrayElements: math.MaxInt32, MaxNestedLevels: 16}.DecMode())
 )
 
@@ -127,7 +129,8 @@ func described(dst []byte, kind byte, now int64, what any) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint64(head(dst, kind, now), 0), b...), err
 }
 
-// SetCall puts the number of a call, by which the sender recognises its record, into a record that is no sample.
+// SetCall puts the number of a call, by which the sender recognises its record, into a record that
+// is no sample.
 func SetCall(record []byte, call uint64) {
 	binary.LittleEndian.PutUint64(record[headBytes:], call)
 }
@@ -168,27 +171,32 @@ func AppendClose(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordClose, now, id)
 }
 
-// AppendOriginEnd appends a record that closes a writer that stands for an origin, and ends the origin: a writer with that GUID numbers its samples anew.
+// AppendOriginEnd appends a record that closes a writer that stands for an origin, and ends the
+// origin: a writer with that GUID numbers its samples anew.
 func AppendOriginEnd(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordOrigin, now, id)
 }
 
-// AppendGone appends a record that closes a writer or a reader of a client that the sender has lost: its instances end as the instances of a failed process do.
+// AppendGone appends a record that closes a writer or a reader of a client that the sender has
+// lost: its instances end as the instances of a failed process do.
 func AppendGone(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordGone, now, id)
 }
 
-// AppendAssert appends a record that asserts that a writer is alive or, with the number 0, all of its process that are MANUAL_BY_PARTICIPANT.
+// AppendAssert appends a record that asserts that a writer is alive or, with the number 0, all of
+// its process that are MANUAL_BY_PARTICIPANT.
 func AppendAssert(dst []byte, now int64, id ID) ([]byte, error) {
 	return described(dst, recordAssert, now, id)
 }
 
-// AppendClient appends a record that asserts that all writers of a client that are MANUAL_BY_PARTICIPANT are alive.
+// AppendClient appends a record that asserts that all writers of a client that are
+// MANUAL_BY_PARTICIPANT are alive.
 func AppendClient(dst []byte, now int64, client []byte) ([]byte, error) {
 	return described(dst, recordClient, now, client)
 }
 
-// AppendSilence appends a record of a lease that has ended. It has no effect if the writer was asserted since.
+// AppendSilence appends a record of a lease that has ended. It has no effect if the writer was
+// asserted since.
 func AppendSilence(dst []byte, now int64, l Silence) ([]byte, error) {
 	return described(dst, recordSilent, now, l)
 }
@@ -198,13 +206,14 @@ func AppendEnd(dst []byte, now int64, of Process, set uint64, drop bool) ([]byte
 	return described(dst, recordEnd, now, endInfo{of, set, drop})
 }
 
-// AppendRoster appends a record that says which processes the members of a view are. Endpoints that others opened, in that view or
-// an earlier one, end.
+// AppendRoster appends a record that says which processes the members of a view are. Endpoints that
+// others opened, in that view or an earlier one, end.
 func AppendRoster(dst []byte, now int64, view uint64, members []Process) ([]byte, error) {
 	return described(dst, recordRoster, now, rosterInfo{view, members})
 }
 
-// AppendLapse appends a record of a missed deadline. It has no effect if the writer has written since.
+// AppendLapse appends a record of a missed deadline. It has no effect if the writer has written
+// since.
 func AppendLapse(dst []byte, now int64, l Lapse) ([]byte, error) {
 	return described(dst, recordLapse, now, l)
 }
@@ -231,10 +240,12 @@ type Sample struct {
 	Data      []byte
 }
 
-// sampleBytes is the fixed part behind the head: incarnation, number, operation, set, source time, length of the key.
+// sampleBytes is the fixed part behind the head: incarnation, number, operation, set, source time,
+// length of the key.
 const sampleBytes = headBytes + 8 + 4 + 1 + 8 + 8 + 4
 
-// sequenceFollows is added to the operation of a sample of an origin, whose number stands between the fixed part and the key.
+// sequenceFollows is added to the operation of a sample of an origin, whose number stands between
+// the fixed part and the key.
 const sequenceFollows = 0x80
 
 // SampleBytes is the size of what AppendSample appends.
@@ -246,7 +257,8 @@ func SampleBytes(s *Sample) int {
 	return n
 }
 
-// AppendSample appends the record of a sample without its data, which follow it: the caller encodes them in place.
+// AppendSample appends the record of a sample without its data, which follow it: the caller encodes
+// them in place.
 func AppendSample(dst []byte, now int64, s *Sample) []byte {
 	dst = head(dst, recordSample, now)
 	dst = binary.LittleEndian.AppendUint64(dst, s.Writer.Incarnation)

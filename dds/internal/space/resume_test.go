@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// What a TRANSIENT_LOCAL writer of a client wrote through one relay stays when the client goes to another one, and ends with the writer.
+// What a TRANSIENT_LOCAL writer of a client wrote through one relay stays when the client goes to
+// another one, and ends with the writer.
 func TestAHistoryStaysWithTheWriterOfAnOrigin(t *testing.T) {
 	w := newWorld(t, 2)
 	local := qos.Set{Durability: qos.TransientLocal, History: qos.KeepAll()}
@@ -47,7 +48,8 @@ func (w *world) follow(number uint32, from *Resume, set qos.Set) (*Follower, []F
 	return f, all
 }
 
-// A reader that was told of more than the space has, which lost the end of its log, is told so and goes on with what comes.
+// A reader that was told of more than the space has, which lost the end of its log, is told so and
+// goes on with what comes.
 func TestAReaderThatIsAheadOfItsSpaceGoesOn(t *testing.T) {
 	w := newWorld(t, 1)
 	w.members[0].KeepTail(1 << 20)
@@ -66,7 +68,8 @@ func TestAReaderThatIsAheadOfItsSpaceGoesOn(t *testing.T) {
 	}
 }
 
-// A reader of a topic that was removed and declared again meanwhile has none of its instances, and all of the new history.
+// A reader of a topic that was removed and declared again meanwhile has none of its instances, and
+// all of the new history.
 func TestAReaderOfATopicThatWasDeclaredAgainBeginsAnew(t *testing.T) {
 	set := qos.Set{Durability: qos.Transient}
 	service := qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}

@@ -5,8 +5,9 @@ import "slices"
 // blockLen is how many elements of a sequence lie in one piece of memory.
 const blockLen = 256
 
-// sequence is a queue whose elements do not move once there are more than blockLen of them: what it costs to add one, and to take a view, does not depend on how
-// many there are. The zero value is an empty sequence.
+// sequence is a queue whose elements do not move once there are more than blockLen of them: what it
+// costs to add one, and to take a view, does not depend on how many there are. The zero value is an
+// empty sequence.
 type sequence[T any] struct {
 	full   [][]T // blocks of blockLen elements
 	last   []T   // fewer than that, or as many
@@ -87,7 +88,8 @@ func (q *sequence[T]) drop(n int) {
 	q.from, q.shared = 0, 0
 }
 
-// remove removes the elements for which out, which gets their places, returns true. The elements behind the first one that it removes are copied.
+// remove removes the elements for which out, which gets their places, returns true. The elements
+// behind the first one that it removes are copied.
 func (q *sequence[T]) remove(out func(i int, v *T) bool) (n int) {
 	first := 0
 	for first < q.len() && out(first, q.at(first)) {
@@ -116,8 +118,9 @@ func (q *sequence[T]) remove(out func(i int, v *T) bool) (n int) {
 	return first + n
 }
 
-// view returns the sequence as it is, to be read only: what is added and dropped later does not change it. Elements must not be changed in their place any more, unless
-// the sequence was replaced by a clone.
+// view returns the sequence as it is, to be read only: what is added and dropped later does not
+// change it. Elements must not be changed in their place any more, unless the sequence was replaced
+// by a clone.
 func (q *sequence[T]) view() sequence[T] {
 	q.shared = len(q.full)*blockLen + len(q.last)
 	return sequence[T]{full: q.full[:len(q.full):len(q.full)], last: q.last[:len(q.last):len(q.last)], from: q.from}
@@ -131,12 +134,14 @@ func (q *sequence[T]) clone() (c sequence[T]) {
 	return c
 }
 
-// chunks is memory for data of samples that come together and go together: pieces of memory that many of them lie in. The zero value has none.
+// chunks is memory for data of samples that come together and go together: pieces of memory that
+// many of them lie in. The zero value has none.
 type chunks struct {
 	chunk []byte // the end of it is free
 }
 
-// A chunk is twice as large as the one before, within limits. Data of more than a quarter of the largest chunk have memory of their own.
+// A chunk is twice as large as the one before, within limits. Data of more than a quarter of the
+// largest chunk have memory of their own.
 const (
 	minChunkBytes = 1 << 10
 	chunkBytes    = 64 << 10

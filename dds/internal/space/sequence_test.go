@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A sequence is what a slice is, and a view of it stays as it was, whatever happens to the sequence.
+// A sequence is what a slice is, and a view of it stays as it was, whatever happens to the
+// sequence.
 func TestASequenceIsAQueue(t *testing.T) {
 	seed := testutil.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// The state as it is handed to a new member: a piece with everything but the histories, and these. Endpoints are named by their index in state.Endpoints.
+// The state as it is handed to a new member: a piece with everything but the histories, and these.
+// Endpoints are named by their index in state.Endpoints.
 
 type state struct {
 	Position  uint64          `cbor:"1,keyasint"`
@@ -75,8 +76,10 @@ type pendingState struct {
 	Sample Sample `cbor:"2,keyasint"`
 }
 
-// Snapshot captures the state, without the caches of this process, and returns a function that writes it, on any goroutines. Two members at
-// one position write the same bytes. Histories are not copied: what it costs at once does not depend on how long they are, but on how many instances there are.
+// Snapshot captures the state, without the caches of this process, and returns a function that
+// writes it, on any goroutines. Two members at one position write the same bytes. Histories are not
+// copied: what it costs at once does not depend on how long they are, but on how many instances
+// there are.
 func (s *Space) Snapshot() func(io.Writer) error {
 	st := state{Position: s.position, Now: s.now, Roster: s.roster, Born: s.born, Views: s.views}
 	numbers := map[*endpoint]int{}
@@ -114,7 +117,8 @@ func (s *Space) Snapshot() func(io.Writer) error {
 	return func(w io.Writer) error { return st.write(w, histories, numbers) }
 }
 
-// numberOf is the number of an endpoint in a state. One that is not known was closed before, and stays as it is.
+// numberOf is the number of an endpoint in a state. One that is not known was closed before, and
+// stays as it is.
 func numberOf(e *endpoint, st *state, numbers map[*endpoint]int) int {
 	n, ok := numbers[e]
 	if !ok {
@@ -163,7 +167,8 @@ func (st state) write(w io.Writer, histories []sequence[kept], numbers map[*endp
 	return err
 }
 
-// Replace replaces the state of a space, in which nothing was opened, by one that was read. The readers of this process that are about to be opened, and the tail, stay.
+// Replace replaces the state of a space, in which nothing was opened, by one that was read. The
+// readers of this process that are about to be opened, and the tail, stay.
 func (s *Space) Replace(by *Space) {
 	was := s.tail
 	by.Told, by.unit, by.step, by.expected, by.followed = s.Told, s.unit, s.step, s.expected, s.followed

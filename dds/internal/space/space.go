@@ -62,8 +62,8 @@ type endpoint struct {
 	cache  *Cache // of a reader of this process
 	// matched are the endpoints on the other side, in the order of matching.
 	matched []*endpoint
-	// Of a writer, what follows from matched: the caches of readers of this process, whether one of them may be full, and whether all of them
-	// hold what they have until it is taken.
+	// Of a writer, what follows from matched: the caches of readers of this process, whether one of
+	// them may be full, and whether all of them hold what they have until it is taken.
 	local   []*Cache
 	bounded bool
 	queues  bool
@@ -78,7 +78,8 @@ type endpoint struct {
 	silent   bool
 }
 
-// settle computes what follows from matched. It is called whenever matched or the cache of a matched reader changes.
+// settle computes what follows from matched. It is called whenever matched or the cache of a
+// matched reader changes.
 func (w *endpoint) settle() {
 	w.local, w.bounded, w.queues, w.holds = w.local[:0], false, true, false
 	for _, r := range w.matched {
@@ -115,7 +116,8 @@ type set struct {
 	pending []pending
 }
 
-// pending is a sample of a set. The key and the data are copies. The writer is that of the process that sent the sample, also if another one stands for its origin.
+// pending is a sample of a set. The key and the data are copies. The writer is that of the process
+// that sent the sample, also if another one stands for its origin.
 type pending struct {
 	writer *endpoint
 	sample Sample
@@ -130,7 +132,8 @@ func (s *Space) Now() int64 { return s.now }
 // Roster is the view of the last roster.
 func (s *Space) Roster() uint64 { return s.roster }
 
-// Apply applies one record. An error says why it has no effect, at all members alike; it is for the caller that sent it.
+// Apply applies one record. An error says why it has no effect, at all members alike; it is for the
+// caller that sent it.
 func (s *Space) Apply(r Record) error {
 	_, err := s.apply(&r, false)
 	if invariants.Enabled {
@@ -139,9 +142,11 @@ func (s *Space) Apply(r Record) error {
 	return err
 }
 
-// TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process: then it does nothing and returns false. Its caller waits
-// until samples were taken. The data of the record must stay as they are until the next call of Settle: of the samples that come at once, a history with a small
-// depth drops most without a copy. If the data stay longer, until Repay, histories whose samples are replaced within the limits of Lend have no copies at all.
+// TryApply is Apply, unless the record goes beyond the limits of a RELIABLE reader of this process:
+// then it does nothing and returns false. Its caller waits until samples were taken. The data of
+// the record must stay as they are until the next call of Settle: of the samples that come at once,
+// a history with a small depth drops most without a copy. If the data stay longer, until Repay,
+// histories whose samples are replaced within the limits of Lend have no copies at all.
 func (s *Space) TryApply(r *Record) (bool, error) {
 	applied, err := s.apply(r, true)
 	if invariants.Enabled {
@@ -150,7 +155,8 @@ func (s *Space) TryApply(r *Record) (bool, error) {
 	return applied, err
 }
 
-// apply applies a record: with try, within the limits of readers, and the data of the record are valid until Settle.
+// apply applies a record: with try, within the limits of readers, and the data of the record are
+// valid until Settle.
 func (s *Space) apply(r *Record, try bool) (bool, error) {
 	s.lazy, s.stays = try, r.Stays && s.step > 0
 	if !IsSample(r.Data) {
@@ -358,7 +364,8 @@ func (s *Space) open(r *Record, info EndpointInfo) error {
 	return nil
 }
 
-// matchAll matches an endpoint with the endpoints of the other side, and tells which policies forbid it.
+// matchAll matches an endpoint with the endpoints of the other side, and tells which policies
+// forbid it.
 func (s *Space) matchAll(e *endpoint) {
 	others := e.topic.readers
 	if e.Reader {
@@ -477,8 +484,8 @@ func (s *Space) close(e *endpoint, gone bool) {
 	s.tell(Event{Kind: Closed, Endpoint: e.ID, Gone: gone})
 }
 
-// members ends what the processes left that are not members of a view. An endpoint that was opened in a later view than the
-// roster is of may belong to a member that the roster does not know yet.
+// members ends what the processes left that are not members of a view. An endpoint that was opened
+// in a later view than the roster is of may belong to a member that the roster does not know yet.
 func (s *Space) members(roster rosterInfo) error {
 	if roster.View <= s.roster {
 		return nil
@@ -576,8 +583,8 @@ func (s *Space) sample(by *endpoint, sample *Sample) error {
 	return nil
 }
 
-// Pass gives a sample without an order to the readers of this process: nothing of the space changes. A sample of a writer that is not known (yet, or any
-// more) is lost.
+// Pass gives a sample without an order to the readers of this process: nothing of the space
+// changes. A sample of a writer that is not known (yet, or any more) is lost.
 func (s *Space) Pass(r Record) {
 	if !IsSample(r.Data) {
 		return
@@ -612,8 +619,10 @@ func Loose(set *qos.Set) bool {
 		set.Order == qos.ByReception && set.Deadline == 0 && set.Liveliness.Kind == qos.Automatic
 }
 
-// endSet applies a whole set at one position. Samples of an origin that another process has brought into the order, with that set or another one, have no effect: all of the
-// set have been, because each process sends what it sends of an origin in the order of its numbers, and a set at its place in it.
+// endSet applies a whole set at one position. Samples of an origin that another process has brought
+// into the order, with that set or another one, have no effect: all of the set have been, because
+// each process sends what it sends of an origin in the order of its numbers, and a set at its place
+// in it.
 func (s *Space) endSet(e endInfo) error {
 	i := slices.IndexFunc(s.sets, func(o *set) bool { return o.of == e.Process && o.number == e.Set })
 	if i < 0 {

@@ -490,7 +490,8 @@ func TestWritersCompeteWithinTheirPartitions(t *testing.T) {
 	w.takes(c[0], Query{}, "k=1")
 }
 
-// A roster may take its position in a later view than it was sent in, behind what a new member did there.
+// A roster may take its position in a later view than it was sent in, behind what a new member did
+// there.
 func TestARosterEndsNothingOfLaterViews(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{})

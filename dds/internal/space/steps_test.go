@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 )
 
-// Samples of 10 KiB that a reader keeps until they are taken share memory: one allocation is for several samples.
+// Samples of 10 KiB that a reader keeps until they are taken share memory: one allocation is for
+// several samples.
 func TestSamplesThatAReaderKeepsShareMemory(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("checking invariants allocates")

@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// tail has the last steps of all topics, at a process with clients. A client's reader takes them from there, at its own pace; what the tail has dropped
-// meanwhile, it gets from the history, or loses.
+// tail has the last steps of all topics, at a process with clients. A client's reader takes them
+// from there, at its own pace; what the tail has dropped meanwhile, it gets from the history, or
+// loses.
 type tail struct {
 	limit, bytes int
 	base         uint64 // steps before the first one of all
@@ -17,7 +18,8 @@ type tail struct {
 	memory       []step // that contains all, after the space of the steps that were dropped
 }
 
-// add appends a step. It reuses the space of dropped steps when at least half of the steps are dropped, so that a step is copied once on average.
+// add appends a step. It reuses the space of dropped steps when at least half of the steps are
+// dropped, so that a step is copied once on average.
 func (l *tail) add(t step) {
 	if n := len(l.all); n == cap(l.all) {
 		old := l.all
@@ -56,7 +58,8 @@ const stepBytes = 150
 
 func (t *step) bytes() int { return stepBytes + len(t.key) + len(t.data) + 8*len(t.left) }
 
-// KeepTail has the space keep the last steps of its topics, in about so many bytes. Less than 1 is none.
+// KeepTail has the space keep the last steps of its topics, in about so many bytes. Less than 1 is
+// none.
 func (s *Space) KeepTail(bytes int) {
 	if bytes < 1 {
 		s.tail = nil
@@ -86,7 +89,8 @@ func (s *Space) note(t step) {
 	l.base += uint64(drop)
 }
 
-// noteSample notes a sample that takes effect, or the end of an instance. The tail has the data in common with the history and with caches that are queues.
+// noteSample notes a sample that takes effect, or the end of an instance. The tail has the data in
+// common with the history and with caches that are queues.
 func (s *Space) noteSample(t *topic, in *instance, w *endpoint, k *kept) {
 	n := step{topic: t, kind: FedSample, key: in.key, writer: w, source: k.source, expires: k.expires, data: k.data}
 	switch {
@@ -105,8 +109,9 @@ func (s *Space) noteSample(t *topic, in *instance, w *endpoint, k *kept) {
 // ownBytes is the size above which samples in the tail have memory of their own.
 const ownBytes = 4 << 10
 
-// copyForTail copies the data of a sample for the tail. A chunk is cleared before samples are copied to it, which was a quarter of a relay's processor time with samples of
-// 10 KiB: large samples get memory that is not cleared.
+// copyForTail copies the data of a sample for the tail. A chunk is cleared before samples are
+// copied to it, which was a quarter of a relay's processor time with samples of 10 KiB: large
+// samples get memory that is not cleared.
 func (s *Space) copyForTail(data []byte) []byte {
 	if len(data) > ownBytes {
 		return slices.Clone(data)
@@ -126,7 +131,8 @@ func (s *Space) noteLeft(t *topic, in *instance, w *endpoint) {
 	s.note(step{topic: t, kind: FedNoWriters, key: in.key, writer: w, source: s.now, expires: math.MaxInt64, left: left})
 }
 
-// regrouped notes that a writer has other partitions, perhaps: readers may be without writers of its instances.
+// regrouped notes that a writer has other partitions, perhaps: readers may be without writers of
+// its instances.
 func (s *Space) regrouped(w *endpoint) {
 	for _, in := range w.topic.order {
 		if in.registration(w) != nil {
@@ -186,8 +192,9 @@ type Fed struct {
 	filter func(data []byte) bool // of the reader; Pass calls it
 }
 
-// Pass returns those of fed that pass the filters of their readers. It is called without the lock under which Collect is: a filter of a client may take long. The memory of fed
-// is used for the result.
+// Pass returns those of fed that pass the filters of their readers. It is called without the lock
+// under which Collect is: a filter of a client may take long. The memory of fed is used for the
+// result.
 func Pass(fed []Fed) []Fed {
 	return slices.DeleteFunc(fed, func(f Fed) bool { return f.filter != nil && !f.filter(f.Data) })
 }
@@ -206,7 +213,8 @@ type Resume struct {
 	Reached
 }
 
-// Follower has the readers of one client. Collect is called again and again, and tells what has happened since.
+// Follower has the readers of one client. Collect is called again and again, and tells what has
+// happened since.
 type Follower struct {
 	s       *Space
 	readers []*Followed
@@ -241,7 +249,8 @@ func (s *Space) Follow() *Follower { return &Follower{s: s} }
 // Born is the time of the first record: two spaces with one name differ in it.
 func (s *Space) Born() int64 { return s.born }
 
-// Expect has the follower follow a reader from the record on that opens it, or from where an earlier one of the client ended.
+// Expect has the follower follow a reader from the record on that opens it, or from where an
+// earlier one of the client ended.
 func (f *Follower) Expect(id ID, r *Followed, from *Resume) {
 	r.resume, r.matches = from, map[*qos.Set]bool{}
 	if f.s.followed == nil {
@@ -298,8 +307,8 @@ func (r *Followed) begin(s *Space, e *endpoint) {
 	}
 }
 
-// depart goes on behind the last position that the space has in common with the space whose records the reader got: the space has lost records from there on, and others have
-// their positions.
+// depart goes on behind the last position that the space has in common with the space whose records
+// the reader got: the space has lost records from there on, and others have their positions.
 func (r *Followed) depart(s *Space, common uint64) {
 	t := r.e.topic
 	r.position, r.told = common, common
@@ -314,9 +323,10 @@ func (r *Followed) depart(s *Space, common uint64) {
 	r.instances(s)
 }
 
-// history has the reader be told of the samples and disposals in the history of the topic behind a position, if they match the reader and have not expired. It has a view of the
-// history, so that what it costs here does not depend on how long that is. It returns the number of samples, including samples of writers that do not match, and samples that
-// the filter drops.
+// history has the reader be told of the samples and disposals in the history of the topic behind a
+// position, if they match the reader and have not expired. It has a view of the history, so that
+// what it costs here does not depend on how long that is. It returns the number of samples,
+// including samples of writers that do not match, and samples that the filter drops.
 func (r *Followed) history(after uint64) (samples uint64) {
 	m, samples := r.e.topic.merge(after)
 	if len(m.sources) > 0 {
@@ -420,16 +430,20 @@ func (f *Follower) Readers() []*Followed { return f.readers }
 // work bounds what Collect does at once, under its caller's lock.
 type work struct{ bytes, steps int }
 
-// collectSteps bounds the steps that Collect looks at: most of them may not be for the readers of this client.
+// collectSteps bounds the steps that Collect looks at: most of them may not be for the readers of
+// this client.
 const collectSteps = 4 << 10
 
 func (w *work) done() bool { return w.bytes <= 0 || w.steps <= 0 }
 
-// Mixed reports whether the last call of Collect had something for a reader that wants coherent access from before the tail: then positions are not in order.
+// Mixed reports whether the last call of Collect had something for a reader that wants coherent
+// access from before the tail: then positions are not in order.
 func (f *Follower) Mixed() bool { return f.mixed }
 
-// Apart reports whether the positions of the client's readers with coherent access differ. Collect delivers each set to a reader as a whole; but a reader that catches up with
-// its history gets a set at another time than a reader that follows the tail. A new reader counts once its position is that of the other readers.
+// Apart reports whether the positions of the client's readers with coherent access differ. Collect
+// delivers each set to a reader as a whole; but a reader that catches up with its history gets a
+// set at another time than a reader that follows the tail. A new reader counts once its position is
+// that of the other readers.
 func (f *Follower) Apart() bool {
 	n, due, first, last := 0, false, uint64(math.MaxUint64), uint64(0)
 	wants := func(r *Followed) bool { return r.Open() && !r.Held && r.e.QoS.Presentation.Coherent }
@@ -447,8 +461,8 @@ func (f *Follower) Apart() bool {
 	return n > 1 && (due || first != last)
 }
 
-// Collect appends what readers were not told yet, up to about so many bytes, before filters: see Pass. What has one position comes in one call. More reports whether there
-// may be more.
+// Collect appends what readers were not told yet, up to about so many bytes, before filters: see
+// Pass. What has one position comes in one call. More reports whether there may be more.
 func (f *Follower) Collect(out []Fed, bytes int) (all []Fed, more bool) {
 	s, w := f.s, work{bytes, collectSteps}
 	next, end := s.tail.end(), s.tail.end()

@@ -62,7 +62,8 @@ func (o *outside) open(at int, from *Resume) {
 	w.must(w.apply(uint64(at+1), data, err))
 }
 
-// goOn moves the client to another member. The endpoint that it had is closed by the one that has lost it.
+// goOn moves the client to another member. The endpoint that it had is closed by the one that has
+// lost it.
 func (o *outside) goOn(at int) {
 	old, oldAt := o.there, uint64(o.at+1)
 	o.s.Interrupt(o.id)
@@ -97,8 +98,9 @@ func show(c *Cache, opened uint64) (all []string) {
 	return all
 }
 
-// A client's reader and a reader of a member, with the same policies, have the same samples and states: wherever the client goes, and whatever is lost on its way
-// to it, as long as the members' tails reach back. If they do not, nothing comes twice, and what is missing is counted.
+// A client's reader and a reader of a member, with the same policies, have the same samples and
+// states: wherever the client goes, and whatever is lost on its way to it, as long as the members'
+// tails reach back. If they do not, nothing comes twice, and what is missing is counted.
 func TestAClientsReaderHasWhatAMembersHas(t *testing.T) {
 	losses := uint64(0)
 	for lap := range testutil.Seeds(30, 60) {
@@ -116,8 +118,9 @@ func TestAClientsReaderHasWhatAMembersHas(t *testing.T) {
 	}
 }
 
-// found are the seeds of laps that failed once: a client that was interrupted before it had anything was not told how many samples were lost, and one that was
-// interrupted within the list of instances was not told the end of the list.
+// found are the seeds of laps that failed once: a client that was interrupted before it had
+// anything was not told how many samples were lost, and one that was interrupted within the list of
+// instances was not told the end of the list.
 var found = []uint64{0x10a983c62f1e98d4, 0xb92769e4039c51f8}
 
 func followAlong(t *testing.T, rng *rand.Rand, small bool) (lost uint64) {
@@ -135,7 +138,8 @@ func followAlong(t *testing.T, rng *rand.Rand, small bool) (lost uint64) {
 	if !small {
 		set.Partitions = pick(rng, nil, []string{"a"}, []string{"*"})
 	}
-	// If a client is interrupted within a history, it may be told of lost samples that the tail of another member still has.
+	// If a client is interrupted within a history, it may be told of lost samples that the tail of
+	// another member still has.
 	whole := small && rng.IntN(2) == 0
 	most := func() int {
 		if whole {
@@ -272,7 +276,8 @@ func TestAFilterIsEvaluatedAtTheMember(t *testing.T) {
 	}
 }
 
-// The writer that was opened last for an origin has the instances of the one before, also with samples that the first one still had on their way.
+// The writer that was opened last for an origin has the instances of the one before, also with
+// samples that the first one still had on their way.
 func TestTheLastWriterOfAnOriginHasItsInstances(t *testing.T) {
 	w := newWorld(t, 2)
 	w.topic("t", qos.Set{Ownership: qos.Exclusive})

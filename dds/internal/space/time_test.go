@@ -91,7 +91,8 @@ func TestASourceTimeIsSetBackOnlyBeyondTheBound(t *testing.T) {
 	}
 }
 
-// A lifespan begins at the source time, and not after the time of the order, also if the source's clock is ahead.
+// A lifespan begins at the source time, and not after the time of the order, also if the source's
+// clock is ahead.
 func TestASampleOfAClockThatIsAheadExpiresByTheTimeOfTheOrder(t *testing.T) {
 	w := newWorld(t, 2)
 	set := qos.Set{Durability: qos.Transient, Lifespan: 100 * time.Millisecond}

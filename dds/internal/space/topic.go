@@ -82,8 +82,8 @@ func domainOf(set *qos.Set) string {
 	return strings.Join(slices.Compact(p), "\x00")
 }
 
-// owner is the writer that may update an instance: the strongest one in a domain that has not missed its deadline, and of equally
-// strong ones the one with the least id.
+// owner is the writer that may update an instance: the strongest one in a domain that has not
+// missed its deadline, and of equally strong ones the one with the least id.
 func (in *instance) owner(domain string) *endpoint {
 	var best *endpoint
 	for i := range in.writers {
@@ -102,8 +102,9 @@ func (in *instance) owner(domain string) *endpoint {
 	return best
 }
 
-// SourceAhead is how far a sample's source time may be after the time of the order at its position: a later one is set back. One clock that is wrong would have the samples of
-// all writers of a topic BY_SOURCE come too late, or never expire.
+// SourceAhead is how far a sample's source time may be after the time of the order at its position:
+// a later one is set back. One clock that is wrong would have the samples of all writers of a topic
+// BY_SOURCE come too late, or never expire.
 const SourceAhead = time.Second
 
 // apply does what a sample says. It takes effect only if its writer owns the instance.
@@ -277,7 +278,8 @@ func (t *topic) drop(in *instance, n int) {
 	t.trim()
 }
 
-// trim frees the memory of dropped samples that the history need not have: it may have to copy what it has borrowed, soon, and a topic without samples nothing.
+// trim frees the memory of dropped samples that the history need not have: it may have to copy what
+// it has borrowed, soon, and a topic without samples nothing.
 func (t *topic) trim() {
 	switch most := maxSpare + t.loose; {
 	case t.kept == 0:
@@ -288,7 +290,8 @@ func (t *topic) trim() {
 	}
 }
 
-// remove removes samples from a history. The other ones keep what they have borrowed: a loan names positions of the order, and not places in the history.
+// remove removes samples from a history. The other ones keep what they have borrowed: a loan names
+// positions of the order, and not places in the history.
 func (t *topic) remove(in *instance, out func(*kept) bool) {
 	captured, loose := in.captured, in.history.len()-in.loose
 	t.kept -= in.history.remove(func(i int, k *kept) bool {
@@ -321,7 +324,8 @@ func (t *topic) view(in *instance) sequence[kept] {
 	return in.history.view()
 }
 
-// maxSpare is how many dropped samples a history has the memory of, beside one for each sample that it has borrowed.
+// maxSpare is how many dropped samples a history has the memory of, beside one for each sample that
+// it has borrowed.
 const maxSpare = 16
 
 // copied returns a copy of the data of a sample for the history.
@@ -357,8 +361,8 @@ func (t *topic) oldest() *instance {
 	return first
 }
 
-// unregister ends the part of a writer in an instance. Unless the writer keeps what it unregisters, the instance is disposed of
-// if the writer owns it.
+// unregister ends the part of a writer in an instance. Unless the writer keeps what it unregisters,
+// the instance is disposed of if the writer owns it.
 func (t *topic) unregister(s *Space, in *instance, w *endpoint, keep bool, source int64) {
 	reg := in.registration(w)
 	if reg == nil {
@@ -380,7 +384,8 @@ func (t *topic) unregister(s *Space, in *instance, w *endpoint, keep bool, sourc
 	}
 }
 
-// leave ends the part of a writer in all instances. What a writer that is TransientLocal wrote ends with it.
+// leave ends the part of a writer in all instances. What a writer that is TransientLocal wrote ends
+// with it.
 func (t *topic) leave(s *Space, w *endpoint, keep bool) {
 	for _, in := range slices.Clone(t.order) {
 		t.unregister(s, in, w, keep, s.now)
@@ -395,8 +400,9 @@ func (t *topic) leave(s *Space, w *endpoint, keep bool) {
 	t.tidy()
 }
 
-// clean removes the history of an instance that was disposed of, has no writers and is older than the topic keeps those, and what is
-// left of one of which nothing is known. The caller calls tidy once it has cleaned all instances: it looks at each of them.
+// clean removes the history of an instance that was disposed of, has no writers and is older than
+// the topic keeps those, and what is left of one of which nothing is known. The caller calls tidy
+// once it has cleaned all instances: it looks at each of them.
 func (t *topic) clean(s *Space, in *instance) {
 	if len(in.writers) > 0 {
 		return
@@ -429,7 +435,8 @@ func (t *topic) due(s *Space, at int64) {
 	t.sweep, s.sweep = min(t.sweep, at), min(s.sweep, at)
 }
 
-// expire removes samples from histories that have expired, and instances whose time has come. Nothing of either is due before sweep.
+// expire removes samples from histories that have expired, and instances whose time has come.
+// Nothing of either is due before sweep.
 func (s *Space) expire() {
 	if s.now < s.sweep {
 		return

@@ -155,7 +155,8 @@ func (w *world) writer(node uint64, number uint32, topic string, set qos.Set) ID
 	return i
 }
 
-// reader opens a reader at every member: one reader whose cache each of them has, so that caches can be compared.
+// reader opens a reader at every member: one reader whose cache each of them has, so that caches
+// can be compared.
 func (w *world) reader(node uint64, number uint32, topic string, set qos.Set) []*Cache {
 	w.t.Helper()
 	i := id(node, number)
@@ -275,7 +276,8 @@ func (c *Cache) text() string {
 	return b.String()
 }
 
-// short is the result of a query as text: key=data, with ! for an instance that was disposed of and ? for one without writers.
+// short is the result of a query as text: key=data, with ! for an instance that was disposed of and
+// ? for one without writers.
 func short(all []Held) string {
 	var parts []string
 	for _, h := range all {

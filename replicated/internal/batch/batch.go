@@ -1,9 +1,10 @@
-// Package batch decides which records of a member share a message, and when that is sent. It is pure: package member performs it with a
-// goroutine that sends, and squalltest in virtual time.
+// Package batch decides which records of a member share a message, and when that is sent. It is
+// pure: package member performs it with a goroutine that sends, and squalltest in virtual time.
 //
-// Life of a record: alone (nothing of this member waits: it is a message of its own, at once), or put (into the message that gathers, or, if there is no
-// room, at the end of the queue) → sealed (with the others of its message, which takes the next place in the order of this member) → claimed (it
-// has that place).
+// Life of a record: alone (nothing of this member waits: it is a message of its own, at once), or
+// put (into the message that gathers, or, if there is no room, at the end of the queue) → sealed
+// (with the others of its message, which takes the next place in the order of this member) →
+// claimed (it has that place).
 //
 // Invariants:
 //
@@ -21,7 +22,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
-// Batch is the records of a member that wait to be sent. T is what the member keeps with each of them.
+// Batch is the records of a member that wait to be sent. T is what the member keeps with each of
+// them.
 type Batch[T any] struct {
 	limit   int
 	open    message[T] // gathers
@@ -47,7 +49,8 @@ type Waiting[T any] struct {
 // Limit sets the most bytes that a message of several records has.
 func (b *Batch[T]) Limit(bytes int) { b.limit = bytes }
 
-// Fits reports whether a record of so many bytes may share a message. A larger record is sent by itself behind a barrier.
+// Fits reports whether a record of so many bytes may share a message. A larger record is sent by
+// itself behind a barrier.
 func (b *Batch[T]) Fits(bytes int) bool {
 	return bytes <= b.limit-machine.SeveralBytes-machine.PartBytes
 }
@@ -60,8 +63,9 @@ func (b *Batch[T]) Alone() bool {
 	return !b.sending && len(b.open.of) == 0 && len(b.queue) == 0
 }
 
-// Put puts a record that fits, which is head and tail together. If it returns a Waiting, the record is in the queue. First says that there was nothing to
-// send before: a message is to be sealed soon.
+// Put puts a record that fits, which is head and tail together. If it returns a Waiting, the record
+// is in the queue. First says that there was nothing to send before: a message is to be sealed
+// soon.
 func (b *Batch[T]) Put(head, tail []byte, of T) (first bool, w *Waiting[T]) {
 	overtakes := mutant.Enabled && mutant.On(mutant.RoomOvertaken)
 	if len(b.queue) > 0 && !overtakes || !b.hasRoom(len(head)+len(tail)) {
@@ -108,8 +112,9 @@ func (m *message[T]) put(head, tail []byte, of T) {
 	m.of = append(m.of, of)
 }
 
-// Seal returns the next message, with its time, and what was put with its records, or no record; and what does not wait in the queue any more. The message
-// takes the next place of this member; then Sent is called. It is valid until the next Seal.
+// Seal returns the next message, with its time, and what was put with its records, or no record;
+// and what does not wait in the queue any more. The message takes the next place of this member;
+// then Sent is called. It is valid until the next Seal.
 func (b *Batch[T]) Seal(time uint64) (data []byte, of []T, passed []*Waiting[T]) {
 	if b.sending || len(b.open.of) == 0 {
 		return nil, nil, nil
@@ -134,7 +139,8 @@ func (b *Batch[T]) Seal(time uint64) (data []byte, of []T, passed []*Waiting[T])
 	return data, of, b.advance()
 }
 
-// Sent says that what Seal returned is claimed, or cannot be sent. It returns what does not wait in the queue any more.
+// Sent says that what Seal returned is claimed, or cannot be sent. It returns what does not wait in
+// the queue any more.
 func (b *Batch[T]) Sent() (passed []*Waiting[T]) {
 	b.sending = false
 	return b.advance()

@@ -203,7 +203,8 @@ func play(seed uint64) (*member, error) {
 	return m, nil
 }
 
-// TestRecordsAreSentOnceInTheirOrder plays random callers, senders and losses of patience, and checks BA1, BA2, BA3, BA4 and BA5.
+// TestRecordsAreSentOnceInTheirOrder plays random callers, senders and losses of patience, and
+// checks BA1, BA2, BA3, BA4 and BA5.
 func TestRecordsAreSentOnceInTheirOrder(t *testing.T) {
 	shared := 0
 	for seed := range uint64(3000) {

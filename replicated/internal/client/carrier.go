@@ -5,10 +5,11 @@ import "time"
 // Carrier performs what a client decides, in the simulator.
 type Carrier interface {
 	Now() time.Time
-	// Call sends a request on a link to a place and waits for the answer, which it gives to f. It fails if there is none. Shard is 1 + the
-	// number of the shard that the link is to, or 0.
+	// Call sends a request on a link to a place and waits for the answer, which it gives to f. It
+	// fails if there is none. Shard is 1 + the number of the shard that the link is to, or 0.
 	Call(shard int, link uint64, place string, request []byte, f func(answer []byte)) error
-	// Dropped says that the link is not used any more, or with a link of 0 none to the shard: calls that wait on it fail.
+	// Dropped says that the link is not used any more, or with a link of 0 none to the shard: calls
+	// that wait on it fail.
 	Dropped(shard int, link uint64)
 	// Pick draws one of n.
 	Pick(n int) int
@@ -37,6 +38,7 @@ type Simulation struct {
 
 // Simulated is a client whose carrier is simulated.
 type Simulated interface {
-	// Late drops members that do not answer, and returns what is to be called for sessions that are idle.
+	// Late drops members that do not answer, and returns what is to be called for sessions that are
+	// idle.
 	Late() (touch []func())
 }

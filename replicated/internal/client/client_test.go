@@ -13,8 +13,8 @@ import (
 
 var start = time.Unix(1_700_000_000, 0)
 
-// TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder begins and ends commands at random, loses sessions, and follows what
-// may be acknowledged in a model.
+// TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder begins and ends commands at random,
+// loses sessions, and follows what may be acknowledged in a model.
 func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
 	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -188,7 +188,8 @@ func TestRC5AShardIsLookedForAfterALinkFailed(t *testing.T) {
 	}
 }
 
-// Requests come and go on a link at random, some of which are never answered. The link is late exactly when the time of one of them is over.
+// Requests come and go on a link at random, some of which are never answered. The link is late
+// exactly when the time of one of them is over.
 func TestRC6EachRequestOfALinkIsLateByItself(t *testing.T) {
 	seed := testutil.Seed(t)
 	if err := lateByThemselves(seed); err != nil {

@@ -1,12 +1,13 @@
-// Package client decides what a client of replicated objects does: which member it asks, which number a command has, and
-// which replies it acknowledges. It is pure: package replicated performs what it decides with connections and
-// goroutines, and package squalltest in virtual time.
+// Package client decides what a client of replicated objects does: which member it asks, which
+// number a command has, and which replies it acknowledges. It is pure: package replicated performs
+// what it decides with connections and goroutines, and package squalltest in virtual time.
 //
-// Life of a command: begun (it has a number of a session that is open) → asked, of one member after the other with the same number, as
-// long as members fail → ended (it was answered, or its caller gave it up).
+// Life of a command: begun (it has a number of a session that is open) → asked, of one member after
+// the other with the same number, as long as members fail → ended (it was answered, or its caller
+// gave it up).
 //
-// Life of a link, which is the way to one member: begun (with the first request) → used → dropped (a request failed, or took
-// too long). The next request goes to the next member.
+// Life of a link, which is the way to one member: begun (with the first request) → used → dropped
+// (a request failed, or took too long). The next request goes to the next member.
 //
 // Invariants:
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
-// kept plays callers of one session, and an object that keeps their replies. Answers come in a random order, and the answer to the first number does
-// not come before all others are answered.
+// kept plays callers of one session, and an object that keeps their replies. Answers come in a
+// random order, and the answer to the first number does not come before all others are answered.
 type kept struct {
 	random   *rand.Rand
 	session  Session
@@ -75,7 +75,8 @@ func (k *kept) look() {
 	}
 }
 
-// come has one of the answers come. It reports false if the only one left is that to the first number.
+// come has one of the answers come. It reports false if the only one left is that to the first
+// number.
 func (k *kept) come() bool {
 	var may []int
 	for i, a := range k.answers {
@@ -137,7 +138,8 @@ func playKept(seed uint64) error {
 	return nil
 }
 
-// TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited has commands refused, because the object keeps too many replies of those before them.
+// TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited has commands refused, because the object
+// keeps too many replies of those before them.
 func TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited(t *testing.T) {
 	for seed := range uint64(50) {
 		if err := playKept(seed); err != nil {

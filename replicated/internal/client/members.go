@@ -14,7 +14,8 @@ type Members struct {
 	link    uint64        // the link that is in use; 0: none
 	links   uint64        // so far
 
-	// The requests on the link that were not answered. Each has a slot, and is late by itself: answers to others do not excuse it.
+	// The requests on the link that were not answered. Each has a slot, and is late by itself: answers
+	// to others do not excuse it.
 	late    []time.Time // by slot: when the request is late; zero: the slot is free
 	free    []int       // slots
 	patient int         // requests that are never late
@@ -33,8 +34,9 @@ const noSlot = -1
 // backOff is how long a client waits when no member has answered, before it asks all again.
 const backOff = 20 * time.Millisecond
 
-// maxGrowth bounds how often the timeout of a request doubles: once for each round of all members in which it was not answered. A request that takes longer than
-// the timeout everywhere is answered then.
+// maxGrowth bounds how often the timeout of a request doubles: once for each round of all members
+// in which it was not answered. A request that takes longer than the timeout everywhere is answered
+// then.
 const maxGrowth = 3
 
 // NewMembers returns a Members that begins with the first of count members.
@@ -59,7 +61,8 @@ func (m *Members) Begin(now time.Time, attempt int) Link {
 	return Link{m.link, m.current, slot}
 }
 
-// BeginPatient is Begin for a request that may take as long as it likes, as long as the member answers others.
+// BeginPatient is Begin for a request that may take as long as it likes, as long as the member
+// answers others.
 func (m *Members) BeginPatient(now time.Time) Link {
 	m.connect()
 	if m.patient++; m.patient == 1 {
@@ -75,7 +78,8 @@ func (m *Members) connect() {
 	}
 }
 
-// End ends a request. If it failed, another member is asked from now on; dropped says that the link was in use until then.
+// End ends a request. If it failed, another member is asked from now on; dropped says that the link
+// was in use until then.
 func (m *Members) End(l Link, failed bool) (dropped bool) {
 	if l.Number != m.link {
 		return false
@@ -116,8 +120,8 @@ func (m *Members) isLate(now time.Time) (any bool) {
 	return any
 }
 
-// Probe reports whether the member is to be asked something that it answers at once: only patient requests wait for it, and it was not asked for half of
-// the timeout.
+// Probe reports whether the member is to be asked something that it answers at once: only patient
+// requests wait for it, and it was not asked for half of the timeout.
 func (m *Members) Probe(now time.Time) bool {
 	if m.link == 0 || m.patient == 0 || len(m.free) < len(m.late) || now.Sub(m.probed) < m.timeout/2 {
 		return false
@@ -126,7 +130,8 @@ func (m *Members) Probe(now time.Time) bool {
 	return true
 }
 
-// Replace notes that there are other members now, of which one is asked. It reports whether a link was in use, which is dropped.
+// Replace notes that there are other members now, of which one is asked. It reports whether a link
+// was in use, which is dropped.
 func (m *Members) Replace(count, current int) (dropped bool) {
 	dropped = m.link != 0
 	m.leave()
@@ -150,7 +155,8 @@ func (m *Members) IsCurrent(l Link) bool { return l.Number == m.link }
 // IsRound reports whether so many attempts are whole rounds of all members.
 func (m *Members) IsRound(attempts int) bool { return attempts%m.count == 0 }
 
-// Pause returns how long a client waits before it sends a request again that so many members have failed to answer.
+// Pause returns how long a client waits before it sends a request again that so many members have
+// failed to answer.
 func (m *Members) Pause(failed int) time.Duration {
 	if m.IsRound(failed) {
 		return backOff

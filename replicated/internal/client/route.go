@@ -14,12 +14,14 @@ type Route struct {
 	stale  bool     // the members may be others now
 }
 
-// NewRoute returns the route to the members at some places. Without places, they are to be found first.
+// NewRoute returns the route to the members at some places. Without places, they are to be found
+// first.
 func NewRoute(places []string, timeout time.Duration) Route {
 	return Route{Members: NewMembers(max(1, len(places)), timeout), places: slices.Clone(places), stale: len(places) == 0}
 }
 
-// Stale reports whether a member is to be asked where the members of the shard are, before anything is asked of them (RC5).
+// Stale reports whether a member is to be asked where the members of the shard are, before anything
+// is asked of them (RC5).
 func (r *Route) Stale() bool { return r.stale }
 
 // Failed notes that the link was dropped: the shard may be at other members.
@@ -30,8 +32,9 @@ func (r *Route) Failed() {
 	r.stale = true
 }
 
-// Found takes the places of the shard's members, of which pick chooses the first that is asked. Ok is false if there are none; the route is
-// stale still. Dropped says that a link to a member of before was in use until then.
+// Found takes the places of the shard's members, of which pick chooses the first that is asked. Ok
+// is false if there are none; the route is stale still. Dropped says that a link to a member of
+// before was in use until then.
 func (r *Route) Found(places []string, pick func(n int) int) (ok, dropped bool) {
 	if len(places) == 0 {
 		return false, false

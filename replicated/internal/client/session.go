@@ -20,7 +20,8 @@ type Session struct {
 	used    time.Time
 	kept    bool // the object may keep replies that are not needed any more
 
-	// Commands that the object refused, because it keeps too many replies, and how many of these may be sent again.
+	// Commands that the object refused, because it keeps too many replies, and how many of these may
+	// be sent again.
 	refused []uint64 // ascending
 	permits int
 	unsaid  int  // numbers after acked that have ended, and that no acknowledgement names
@@ -36,7 +37,8 @@ const (
 	said         // it has, and an acknowledgement names it
 )
 
-// permitsPerEnd is how many refused commands are sent again when one ends. With one, as many would be in flight as fitted when replies were largest.
+// permitsPerEnd is how many refused commands are sent again when one ends. With one, as many would
+// be in flight as fitted when replies were largest.
 const permitsPerEnd = 2
 
 // Acknowledgement says which replies of a session are not needed any more.
@@ -65,8 +67,8 @@ const (
 	Say              // an Acknowledgement is to be sent, and then Said called
 )
 
-// NewSession returns a session that is not open. It lives as long as it is used once in every timeout. No other session
-// has its token.
+// NewSession returns a session that is not open. It lives as long as it is used once in every
+// timeout. No other session has its token.
 func NewSession(timeout time.Duration, token machine.Token) Session {
 	return Session{timeout: timeout, token: token}
 }
@@ -125,14 +127,16 @@ func (s *Session) End(c Command) {
 
 func (s *Session) permit(n int) { s.permits = min(s.permits+n, len(s.refused)) }
 
-// Refused notes that the object has not executed a command, because it keeps too many replies. Again says when it is sent again.
+// Refused notes that the object has not executed a command, because it keeps too many replies.
+// Again says when it is sent again.
 func (s *Session) Refused(c Command) {
 	if i, ok := slices.BinarySearch(s.refused, c.Number); !ok && c.Session == s.number {
 		s.refused = slices.Insert(s.refused, i, c.Number)
 	}
 }
 
-// Again decides how a refused command goes on (RC7). If the step is Go, it is sent again as c says then.
+// Again decides how a refused command goes on (RC7). If the step is Go, it is sent again as c says
+// then.
 func (s *Session) Again(c *Command) Step {
 	i, ok := slices.BinarySearch(s.refused, c.Number)
 	switch {
@@ -149,7 +153,8 @@ func (s *Session) Again(c *Command) Step {
 	return Wait
 }
 
-// Retry has a refused command sent again before anything else has ended, as c says then: an acknowledgement failed.
+// Retry has a refused command sent again before anything else has ended, as c says then: an
+// acknowledgement failed.
 func (s *Session) Retry(c *Command) {
 	if c.Session != s.number {
 		return
@@ -205,12 +210,14 @@ func (s *Session) Lost(number uint64, token machine.Token) (lost bool) {
 	return true
 }
 
-// Idle reports whether the session is open and is to be touched: it was not used for a third of its timeout.
+// Idle reports whether the session is open and is to be touched: it was not used for a third of its
+// timeout.
 func (s *Session) Idle(now time.Time) bool {
 	return s.number != 0 && now.Sub(s.used) > s.timeout/3
 }
 
-// Touch notes that the session is touched, and returns its number. The step is Say if an acknowledgement is to be sent for that.
+// Touch notes that the session is touched, and returns its number. The step is Say if an
+// acknowledgement is to be sent for that.
 func (s *Session) Touch(now time.Time) (number uint64, step Step) {
 	s.used = now
 	if s.kept && !s.saying {

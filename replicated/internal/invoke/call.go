@@ -22,11 +22,13 @@ type Encoder interface {
 	Size() (int, bool)
 	// Raw returns what AppendTo appends, if that is there already.
 	Raw() ([]byte, bool)
-	// Known returns the number of the operation in a numbering, or -1 if it is to be looked up by its name.
+	// Known returns the number of the operation in a numbering, or -1 if it is to be looked up by its
+	// name.
 	Known(in *Numbering) int
 }
 
-// Numbering is what commands need to be sent. It does not change, so that they take no lock, which the loop holds while it executes.
+// Numbering is what commands need to be sent. It does not change, so that they take no lock, which
+// the loop holds while it executes.
 type Numbering struct {
 	Shard   int            // of the machine
 	Numbers map[string]int // of the enabled operations
@@ -58,7 +60,8 @@ type Outcome struct {
 	Err     error  // no record of it was applied here
 }
 
-// Pending is a command whose outcome is awaited. Complete is called once, and does not keep the outcome; then Signal is called once, with no lock held.
+// Pending is a command whose outcome is awaited. Complete is called once, and does not keep the
+// outcome; then Signal is called once, with no lock held.
 type Pending interface {
 	Complete(o *Outcome)
 	Signal()

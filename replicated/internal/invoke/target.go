@@ -18,23 +18,25 @@ type Callee interface {
 
 // Target executes operations: an object of this process, or a member that a client calls.
 type Target interface {
-	// InHandler returns an error if the caller is a handler of the object's group, which must not wait for it.
+	// InHandler returns an error if the caller is a handler of the object's group, which must not wait
+	// for it.
 	InHandler() error
 	// Now returns the target at which an operation is called now: of a shard, the member that has it.
 	Now(ctx context.Context) (Target, error)
-	// Command has a command ordered. P is completed and signalled when its outcome is known, unless Command returns
-	// an error. It may wait for the outcome itself.
+	// Command has a command ordered. P is completed and signalled when its outcome is known, unless
+	// Command returns an error. It may wait for the outcome itself.
 	Command(ctx context.Context, name string, args Encoder, p Pending) error
 	// Start is like Command, and does not wait for the outcome.
 	Start(ctx context.Context, name string, args Encoder, p Pending) error
-	// Replies has a command ordered and yields what the members answer. The error of a command that was not executed is a *Refusal.
+	// Replies has a command ordered and yields what the members answer. The error of a command that
+	// was not executed is a *Refusal.
 	Replies(ctx context.Context, name string, args Encoder, n int, yield func(relay.Reply) bool) error
 	// Query runs a query.
 	Query(ctx context.Context, name string, c Consistency, r Reading) error
 	// Past runs a query about the past.
 	Past(ctx context.Context, name string, at Moment, r Reading) error
-	// Events returns events after a cursor whose topics begin with prefix, and the cursor after all that it looked
-	// at. It waits a while if there is none, and may return none.
+	// Events returns events after a cursor whose topics begin with prefix, and the cursor after all
+	// that it looked at. It waits a while if there is none, and may return none.
 	Events(ctx context.Context, after machine.Cursor, prefix string) ([]machine.Event, machine.Cursor, error)
 	// Latest returns the cursor after every event of commands that were answered before.
 	Latest(ctx context.Context) (machine.Cursor, error)
@@ -87,7 +89,8 @@ var (
 	ErrFull = errors.New("too many replies are not acknowledged")
 )
 
-// Again reports whether a call that failed is made again: its member left the shard before it did anything.
+// Again reports whether a call that failed is made again: its member left the shard before it did
+// anything.
 func Again(ctx context.Context, err error) bool {
 	return err != nil && errors.Is(err, ErrElsewhere) && ctx.Err() == nil
 }

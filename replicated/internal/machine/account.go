@@ -18,7 +18,8 @@ type kept struct{ replies, bytes int }
 func (k *kept) add(r *reply)  { k.replies, k.bytes = k.replies+1, k.bytes+len(r.data) }
 func (k *kept) drop(r *reply) { k.replies, k.bytes = k.replies-1, k.bytes-len(r.data) }
 
-// join counts a session. Tokens and accounts are looked up only, never listed, so that the order of maps does not matter.
+// join counts a session. Tokens and accounts are looked up only, never listed, so that the order of
+// maps does not matter.
 func (m *Machine) join(s *session) {
 	if m.tokens == nil {
 		m.tokens, m.accounts = map[Token]*session{}, map[string]*account{}
@@ -54,8 +55,9 @@ func (m *Machine) drop(s *session, r *reply) {
 	m.kept.drop(r)
 }
 
-// mayExecute reports whether a session may have the reply of another number kept. It may have that of the first one that is not acknowledged: its other
-// commands wait for that one, whatever other sessions do.
+// mayExecute reports whether a session may have the reply of another number kept. It may have that
+// of the first one that is not acknowledged: its other commands wait for that one, whatever other
+// sessions do.
 func (m *Machine) mayExecute(s *session, number uint64) bool {
 	if number == s.acked+1 {
 		return true

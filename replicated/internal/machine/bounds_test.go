@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// bulky executes commands that say in their arguments how much they emit, send or return: pairs of a letter and four bytes.
+// bulky executes commands that say in their arguments how much they emit, send or return: pairs of
+// a letter and four bytes.
 type bulky struct {
 	*machine.Machine
 	emitted  func(topic string, bytes int)
@@ -51,7 +52,8 @@ func enable(m *machine.Machine, h machine.Handler) {
 	}
 }
 
-// fillings is what the machine should keep: all that was emitted, and what was sent and not forwarded.
+// fillings is what the machine should keep: all that was emitted, and what was sent and not
+// forwarded.
 type fillings struct {
 	events []machine.Event
 	outbox map[machine.Destination][]machine.Sent
@@ -77,8 +79,9 @@ func (f *fillings) outboxBytes() (n int) {
 	return n
 }
 
-// TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds applies random commands that emit and send much, in messages of several records and in
-// views that begin at the same positions, and compares the machine with a list of all of it. The machine is encoded and decoded now and then.
+// TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds applies random commands that emit
+// and send much, in messages of several records and in views that begin at the same positions, and
+// compares the machine with a list of all of it. The machine is encoded and decoded now and then.
 func TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds(t *testing.T) {
 	full, dropping := 0, 0
 	for seed := range uint64(6) {
@@ -265,7 +268,8 @@ func (s *sessions) call(h machine.Handler, session, number, acked uint64, replyB
 	return s.apply(append(machine.AppendClient(nil, machine.Header{}, session, number, acked), args...), h)
 }
 
-// TestRepliesThatAreTooLargeAreNotKept has sessions keep replies to the bounds of a reply, an account and an object.
+// TestRepliesThatAreTooLargeAreNotKept has sessions keep replies to the bounds of a reply, an
+// account and an object.
 func TestRepliesThatAreTooLargeAreNotKept(t *testing.T) {
 	s, b := newSessions(t)
 	look := func(session, number uint64, want machine.Status) {
@@ -351,8 +355,8 @@ func TestAnAccountHasHalfOfTheRepliesThatAreKept(t *testing.T) {
 	}
 }
 
-// TestASessionWithFullRepliesExecutesItsNextNumber fills what a session may keep, and acknowledges single replies. The memory of each is free at once, whatever
-// is not acknowledged before it.
+// TestASessionWithFullRepliesExecutesItsNextNumber fills what a session may keep, and acknowledges
+// single replies. The memory of each is free at once, whatever is not acknowledged before it.
 func TestASessionWithFullRepliesExecutesItsNextNumber(t *testing.T) {
 	s, b := newSessions(t)
 	session := s.mustOpen("host 1")
@@ -403,8 +407,8 @@ func TestASessionWithFullRepliesExecutesItsNextNumber(t *testing.T) {
 	}
 }
 
-// TestRO3TheTimeOfASessionBeginsAnewInEachView lets no record come for longer than a session lasts. The group was down: the first record after
-// it is one of a later view.
+// TestRO3TheTimeOfASessionBeginsAnewInEachView lets no record come for longer than a session lasts.
+// The group was down: the first record after it is one of a later view.
 func TestRO3TheTimeOfASessionBeginsAnewInEachView(t *testing.T) {
 	s, b := newSessions(t)
 	session := s.open("host 1", 100).Session
@@ -427,8 +431,9 @@ func TestRO3TheTimeOfASessionBeginsAnewInEachView(t *testing.T) {
 	}
 }
 
-// TestTheAnnouncementsOfTheLastNodesAreKept lets more nodes announce their operations than a machine keeps. The machine drops the oldest announcements. A node that
-// announces again moves to the end. Encoding and decoding keep the order.
+// TestTheAnnouncementsOfTheLastNodesAreKept lets more nodes announce their operations than a
+// machine keeps. The machine drops the oldest announcements. A node that announces again moves to
+// the end. Encoding and decoding keep the order.
 func TestTheAnnouncementsOfTheLastNodesAreKept(t *testing.T) {
 	const most, again = 128, 2
 	if most != machine.MaxAnnouncements || most < 2*views.MaxMembers {

@@ -1,14 +1,16 @@
-// Package machine is the part of a replicated object that is not the application's: which operations the
-// members agreed to execute, which sessions clients have, what was executed for them, and the object's time. It is
-// a pure function of the records that the order delivers, so every member computes the same, and a log replays it.
+// Package machine is the part of a replicated object that is not the application's: which
+// operations the members agreed to execute, which sessions clients have, what was executed for
+// them, and the object's time. It is a pure function of the records that the order delivers, so
+// every member computes the same, and a log replays it.
 //
-// Life of an operation: known (each member announces the names that it can execute) → enabled (the leader of a
-// view in which all members know it says so; the operation has a number from then on). An operation stays
-// enabled. A record of an operation that is not enabled is refused at every member, and executed at none.
+// Life of an operation: known (each member announces the names that it can execute) → enabled (the
+// leader of a view in which all members know it says so; the operation has a number from then on).
+// An operation stays enabled. A record of an operation that is not enabled is refused at every
+// member, and executed at none.
 //
-// Life of a session: opened (a token of the client stands for it, so that opening twice gives one session) → used
-// (each command has a number; what it returned is kept until the client has acknowledged it) → ended (closed, or
-// not used for its timeout, in the time of the object).
+// Life of a session: opened (a token of the client stands for it, so that opening twice gives one
+// session) → used (each command has a number; what it returned is kept until the client has
+// acknowledged it) → ended (closed, or not used for its timeout, in the time of the object).
 //
 // Invariants:
 //
@@ -27,14 +29,18 @@
 //	RO10  a shard executes no record that its sender sent as a member of another shard
 //	RO11  a number is executed if all numbers before it are acknowledged, however many replies are kept
 //
-// Life of what a handler sends: sent (it is in the outbox of its object, part of the state) → relayed (a member that
-// executed the handler sends it to the destination; several may, one after the other) → executed by its destination, which skips
-// what it has executed and refuses what comes before its predecessor (RO8) → dropped from the outbox, when the relay confirms it in the order of the sending object.
+// Life of what a handler sends: sent (it is in the outbox of its object, part of the state) →
+// relayed (a member that executed the handler sends it to the destination; several may, one after
+// the other) → executed by its destination, which skips what it has executed and refuses what comes
+// before its predecessor (RO8) → dropped from the outbox, when the relay confirms it in the order
+// of the sending object.
 //
-// Life of a shard: begun (no record has said which one it is, so that it executes nothing) → named (by the leader of a view, whose
-// members are in it) → transferred to members that enter it, with the sessions of its clients.
+// Life of a shard: begun (no record has said which one it is, so that it executes nothing) → named
+// (by the leader of a view, whose members are in it) → transferred to members that enter it, with
+// the sessions of its clients.
 //
-// Shared words: a record is one ordered message of the object's subgroup, or one of several in such a message. What commands emit and send is
-// counted over all commands of a message, so that a cursor is one event, or one thing that was sent. A relay is the member that sent a
-// record for a client. The time is in nanoseconds since the Unix epoch: the largest that any record had.
+// Shared words: a record is one ordered message of the object's subgroup, or one of several in such
+// a message. What commands emit and send is counted over all commands of a message, so that a
+// cursor is one event, or one thing that was sent. A relay is the member that sent a record for a
+// client. The time is in nanoseconds since the Unix epoch: the largest that any record had.
 package machine

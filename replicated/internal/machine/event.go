@@ -30,7 +30,8 @@ type Event struct {
 	Data  []byte
 }
 
-// MaxEventBytes bounds the events that are kept, with eventBytes for each: 4 MiB. The oldest ones are dropped first.
+// MaxEventBytes bounds the events that are kept, with eventBytes for each: 4 MiB. The oldest ones
+// are dropped first.
 const (
 	MaxEventBytes = 4 << 20
 	eventBytes    = 64
@@ -61,8 +62,8 @@ func (m *Machine) Emit(view, seq uint64, topic string, data []byte) {
 	m.events = m.events[drop:]
 }
 
-// Events returns the events behind a cursor, oldest first, which must not be changed. It reports false if some of them
-// are not kept any more (RO7).
+// Events returns the events behind a cursor, oldest first, which must not be changed. It reports
+// false if some of them are not kept any more (RO7).
 func (m *Machine) Events(after Cursor) ([]Event, bool) {
 	if after.Less(m.dropped) {
 		return nil, false

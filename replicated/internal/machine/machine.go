@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 )
 
-// Machine is the state of an object beside the application's. The zero value is that of an object that begins.
+// Machine is the state of an object beside the application's. The zero value is that of an object
+// that begins.
 type Machine struct {
 	time     uint64
 	view     uint64         // the latest one with a record; at its first record the time of each session began anew
@@ -37,11 +38,12 @@ type Machine struct {
 	emitted, sent int // by the command that is executed, with mutants
 }
 
-// Peer is a process that is a member. A node that was started again is another one, which may run another program.
+// Peer is a process that is a member. A node that was started again is another one, which may run
+// another program.
 type Peer struct{ Node, Incarnation uint64 }
 
-// MaxAnnouncements bounds the nodes whose announcements are kept. It is more than a view has members: a member whose announcement is dropped, because later
-// ones came, announces again.
+// MaxAnnouncements bounds the nodes whose announcements are kept. It is more than a view has
+// members: a member whose announcement is dropped, because later ones came, announces again.
 const MaxAnnouncements = 128
 
 // announcement is what a node's process can execute, as it said last.
@@ -56,7 +58,8 @@ type digest struct {
 	node, count, sum uint64
 }
 
-// Record is one ordered message, or one of several records in it, which are applied one after the other.
+// Record is one ordered message, or one of several records in it, which are applied one after the
+// other.
 type Record struct {
 	View   uint64 // number of the view in which its message has its position
 	Seq    uint64 // its position
@@ -67,8 +70,8 @@ type Record struct {
 
 // Handler executes commands for the application.
 type Handler interface {
-	// Execute executes an operation, by its number, and appends its reply to out. Refused is true if the
-	// reply is the text of an error. C is valid until Execute returns.
+	// Execute executes an operation, by its number, and appends its reply to out. Refused is true if
+	// the reply is the text of an error. C is valid until Execute returns.
 	Execute(c *Execution, args, out []byte) (reply []byte, refused bool)
 }
 
@@ -133,8 +136,8 @@ func (m *Machine) Time() uint64 { return m.time }
 // At returns the view and the position of the last record.
 func (m *Machine) At() (view, seq uint64) { return m.at.View, m.at.Seq }
 
-// Shard returns 1 + the number of the shard that the machine is the state of, or 0 if the object has no shards, or if no record
-// has said which one it is.
+// Shard returns 1 + the number of the shard that the machine is the state of, or 0 if the object
+// has no shards, or if no record has said which one it is.
 func (m *Machine) Shard() int { return m.shard }
 
 // Executed returns how many commands were executed.
@@ -149,7 +152,8 @@ func (m *Machine) Announced(p Peer, names []string) bool {
 	return ok && slices.Equal(m.known[i].names, names)
 }
 
-// Lacking returns the members that did not announce an operation, and those of them that announced nothing.
+// Lacking returns the members that did not announce an operation, and those of them that announced
+// nothing.
 func (m *Machine) Lacking(name string, members []Peer) (lacking, silent []uint64) {
 	for _, p := range members {
 		i, ok := m.announced(p)
@@ -183,9 +187,10 @@ func (m *Machine) Ready(members []Peer) (names []string) {
 	return names
 }
 
-// Due returns the record about operations that a member is to send, or nil: its announcement, unless that is under way, or,
-// from the leader of a view, what can be enabled, and which shard this is. May, if it is not nil, chooses which of the operations that can be enabled are
-// enabled now; what an object begins with is enabled at once.
+// Due returns the record about operations that a member is to send, or nil: its announcement,
+// unless that is under way, or, from the leader of a view, what can be enabled, and which shard
+// this is. May, if it is not nil, chooses which of the operations that can be enabled are enabled
+// now; what an object begins with is enabled at once.
 func (m *Machine) Due(h Header, self Peer, members []Peer, view uint64, names []string, announcing bool, may func([]string) []string) (record []byte, announces bool) {
 	if !announcing && !m.Announced(self, names) {
 		return AppendKnows(nil, h, self.Incarnation, names), true
@@ -227,8 +232,9 @@ func (m *Machine) announced(p Peer) (int, bool) {
 	return i, ok && m.known[i].incarnation == p.Incarnation
 }
 
-// Apply applies one record and sets out, whatever it was before. It does the same at every member that applied the same records
-// before. A caller that applies many records uses one Result for all: nothing of it is copied or allocated for a record.
+// Apply applies one record and sets out, whatever it was before. It does the same at every member
+// that applied the same records before. A caller that applies many records uses one Result for all:
+// nothing of it is copied or allocated for a record.
 func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	m.at = Cursor{View: r.View, Seq: r.Seq}
 	if mutant.Enabled {
@@ -286,11 +292,12 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	}
 }
 
-// ApplyCommand accepts the next record of a message if the record is a member's command for this shard, its operation
-// is enabled, and its sender does not want the replies of all members. The caller then executes the command: the
-// arguments follow the first CommandBytes of the record. For any other record ApplyCommand returns false and changes
-// nothing; the caller applies that record with Apply. Precondition: the message has one time for all of its records,
-// and Apply applied an earlier record of it that was not Malformed. So the object's time stays, and no session ends.
+// ApplyCommand accepts the next record of a message if the record is a member's command for this
+// shard, its operation is enabled, and its sender does not want the replies of all members. The
+// caller then executes the command: the arguments follow the first CommandBytes of the record. For
+// any other record ApplyCommand returns false and changes nothing; the caller applies that record
+// with Apply. Precondition: the message has one time for all of its records, and Apply applied an
+// earlier record of it that was not Malformed. So the object's time stays, and no session ends.
 func (m *Machine) ApplyCommand(rs *Records) (operation int, record []byte, ok bool) {
 	b := rs.rest
 	if !rs.More() {
@@ -310,9 +317,10 @@ func (m *Machine) ApplyCommand(rs *Records) (operation int, record []byte, ok bo
 	return operation, record, true
 }
 
-// has reports whether a record is for this shard (RO10). A member that goes to another shard takes along what it sent and its shard has not
-// delivered, and the other shard delivers it. What a process can execute, and a reply, belong to no shard; and what a leader enables
-// counts in one view only.
+// has reports whether a record is for this shard (RO10). A member that goes to another shard takes
+// along what it sent and its shard has not delivered, and the other shard delivers it. What a
+// process can execute, and a reply, belong to no shard; and what a leader enables counts in one
+// view only.
 func (m *Machine) has(h *Header) bool {
 	if mutant.Enabled && mutant.On(mutant.AnyShard) {
 		return true
@@ -339,8 +347,8 @@ func (m *Machine) advance(t uint64) {
 	}
 }
 
-// renew begins the time of each session anew with the first record of a view. Clients may have had no member to go to before: an outage
-// that is longer than their timeouts ends no session.
+// renew begins the time of each session anew with the first record of a view. Clients may have had
+// no member to go to before: an outage that is longer than their timeouts ends no session.
 func (m *Machine) renew(view, t uint64) {
 	m.view, m.time, m.expiry = view, max(m.time, t), 0
 	for _, s := range m.sessions {
@@ -388,8 +396,9 @@ func (m *Machine) announce(node uint64, rest reader) Status {
 	return Done
 }
 
-// enable enables operations if the record has its position in the view whose members its sender looked at (RO5): a
-// member that joined later may not know them. Its sender is in this shard, since it was in that view (RO10).
+// enable enables operations if the record has its position in the view whose members its sender
+// looked at (RO5): a member that joined later may not know them. Its sender is in this shard, since
+// it was in that view (RO10).
 func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) Status {
 	of := rest.uint64()
 	names := rest.names()
@@ -411,7 +420,8 @@ func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) Statu
 	return Done
 }
 
-// compare compares a member's digest with the first one of the same count. One of no commands is a wish that all members hash their states.
+// compare compares a member's digest with the first one of the same count. One of no commands is a
+// wish that all members hash their states.
 func (m *Machine) compare(node uint64, rest reader, out *Result) Status {
 	count, sum := rest.uint64(), rest.uint64()
 	if rest.err != nil || len(rest.b) != 0 {

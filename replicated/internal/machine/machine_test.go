@@ -138,7 +138,8 @@ func TestATokenStandsForOneSession(t *testing.T) {
 	}
 }
 
-// TestTheNumberOfASessionIsAsHardToGuessAsItsToken opens sessions whose tokens differ in one bit, and counts the bits of their numbers that differ.
+// TestTheNumberOfASessionIsAsHardToGuessAsItsToken opens sessions whose tokens differ in one bit,
+// and counts the bits of their numbers that differ.
 func TestTheNumberOfASessionIsAsHardToGuessAsItsToken(t *testing.T) {
 	first := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{}, 1000, machine.Owner{}))).Session
 	var differ [64]int
@@ -252,7 +253,8 @@ func TestDigestsThatDifferAreTold(t *testing.T) {
 	}
 }
 
-// script is a random sequence of records, as three members would send them for some clients that repeat themselves.
+// script is a random sequence of records, as three members would send them for some clients that
+// repeat themselves.
 func script(rnd *rand.Rand, n int) (records []machine.Record) {
 	time := uint64(1000)
 	var o object // has the sessions
@@ -463,7 +465,8 @@ func (silent) Execute(_ *machine.Execution, _, out []byte) ([]byte, bool) {
 	return append(out, 'x'), false
 }
 
-// silently returns a function that applies records of a node, with commands that return nothing. It allocates nothing.
+// silently returns a function that applies records of a node, with commands that return nothing. It
+// allocates nothing.
 func (o *object) silently() func(node uint64, data []byte) machine.Status {
 	r, out := new(machine.Record), new(machine.Result)
 	return func(node uint64, data []byte) machine.Status {
@@ -538,7 +541,8 @@ func BenchmarkCommandsOfASession(b *testing.B) {
 	}
 }
 
-// TestRO10AShardExecutesOnlyWhatIsForIt has a member that came from the shard 0 bring records along into the shard 1.
+// TestRO10AShardExecutesOnlyWhatIsForIt has a member that came from the shard 0 bring records along
+// into the shard 1.
 func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 	const own, other = 2, 1 // 1 + the number of the shard
 	o := &object{}
@@ -547,7 +551,8 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 	opening := func(shard int) machine.Result {
 		return o.apply(record(1, 1, machine.AppendOpen(nil, header(shard), token, 1000, machine.Owner{})))
 	}
-	// Nothing is executed before the leader of a view has said which shard it is, not even of the own shard.
+	// Nothing is executed before the leader of a view has said which shard it is, not even of the own
+	// shard.
 	for _, shard := range []int{0, own, other} {
 		if r := opening(shard); shard != 0 && r.Status != machine.Elsewhere {
 			t.Errorf("a session for shard %d: %v", shard, r.Status)

@@ -25,14 +25,16 @@ const (
 	destinations
 )
 
-// Sent is what a handler sent. Its cursor is the message with the command that sent it, and the number among what all commands of that message sent, from 1.
+// Sent is what a handler sent. Its cursor is the message with the command that sent it, and the
+// number among what all commands of that message sent, from 1.
 type Sent struct {
 	Cursor
 	Operation string // of an object
 	Data      []byte // arguments, a message, or what the task gets
 }
 
-// MaxOutboxBytes bounds what an object sent and what was not handed over yet, with sentBytes for each: 4 MiB.
+// MaxOutboxBytes bounds what an object sent and what was not handed over yet, with sentBytes for
+// each: 4 MiB.
 const (
 	MaxOutboxBytes = 4 << 20
 	sentBytes      = 64
@@ -46,7 +48,8 @@ type outbox struct {
 	sent []Sent
 }
 
-// source is an object whose handlers sent commands to this one, and the last of them that was executed (RO8).
+// source is an object whose handlers sent commands to this one, and the last of them that was
+// executed (RO8).
 type source struct {
 	name string
 	last Cursor
@@ -60,8 +63,8 @@ func (m *Machine) outbox(to Destination) (int, bool) {
 	return slices.BinarySearchFunc(m.outboxes, to, func(o outbox, d Destination) int { return o.to.compare(d) })
 }
 
-// Send keeps what the handler of the command that is executed sends, until it was handed over (RO9). It takes data over.
-// It reports false if too much is kept.
+// Send keeps what the handler of the command that is executed sends, until it was handed over
+// (RO9). It takes data over. It reports false if too much is kept.
 func (m *Machine) Send(to Destination, operation string, data []byte) bool {
 	if m.lastSent.View != m.at.View || m.lastSent.Seq != m.at.Seq {
 		m.lastSent = m.at
@@ -95,8 +98,8 @@ func (m *Machine) Destinations(all []Destination) []Destination {
 	return all
 }
 
-// Outgoing returns what is to be handed over to a destination behind a cursor, oldest first. It must not
-// be changed, and is valid until the next Apply.
+// Outgoing returns what is to be handed over to a destination behind a cursor, oldest first. It
+// must not be changed, and is valid until the next Apply.
 func (m *Machine) Outgoing(to Destination, after Cursor) []Sent {
 	i, ok := m.outbox(to)
 	if !ok {
@@ -134,8 +137,8 @@ func (m *Machine) source(name string) (int, bool) {
 	return slices.BinarySearchFunc(m.sources, name, func(s source, n string) int { return cmp.Compare(s.name, n) })
 }
 
-// forwarded executes a command that a handler of an object sent, unless it was executed before, or the one that its
-// object sent before it was not (RO8). Its reply is dropped.
+// forwarded executes a command that a handler of an object sent, unless it was executed before, or
+// the one that its object sent before it was not (RO8). Its reply is dropped.
 func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
 	name, before, at := rest.name(), rest.cursor(), rest.cursor()
 	if rest.err != nil || name == "" || at.Index == 0 || !before.Less(at) {

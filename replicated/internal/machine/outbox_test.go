@@ -34,9 +34,10 @@ func (s *sender) apply(view uint64, data []byte) {
 	s.Apply(&machine.Record{View: view, Seq: s.seq, Sender: 1, Data: data}, s, new(machine.Result))
 }
 
-// TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder lets relays that come and go hand over what an object sent. A relay
-// begins with what its copy of the sender has; relays may be at work at the same time. What a relay has in flight is lost with the
-// relay, or refused while the relay goes on: then the target refuses what comes after it. Both objects are given to new members now and then.
+// TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder lets relays that come and go hand over what
+// an object sent. A relay begins with what its copy of the sender has; relays may be at work at the
+// same time. What a relay has in flight is lost with the relay, or refused while the relay goes on:
+// then the target refuses what comes after it. Both objects are given to new members now and then.
 func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 	type item struct {
 		machine.Sent

@@ -37,7 +37,8 @@ const (
 //	12 time of the relay's clock, 8 bytes
 const headerBytes = 20
 
-// sessionBytes is what a Client record has behind its header: session, number, acknowledged, 8 bytes each.
+// sessionBytes is what a Client record has behind its header: session, number, acknowledged, 8
+// bytes each.
 const sessionBytes = 24
 
 // Limits of what a record may say.
@@ -123,7 +124,8 @@ func AppendClient(b []byte, h Header, session, number, acked uint64) []byte {
 // Token stands for a session before it has a number.
 type Token [TokenBytes]byte
 
-// AppendOpen appends the opening of a session that ends when it is not used for timeout nanoseconds.
+// AppendOpen appends the opening of a session that ends when it is not used for timeout
+// nanoseconds.
 func AppendOpen(b []byte, h Header, token Token, timeout uint64, of Owner) []byte {
 	h.Kind = Open
 	b = h.append(b)
@@ -139,8 +141,8 @@ func AppendClose(b []byte, h Header, session uint64) []byte {
 	return order.AppendUint64(h.append(b), session)
 }
 
-// AppendAcknowledge appends that a session needs no reply of the numbers up to acked, nor of those after it whose bit in ended is set: bit i, of byte i/8,
-// stands for the number acked+1+i.
+// AppendAcknowledge appends that a session needs no reply of the numbers up to acked, nor of those
+// after it whose bit in ended is set: bit i, of byte i/8, stands for the number acked+1+i.
 func AppendAcknowledge(b []byte, h Header, session, acked uint64, ended []byte) []byte {
 	h.Kind = Acknowledge
 	return append(order.AppendUint64(order.AppendUint64(h.append(b), session), acked), ended...)
@@ -168,15 +170,17 @@ func AppendEnable(b []byte, h Header, view uint64, names []string) []byte {
 	return appendNames(order.AppendUint64(h.append(b), view), names)
 }
 
-// AppendDigest appends a digest of the state after the count-th executed command. With a count of 0 it is a wish that every member hashes its state at
-// this record, and digest is the number of the wish at its sender.
+// AppendDigest appends a digest of the state after the count-th executed command. With a count of 0
+// it is a wish that every member hashes its state at this record, and digest is the number of the
+// wish at its sender.
 func AppendDigest(b []byte, h Header, count, digest uint64) []byte {
 	h.Kind = Digest
 	return order.AppendUint64(order.AppendUint64(h.append(b), count), digest)
 }
 
-// AppendForwarded appends, up to its arguments, a command that a handler of an object sent. Before is the cursor of the
-// one that is executed before it; it is zero if a record of the object said that all earlier ones were.
+// AppendForwarded appends, up to its arguments, a command that a handler of an object sent. Before
+// is the cursor of the one that is executed before it; it is zero if a record of the object said
+// that all earlier ones were.
 func AppendForwarded(b []byte, h Header, source string, before, at Cursor) []byte {
 	h.Kind = Forwarded
 	return appendCursor(appendCursor(appendName(h.append(b), source), before), at)
@@ -208,7 +212,8 @@ const (
 	Refused                  // with the text of an error
 )
 
-// replyBytes is what a Reply record has behind its header: the node that wants it, 8 bytes, and how the member answered.
+// replyBytes is what a Reply record has behind its header: the node that wants it, 8 bytes, and how
+// the member answered.
 const replyBytes = 8 + 1
 
 // AppendReply appends the reply of a member to the command of a node. The header has the call.
@@ -292,13 +297,15 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// SeveralBytes is what a message of several records has in front of them, and PartBytes what each has in front of it: its length.
+// SeveralBytes is what a message of several records has in front of them, and PartBytes what each
+// has in front of it: its length.
 const (
 	SeveralBytes = headerBytes
 	PartBytes    = 4
 )
 
-// AppendSeveral appends what several records have in front of them. Their times are 0: that of the header, which Stamp sets, is the time of each.
+// AppendSeveral appends what several records have in front of them. Their times are 0: that of the
+// header, which Stamp sets, is the time of each.
 func AppendSeveral(b []byte) []byte { return Header{Kind: Several}.append(b) }
 
 // AppendPart appends one of several records, which is head and tail together.
@@ -320,8 +327,8 @@ type Records struct {
 	more bool // rest is one record, which has no length in front
 }
 
-// Split returns the records of a message. A message that says that it is several records, and is not as it should be, is one record, which
-// no machine executes.
+// Split returns the records of a message. A message that says that it is several records, and is
+// not as it should be, is one record, which no machine executes.
 func Split(message []byte) Records {
 	if len(message) == 0 || Kind(message[0]) != Several || !several(message) {
 		return Records{rest: message, more: true}
@@ -329,7 +336,8 @@ func Split(message []byte) Records {
 	return Records{Time: order.Uint64(message[12:]), rest: message[headerBytes:]}
 }
 
-// several reports whether a message is one record or more, with nothing between them and none of them several ones.
+// several reports whether a message is one record or more, with nothing between them and none of
+// them several ones.
 func several(message []byte) bool {
 	at := headerBytes
 	for at+PartBytes+headerBytes <= len(message) {

@@ -80,8 +80,10 @@ func (m *Machine) open(rest reader, out *Result) {
 	out.Session = s.number
 }
 
-// SessionNumber returns the number of the session that a token opens as the nth of the object. The token, which is random and a secret of the client, makes it one that
-// no other client guesses: without TLS it is all that distinguishes them. The count makes it one that no session had, also if the client uses the token again.
+// SessionNumber returns the number of the session that a token opens as the nth of the object. The
+// token, which is random and a secret of the client, makes it one that no other client guesses:
+// without TLS it is all that distinguishes them. The count makes it one that no session had, also
+// if the client uses the token again.
 func SessionNumber(token Token, nth uint64) uint64 {
 	h := sha256.Sum256(order.AppendUint64(token[:], nth))
 	return order.Uint64(h[:])
@@ -123,8 +125,8 @@ func (m *Machine) touch(rest reader) Status {
 	return Done
 }
 
-// client executes a client's command if its number was not executed before (RO1), and answers with the reply of the
-// execution if it was (RO2).
+// client executes a client's command if its number was not executed before (RO1), and answers with
+// the reply of the execution if it was (RO2).
 func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 	number, n, acked := rest.uint64(), rest.uint64(), rest.uint64()
 	if rest.err != nil || n == 0 || acked >= n {
@@ -230,8 +232,8 @@ func (m *Machine) acknowledge(s *session, acked uint64) {
 	s.replies = s.replies[n:] // what is left does not move: a session may have a thousand replies, and loses one with each command
 }
 
-// keep inserts a reply. Replies that reached the end of their memory move to its beginning, when most of it is free, or
-// else to more memory.
+// keep inserts a reply. Replies that reached the end of their memory move to its beginning, when
+// most of it is free, or else to more memory.
 func (s *session) keep(at int, r reply) {
 	if n := len(s.replies); n == cap(s.replies) {
 		if cap(s.room) < 2*n+2 {

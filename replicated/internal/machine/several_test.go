@@ -49,7 +49,8 @@ func TestAMessageHasOneRecordOrSeveral(t *testing.T) {
 	}
 }
 
-// TestSeveralRecordsThatAreNot checks that a message which is not as it should be is one record, and that no machine executes it.
+// TestSeveralRecordsThatAreNot checks that a message which is not as it should be is one record,
+// and that no machine executes it.
 func TestSeveralRecordsThatAreNot(t *testing.T) {
 	o := enabled(t)
 	good := several(9, machine.AppendCommand(nil, machine.Header{}), machine.AppendCommand(nil, machine.Header{}))
@@ -113,9 +114,9 @@ func TestCursorsOfOneMessageDiffer(t *testing.T) {
 	}
 }
 
-// applyMessage applies the records of a message in their order. If together is true, ApplyCommand applies each record that it
-// accepts, and Apply the other records; otherwise Apply applies all of them. It returns the number of records that ApplyCommand
-// accepted.
+// applyMessage applies the records of a message in their order. If together is true, ApplyCommand
+// applies each record that it accepts, and Apply the other records; otherwise Apply applies all of
+// them. It returns the number of records that ApplyCommand accepted.
 func (o *object) applyMessage(sender uint64, message []byte, together bool) (accepted int) {
 	position := o.position + 1
 	rs := machine.Split(message)
@@ -136,8 +137,8 @@ func (o *object) applyMessage(sender uint64, message []byte, together bool) (acc
 	return accepted
 }
 
-// TestApplyCommandDoesWhatApplyDoes applies the same random messages to two machines, of which one uses ApplyCommand, and compares their states and the
-// commands that they executed.
+// TestApplyCommandDoesWhatApplyDoes applies the same random messages to two machines, of which one
+// uses ApplyCommand, and compares their states and the commands that they executed.
 func TestApplyCommandDoesWhatApplyDoes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	one, other := enabled(t), enabled(t)

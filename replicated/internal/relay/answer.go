@@ -47,7 +47,8 @@ func (a *Answer) AppendTo(b []byte) []byte {
 	return append(b, a.Text...)
 }
 
-// AppendResult appends the answer to a request whose record was applied at a place of the order. Session is that of a record that opened one.
+// AppendResult appends the answer to a request whose record was applied at a place of the order.
+// Session is that of a record that opened one.
 func AppendResult(b []byte, view, seq uint64, status machine.Status, session uint64, reply []byte) []byte {
 	a := Answer{Said: Done, View: view, Seq: seq, Text: reply}
 	switch status {

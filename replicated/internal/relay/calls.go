@@ -2,7 +2,8 @@ package relay
 
 // Calls finds calls by the number that their records carry. The zero value has none.
 type Calls[T any] struct {
-	// Lap returns where a new slot begins to count, so that a process does not take the numbers of one before it.
+	// Lap returns where a new slot begins to count, so that a process does not take the numbers of one
+	// before it.
 	Lap   func() uint32
 	slots []slot[T]
 	free  []uint32

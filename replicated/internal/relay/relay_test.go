@@ -108,7 +108,8 @@ func TestTheNumberOfACallIsWrittenIntoItsRecord(t *testing.T) {
 	}
 }
 
-// TestAProofIsOfAllThatARequestSays alters each byte of a Forward request behind its proof, and where it goes.
+// TestAProofIsOfAllThatARequestSays alters each byte of a Forward request behind its proof, and
+// where it goes.
 func TestAProofIsOfAllThatARequestSays(t *testing.T) {
 	r := Request{Ask: Forward, Rest: AppendForward(nil, "kv", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")}
 	b := r.AppendTo(nil)
@@ -127,7 +128,8 @@ func TestAProofIsOfAllThatARequestSays(t *testing.T) {
 	}
 }
 
-// TestTheAcknowledgedNumberOfARequestIsReplaced compares requests that are sent again with ones that are written anew.
+// TestTheAcknowledgedNumberOfARequestIsReplaced compares requests that are sent again with ones
+// that are written anew.
 func TestTheAcknowledgedNumberOfARequestIsReplaced(t *testing.T) {
 	for _, ask := range []Ask{Command, Replies} {
 		r := Request{Ask: ask, Session: 1, Number: 1 << 40, Acked: 3, Count: 2, Name: []byte("op"), Args: []byte("args")}

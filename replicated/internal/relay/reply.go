@@ -16,7 +16,8 @@ type Reply struct {
 // replyHead is the size of a reply without its data.
 const replyHead = 8 + 1 + 4
 
-// AppendTo appends the number of the member, 8 bytes, how it answered, 1 byte, the length of the reply, 4 bytes, and the reply.
+// AppendTo appends the number of the member, 8 bytes, how it answered, 1 byte, the length of the
+// reply, 4 bytes, and the reply.
 func (r *Reply) AppendTo(b []byte) []byte {
 	b = append(order.AppendUint64(b, r.Member), byte(r.Said))
 	return append(order.AppendUint32(b, uint32(len(r.Data))), r.Data...)

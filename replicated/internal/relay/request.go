@@ -196,8 +196,8 @@ func (r *Request) Past() bool {
 	return r.Ask == Query && (r.Consistency == AtVersion || r.Consistency == AtTime)
 }
 
-// Confirms reports whether the request is answered only after a confirmation: the member has executed by then what any member had when the
-// request came.
+// Confirms reports whether the request is answered only after a confirmation: the member has
+// executed by then what any member had when the request came.
 func (r *Request) Confirms() bool {
 	if mutant.Enabled && mutant.On(mutant.ReadUnconfirmed) {
 		return false
@@ -210,8 +210,8 @@ func (r *Request) Ordered() bool {
 	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close || r.Ask == Forward || r.Ask == Acknowledge
 }
 
-// AppendRecord appends the record of a request that is ordered. The header has the call, the time and, of a command, the
-// number of the operation.
+// AppendRecord appends the record of a request that is ordered. The header has the call, the time
+// and, of a command, the number of the operation.
 func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 	switch r.Ask {
 	case Open:
@@ -230,13 +230,14 @@ func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
 // ProofBytes is the size of the proof that a request comes from a member of the group.
 const ProofBytes = 32
 
-// ForwardBytes is what a Forward request has before the name of its source: proof, two cursors, length of the name.
+// ForwardBytes is what a Forward request has before the name of its source: proof, two cursors,
+// length of the name.
 const ForwardBytes = ProofBytes + 2*cursorBytes + 1
 
 const cursorBytes = 3 * 8
 
-// AppendForward appends what Rest of a Forward request is, but for its proof, for which it leaves space: which object's handler sent the
-// command, when, and when it sent the one before.
+// AppendForward appends what Rest of a Forward request is, but for its proof, for which it leaves
+// space: which object's handler sent the command, when, and when it sent the one before.
 func AppendForward(b []byte, source string, before, at machine.Cursor) []byte {
 	b = append(b, make([]byte, ProofBytes)...)
 	for _, v := range [...]uint64{before.View, before.Seq, before.Index, at.View, at.Seq, at.Index} {
@@ -245,7 +246,8 @@ func AppendForward(b []byte, source string, before, at machine.Cursor) []byte {
 	return append(append(b, byte(len(source))), source...)
 }
 
-// Proof returns the proof of a Forward request to a service, and what it proves: everything else that the request says, and to which service.
+// Proof returns the proof of a Forward request to a service, and what it proves: everything else
+// that the request says, and to which service.
 func (r *Request) Proof(service string) (proof, text []byte) {
 	text = append(order.AppendUint32(nil, uint32(len(service))), service...)
 	if mutant.Enabled && mutant.On(mutant.ProofWithoutService) {

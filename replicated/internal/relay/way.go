@@ -2,8 +2,9 @@ package relay
 
 import "github.com/squall-go/squall/replicated/internal/machine"
 
-// Way is how far a member is with what the handlers of its object sent to one destination. Each item goes with the cursor of the one
-// before it, and the destination executes no item before that one (RO8), so items need no wait for each other.
+// Way is how far a member is with what the handlers of its object sent to one destination. Each
+// item goes with the cursor of the one before it, and the destination executes no item before that
+// one (RO8), so items need no wait for each other.
 //
 // Invariant: confirmed ≤ sent.
 type Way struct {
@@ -64,7 +65,8 @@ func (w *Way) Confirm(at machine.Cursor) {
 // Confirmed returns up to where everything was executed or dropped.
 func (w *Way) Confirmed() machine.Cursor { return w.confirmed }
 
-// Lose notes why an item of an attempt was not executed. The items behind it are sent again after Restart.
+// Lose notes why an item of an attempt was not executed. The items behind it are sent again after
+// Restart.
 func (w *Way) Lose(attempt uint64, why error) {
 	if attempt == w.attempt && w.lost == nil {
 		w.lost = why

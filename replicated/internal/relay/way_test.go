@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
-// source is an object whose commands send as much to one destination as they have bytes of arguments.
+// source is an object whose commands send as much to one destination as they have bytes of
+// arguments.
 type source struct {
 	machine.Machine
 	to  machine.Destination
@@ -34,8 +35,9 @@ func newSource() *source {
 	return s
 }
 
-// TestAWayConfirmsWhatWasExecutedOrDropped sends over a way that loses items, with some that no message carries. The destination executes an item only
-// after the one that is said to come before it.
+// TestAWayConfirmsWhatWasExecutedOrDropped sends over a way that loses items, with some that no
+// message carries. The destination executes an item only after the one that is said to come before
+// it.
 func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 	type item struct {
 		before, at machine.Cursor

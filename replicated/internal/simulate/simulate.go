@@ -1,5 +1,6 @@
-// Package simulate is what package squalltest needs of package member and programs do not: copies of objects whose processes, clocks and
-// connections are simulated. It has the interface between both; package member implements Object, and package squalltest Host.
+// Package simulate is what package squalltest needs of package member and programs do not: copies
+// of objects whose processes, clocks and connections are simulated. It has the interface between
+// both; package member implements Object, and package squalltest Host.
 package simulate
 
 // Object is an object that takes part in a simulation.
@@ -24,7 +25,8 @@ type Host interface {
 	Secret(use string, text []byte) []byte
 	// Wall is the wall clock, in nanoseconds since the Unix epoch.
 	Wall() uint64
-	// Send has a message ordered, unless the process ends before that. It has the next place of the process.
+	// Send has a message ordered, unless the process ends before that. It has the next place of the
+	// process.
 	Send(message []byte)
 	// Soon calls f in a moment, in which other things may happen.
 	Soon(f func())
@@ -54,18 +56,22 @@ type Copy interface {
 	Restore(image []byte) error
 	// Tend sends what is due: announcements, operations to enable, sessions that were touched.
 	Tend()
-	// Take takes a client's request, to a shard if shard is 1 + its number. Answer is called once, unless the process ends.
+	// Take takes a client's request, to a shard if shard is 1 + its number. Answer is called once,
+	// unless the process ends.
 	Take(shard int, request []byte, answer func([]byte))
-	// Call has the process itself call a command on the object, or on the shard that it is in, and reports false if it cannot now. Done is called once, unless the
-	// process ends, with whether the command was executed; neither that nor not is that it may have been.
+	// Call has the process itself call a command on the object, or on the shard that it is in, and
+	// reports false if it cannot now. Done is called once, unless the process ends, with whether the
+	// command was executed; neither that nor not is that it may have been.
 	Call(name string, args []byte, done func(executed, not bool)) (call uint64, ok bool)
 	// Shard is 1 + the number of the shard that the copy is of, or 0.
 	Shard() int
-	// Forwards returns the next requests by which this member forwards what handlers sent to shards. They may be in flight together. Handed
-	// is called once with the answer to each, or nil if there is none.
+	// Forwards returns the next requests by which this member forwards what handlers sent to shards.
+	// They may be in flight together. Handed is called once with the answer to each, or nil if there
+	// is none.
 	Forwards() []Forward
 	Handed(f Forward, answer []byte)
-	// Time is that of the object, Executed how many commands were executed, and Failed why the copy is not used any more.
+	// Time is that of the object, Executed how many commands were executed, and Failed why the copy is
+	// not used any more.
 	Time() uint64
 	Executed() uint64
 	Failed() error
@@ -87,7 +93,8 @@ type Forward struct {
 type Model interface {
 	// Reset begins with the state of a new object, and returns it encoded.
 	Reset() string
-	// Execute executes an operation on an encoded state, as if at a place of the order and a time of the object.
+	// Execute executes an operation on an encoded state, as if at a place of the order and a time of
+	// the object.
 	Execute(state, name string, args []byte, at At) (reply []byte, failed bool, next string)
 }
 

@@ -29,20 +29,23 @@ const (
 	maxOwn = 16 // addresses of a peer's endpoints beyond those of the peer
 )
 
-// guessed counts answers with wrong numbers, of peers that have proved nothing, from the first one on until guessTime has passed.
+// guessed counts answers with wrong numbers, of peers that have proved nothing, from the first one
+// on until guessTime has passed.
 type guessed struct {
 	all   int
 	of    map[netip.Addr]int
 	until int64
 }
 
-// shared reports an address that is not of one host, where no participant receives by unicast (RT5).
+// shared reports an address that is not of one host, where no participant receives by unicast
+// (RT5).
 func shared(l wire.Locator) bool {
 	a := l.Addr().Unmap()
 	return a.IsMulticast() || a.IsUnspecified() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// ignored reports an address that is not used: a shared one, or one of which too many wrong numbers came.
+// ignored reports an address that is not used: a shared one, or one of which too many wrong numbers
+// came.
 func (p *Participant) ignored(l wire.Locator) bool {
 	return shared(l) || p.now < p.guessed.until && p.guessed.of[l.Addr()] >= guesses
 }
@@ -74,12 +77,14 @@ func sameHost(a wire.Locator) func(wire.Locator) bool {
 	return func(b wire.Locator) bool { return a.Addr().Unmap() == b.Addr().Unmap() }
 }
 
-// fastDDS is the vendor whose readers take a step for each number that a writer does not have any more.
+// fastDDS is the vendor whose readers take a step for each number that a writer does not have any
+// more.
 var fastDDS = [2]byte{1, 15}
 
-// offsets are added to the numbers of discovery that a peer sees at an address. Only a peer that receives there knows them, and proves so by its answers.
-// They stay the same for an address: a peer that was forgotten, and has not forgotten this participant, goes on with the numbers that it knows.
-// Of Fast DDS they are short, and the answers of two readers are the proof.
+// offsets are added to the numbers of discovery that a peer sees at an address. Only a peer that
+// receives there knows them, and proves so by its answers. They stay the same for an address: a
+// peer that was forgotten, and has not forgotten this participant, goes on with the numbers that it
+// knows. Of Fast DDS they are short, and the answers of two readers are the proof.
 func (p *Participant) offsets(a *wire.Participant, at wire.Locator) (all [3]int64) {
 	h := sha256.New()
 	h.Write(p.cfg.Secret[:])
@@ -103,7 +108,8 @@ func (p *Participant) discovery() [3]*Writer {
 // short reports that the numbers of discovery of a peer have few bits.
 func (o *peer) short() bool { return o.Vendor == fastDDS }
 
-// use has a peer sent what is for it at one of its addresses. What was put together for the address before leaves for that one, with its numbers: an answer to them is its proof.
+// use has a peer sent what is for it at one of its addresses. What was put together for the address
+// before leaves for that one, with its numbers: an answer to them is its proof.
 func (p *Participant) use(o *peer, at int) {
 	p.flush(&o.meta)
 	p.flush(&o.data)
@@ -118,7 +124,8 @@ func (p *Participant) use(o *peer, at int) {
 	}
 }
 
-// try introduces this participant at an address of a peer that has proved nothing, and asks it for the proof.
+// try introduces this participant at an address of a peer that has proved nothing, and asks it for
+// the proof.
 func (p *Participant) try(o *peer, at int) {
 	p.use(o, at)
 	p.introduce(o)
@@ -131,7 +138,8 @@ func (p *Participant) try(o *peer, at int) {
 	}
 }
 
-// verify reports whether the answer of a reader of discovery has a number that it was sent at one of its addresses, or none yet (RT5).
+// verify reports whether the answer of a reader of discovery has a number that it was sent at one
+// of its addresses, or none yet (RT5).
 func (p *Participant) verify(w *Writer, r *remoteReader, number int64) bool {
 	o := r.of
 	if number <= 1 { // a reader that was sent nothing yet says 0 or 1
@@ -180,7 +188,8 @@ func (p *Participant) prove(o *peer, at int) {
 	}
 }
 
-// wrong counts an answer with a wrong number for all addresses of a peer, which is forgotten if one of them has too many.
+// wrong counts an answer with a wrong number for all addresses of a peer, which is forgotten if one
+// of them has too many.
 func (p *Participant) wrong(o *peer) {
 	g := &p.guessed
 	if p.now >= g.until {
@@ -205,7 +214,8 @@ func (p *Participant) wrong(o *peer) {
 	}
 }
 
-// outboxOf is where messages for an endpoint of a peer are put together: at an address of its own, if it is of the host that the peer has proved (RT5).
+// outboxOf is where messages for an endpoint of a peer are put together: at an address of its own,
+// if it is of the host that the peer has proved (RT5).
 func (p *Participant) outboxOf(o *peer, e *wire.Endpoint) *outbox {
 	if e.GUID.Entity.Builtin() {
 		return &o.meta
@@ -253,7 +263,8 @@ func (p *Participant) pay(o *peer) {
 	}
 }
 
-// put sends a message to a peer. A peer whose address is not verified gets no more than the bound of RT5.
+// put sends a message to a peer. A peer whose address is not verified gets no more than the bound
+// of RT5.
 func (p *Participant) put(o *peer, to wire.Locator, message []byte) {
 	if !o.proved {
 		if len(message)+headerBytes > o.budget {

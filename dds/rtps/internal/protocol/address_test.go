@@ -41,7 +41,8 @@ func pass(w *world, p *Participant, d time.Duration) {
 	}
 }
 
-// endsAndBegins is the message of a participant that ends, and begins again in the same message, some times.
+// endsAndBegins is the message of a participant that ends, and begins again in the same message,
+// some times.
 func endsAndBegins(n uint32, times int) []byte {
 	one := stranger(n, nowhere, wire.Infinite)
 	me := wire.Prefix(one[8:20])
@@ -58,7 +59,8 @@ func endsAndBegins(n uint32, times int) []byte {
 	return append(message, one[wire.HeaderBytes:]...)
 }
 
-// For each byte that names an address where nobody answers, at most three leave for it, whatever is said and how often.
+// For each byte that names an address where nobody answers, at most three leave for it, whatever is
+// said and how often.
 func TestAtMostThreeBytesLeaveForAByte(t *testing.T) {
 	same := func(message func(n uint32) []byte) func(uint32) []byte {
 		return func(uint32) []byte { return message(1) }
@@ -149,7 +151,8 @@ func TestAnAddressWithWrongAnswersIsIgnored(t *testing.T) {
 	}
 }
 
-// Participants of Fast DDS see short numbers. Two of their readers must answer, and not while many wrong answers come from everywhere.
+// Participants of Fast DDS see short numbers. Two of their readers must answer, and not while many
+// wrong answers come from everywhere.
 func TestShortNumbersNeedTwoAnswers(t *testing.T) {
 	w, p, _, _ := alone(t)
 	fast := func(n byte) *peer {
@@ -205,7 +208,8 @@ func TestShortNumbersNeedTwoAnswers(t *testing.T) {
 	}
 }
 
-// A participant announces several addresses, of which only one can be reached from here, in any place.
+// A participant announces several addresses, of which only one can be reached from here, in any
+// place.
 func TestAllAddressesOfAParticipantAreTried(t *testing.T) {
 	for place := range 3 {
 		for _, from := range []bool{true, false} { // whether messages come from an address that it announces
@@ -232,7 +236,8 @@ func TestAllAddressesOfAParticipantAreTried(t *testing.T) {
 	}
 }
 
-// While another address is tried, what was put together for the one before has the numbers of that one: it does not go elsewhere, where an answer would prove the wrong address (RT5).
+// While another address is tried, what was put together for the one before has the numbers of that
+// one: it does not go elsewhere, where an answer would prove the wrong address (RT5).
 func TestNumbersOfAnAddressGoNowhereElse(t *testing.T) {
 	for seed := range uint64(40) { // in which the announcements and answers come in different orders
 		w := newWorld(t, seed, 0)

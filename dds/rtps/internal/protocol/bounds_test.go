@@ -11,8 +11,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// One instance of a writer is written once, other instances again and again. The writer keeps the samples of its history and no place for the samples
-// that were replaced; a late reader learns the numbers of the replaced samples from a few GAP messages.
+// One instance of a writer is written once, other instances again and again. The writer keeps the
+// samples of its history and no place for the samples that were replaced; a late reader learns the
+// numbers of the replaced samples from a few GAP messages.
 func TestAHistoryCostsWhatItHolds(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	a := w.host(1, nil)
@@ -67,7 +68,8 @@ func TestEndpointsThatEndLeaveNothing(t *testing.T) {
 	w.until("the reader is gone", time.Minute, func() bool { return a.matched == 0 })
 }
 
-// injected returns two participants of which one has a reader, and the other one a writer that matches it and says what the test has it say.
+// injected returns two participants of which one has a reader, and the other one a writer that
+// matches it and says what the test has it say.
 func injected(t *testing.T, set qos.Set, change func(*Config)) (w *world, h *host, rw *RemoteWriter, say func(func(a *wire.Appender, id wire.EntityID))) {
 	w = newWorld(t, testutil.Seed(t), 0)
 	h = w.host(1, change)
@@ -108,7 +110,8 @@ func TestASampleThatWasHeldComesAgain(t *testing.T) {
 	}
 }
 
-// RT4: what is kept of samples that a writer does not have any more is freed, and a sample too far ahead is not kept.
+// RT4: what is kept of samples that a writer does not have any more is freed, and a sample too far
+// ahead is not kept.
 func TestNothingIsKeptOfSamplesThatDoNotCome(t *testing.T) {
 	for held, ahead := range [][]int64{{maxAhead + 1}, {maxAhead + 1, maxAhead}} {
 		_, h, rw, say := injected(t, qos.Set{}, nil)
@@ -150,7 +153,8 @@ func TestTheLastNumberIsRefused(t *testing.T) {
 	}
 }
 
-// A best effort writer of which fragments are lost, of as many samples as there is room for, goes on.
+// A best effort writer of which fragments are lost, of as many samples as there is room for, goes
+// on.
 func TestLostFragmentsDoNotStopABestEffortWriter(t *testing.T) {
 	_, h, rw, say := injected(t, qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}, func(c *Config) { c.SampleBytes = 10_000 })
 	sample := make([]byte, 4000)
@@ -170,7 +174,8 @@ func TestLostFragmentsDoNotStopABestEffortWriter(t *testing.T) {
 	}
 }
 
-// Fragments of many writers have a bound together, and each writer's next sample comes nevertheless.
+// Fragments of many writers have a bound together, and each writer's next sample comes
+// nevertheless.
 func TestFragmentsOfAllWritersAreBounded(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, nil), w.host(2, nil)
@@ -232,7 +237,8 @@ func TestAnAnswerIsServedWithinAWindow(t *testing.T) {
 	}
 }
 
-// The number of endpoints of all peers is bounded, and so is the size of an announcement. A known endpoint may change its policies at the bound.
+// The number of endpoints of all peers is bounded, and so is the size of an announcement. A known
+// endpoint may change its policies at the bound.
 func TestEndpointsOfAllPeersAreBounded(t *testing.T) {
 	_, h, rw, _ := injected(t, qos.Set{}, nil)
 	o := rw.of
@@ -263,7 +269,8 @@ func TestEndpointsOfAllPeersAreBounded(t *testing.T) {
 	}
 }
 
-// The memory of what a peer, and what all peers, announced of their endpoints is bounded, and counted until the endpoints end.
+// The memory of what a peer, and what all peers, announced of their endpoints is bounded, and
+// counted until the endpoints end.
 func TestTheMemoryOfAnnouncementsIsBounded(t *testing.T) {
 	w, _, p := only(t)
 	number := uint32(0)

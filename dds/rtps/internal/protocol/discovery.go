@@ -37,7 +37,8 @@ func (o *peer) heard(p *Participant) {
 	}
 }
 
-// evict removes the oldest peer whose address is not verified (RT5), and reports whether there was such a peer.
+// evict removes the oldest peer whose address is not verified (RT5), and reports whether there was
+// such a peer.
 func (p *Participant) evict() bool {
 	for _, o := range p.peers {
 		if !o.proved {
@@ -56,9 +57,10 @@ func (p *Participant) announceTo(all []wire.Locator) {
 	}
 }
 
-// announcementOf returns the announcement of this participant. Its lease is shorter than the one that writers offer: CycloneDDS 0.10 watches the shortest lease
-// of a participant and its writers. When the end of a writer leaves another lease of the same duration as the shortest one, CycloneDDS counts that lease as
-// expired, and forgets the participant.
+// announcementOf returns the announcement of this participant. Its lease is shorter than the one
+// that writers offer: CycloneDDS 0.10 watches the shortest lease of a participant and its writers.
+// When the end of a writer leaves another lease of the same duration as the shortest one,
+// CycloneDDS counts that lease as expired, and forgets the participant.
 func (p *Participant) announcementOf() []byte {
 	lease := p.cfg.Lease
 	if lease != wire.Infinite {
@@ -228,7 +230,8 @@ func (p *Participant) discovered(r *Reader, o *peer, s *Sample) {
 	}
 }
 
-// roomFor reports whether an endpoint of a peer may be known, in the place of what is known of it already (RT4).
+// roomFor reports whether an endpoint of a peer may be known, in the place of what is known of it
+// already (RT4).
 func (p *Participant) roomFor(o *peer, e *wire.Endpoint) bool {
 	all, bytes, more := 0, 0, e.Memory()
 	for _, q := range p.peers {
@@ -342,7 +345,8 @@ func (p *Participant) considerReader(o *peer, e wire.Endpoint, w *Writer) {
 	}
 }
 
-// mismatch says why a writer and a reader of one topic do not match: a reason, or that their partitions differ.
+// mismatch says why a writer and a reader of one topic do not match: a reason, or that their
+// partitions differ.
 func mismatch(w, r *wire.Endpoint) (why string, policies []qos.Policy, partitions bool) {
 	switch {
 	case w.Type != r.Type:
@@ -387,7 +391,8 @@ func (p *Participant) withoutReader(o *peer, g wire.GUID) {
 // Peers is the number of participants that are known.
 func (p *Participant) Peers() int { return len(p.peers) }
 
-// OpenWriter adds a writer, which must be one that can be announced (wire.Endpoint.Check), and announces it to the peers. Peers with a matching reader get the samples.
+// OpenWriter adds a writer, which must be one that can be announced (wire.Endpoint.Check), and
+// announces it to the peers. Peers with a matching reader get the samples.
 func (p *Participant) OpenWriter(now int64, e wire.Endpoint, keyed bool) *Writer {
 	p.now = now
 	p.number++

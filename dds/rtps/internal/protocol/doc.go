@@ -1,12 +1,14 @@
-// Package protocol is a participant of RTPS as a function of what it is given: messages, time, and samples to write. It discovers other
-// participants and their writers and readers, matches them with its own, and moves samples between them, best effort or
-// reliably.
+// Package protocol is a participant of RTPS as a function of what it is given: messages, time, and
+// samples to write. It discovers other participants and their writers and readers, matches them
+// with its own, and moves samples between them, best effort or reliably.
 //
-// Life of a sample that comes in: a DATA, or all its fragments, arrives → it is put in the order of its writer's numbers → the host gets it →
-// the host says that it may be acknowledged → the writer is told, in the answer to its next heartbeat or as soon as one is due.
+// Life of a sample that comes in: a DATA, or all its fragments, arrives → it is put in the order of
+// its writer's numbers → the host gets it → the host says that it may be acknowledged → the writer
+// is told, in the answer to its next heartbeat or as soon as one is due.
 //
-// Life of a sample that goes out: written, and numbered → sent to each reader as far as its window goes → acknowledged by all reliable
-// readers → forgotten, unless the writer is durable and keeps it for readers that come later.
+// Life of a sample that goes out: written, and numbered → sent to each reader as far as its window
+// goes → acknowledged by all reliable readers → forgotten, unless the writer is durable and keeps
+// it for readers that come later.
 //
 // These hold for every participant:
 //
@@ -18,8 +20,9 @@
 //	RT5  until a peer has proved that it receives at its address, at most three bytes leave for it for each byte that came from it, with the
 //	     headers of IPv4 and UDP
 //
-// A peer is a participant that was discovered, with the time until which it is believed to be there. A proxy is a writer's idea of one reader that
-// matches it, or a reader's of one writer. Each has one owner, the Participant, whose methods are not called concurrently.
+// A peer is a participant that was discovered, with the time until which it is believed to be
+// there. A proxy is a writer's idea of one reader that matches it, or a reader's of one writer.
+// Each has one owner, the Participant, whose methods are not called concurrently.
 //
 // The package is pure: time comes with each call, messages and news go to the Host.
 package protocol

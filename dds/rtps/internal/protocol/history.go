@@ -7,8 +7,10 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// History is what a reader that matches later gets of the samples of one or several durable writers: the last ones of each instance, whichever of the writers wrote them, and of all
-// instances no more than a limit. The end of an instance at one writer takes no place of a sample, and goes with the samples before it.
+// History is what a reader that matches later gets of the samples of one or several durable
+// writers: the last ones of each instance, whichever of the writers wrote them, and of all
+// instances no more than a limit. The end of an instance at one writer takes no place of a sample,
+// and goes with the samples before it.
 type History struct {
 	depth, limit int // of samples; 0: no bound
 	samples      int
@@ -42,7 +44,8 @@ func NewHistory(s *qos.Service) *History {
 	return h
 }
 
-// add adds a change, and has its writer forget it if it does not belong to the history. Changes that leave the history are forgotten by their writers.
+// add adds a change, and has its writer forget it if it does not belong to the history. Changes
+// that leave the history are forgotten by their writers.
 func (h *History) add(w *Writer, c *change) {
 	r := &remembered{w: w, key: c.Key, seq: c.seq, end: c.Status != 0 && c.Status&wire.Disposed == 0}
 	in := h.instances[r.key]
@@ -81,7 +84,8 @@ func (h *History) shorten(in *instance) {
 	h.settle(in)
 }
 
-// settle removes what was dropped at the beginning of an instance, drops the ends that are first then, and removes an instance that is empty.
+// settle removes what was dropped at the beginning of an instance, drops the ends that are first
+// then, and removes an instance that is empty.
 func (h *History) settle(in *instance) {
 	for len(in.all) > 0 && (in.all[0].gone || in.all[0].end) {
 		first := in.all[0]
@@ -105,7 +109,8 @@ func (h *History) drop(in *instance, r *remembered) {
 	r.w.expire(r.seq)
 }
 
-// without drops all changes of a writer. Each instance is searched once: one instance may have all samples.
+// without drops all changes of a writer. Each instance is searched once: one instance may have all
+// samples.
 func (h *History) without(w *Writer) {
 	var changed []*instance
 	for _, r := range h.all {

@@ -13,8 +13,9 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// Several writers share the history of a topic. A late reader gets the last samples of each instance, whichever of the writers wrote them, also while the writers keep
-// samples that were replaced for a reader that is slow. That one gets all.
+// Several writers share the history of a topic. A late reader gets the last samples of each
+// instance, whichever of the writers wrote them, also while the writers keep samples that were
+// replaced for a reader that is slow. That one gets all.
 func TestALateReaderGetsTheHistoryOfAllWriters(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0.1)
 	a, slow := w.host(1, nil), w.host(2, nil)
@@ -65,7 +66,8 @@ func TestALateReaderGetsTheHistoryOfAllWriters(t *testing.T) {
 	}
 }
 
-// A history does what a list does that is searched for the oldest sample of an instance, and of all.
+// A history does what a list does that is searched for the oldest sample of an instance, and of
+// all.
 func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 	type change struct {
 		w    *Writer
@@ -152,7 +154,8 @@ func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 	}
 }
 
-// A sample that expires moves no other one: a long history loses one with each sample that is written.
+// A sample that expires moves no other one: a long history loses one with each sample that is
+// written.
 func TestASampleThatExpiresMovesNoOtherOne(t *testing.T) {
 	world := newWorld(t, testutil.Seed(t), 0)
 	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
@@ -167,8 +170,9 @@ func TestASampleThatExpiresMovesNoOtherOne(t *testing.T) {
 	}
 }
 
-// What a writer does for a sample does not depend on the length of its history: with readers and without, it looks at no sample twice. Samples that leave the history while a late reader
-// lacks them go when it has them.
+// What a writer does for a sample does not depend on the length of its history: with readers and
+// without, it looks at no sample twice. Samples that leave the history while a late reader lacks
+// them go when it has them.
 func TestAWriterLooksAtNoSampleOfItsHistoryTwice(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	a := w.host(1, nil)

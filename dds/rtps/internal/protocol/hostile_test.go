@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// FuzzReceive has a peer that matches say anything: the participant goes on, and does not keep more for it than its bounds (RT4).
+// FuzzReceive has a peer that matches say anything: the participant goes on, and does not keep more
+// for it than its bounds (RT4).
 func FuzzReceive(f *testing.F) {
 	peer := wire.Prefix{1, 2, 3, 2}
 	var a wire.Appender
@@ -42,7 +43,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// A writer that has samples far ahead of their turn, and then passes all numbers before them, costs no step for each number.
+// A writer that has samples far ahead of their turn, and then passes all numbers before them, costs
+// no step for each number.
 func TestNumbersThatArePassedCostNothing(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, nil), w.host(2, nil)

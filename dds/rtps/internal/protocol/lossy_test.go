@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// world is some participants and a network between them which loses, delays, doubles and reorders messages, in virtual time.
+// world is some participants and a network between them which loses, delays, doubles and reorders
+// messages, in virtual time.
 type world struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -200,7 +201,8 @@ func payload(i, size int) []byte {
 	return b
 }
 
-// inOrder checks RT1: samples come in the order of their numbers, each once and none left out, with their payloads.
+// inOrder checks RT1: samples come in the order of their numbers, each once and none left out, with
+// their payloads.
 func inOrder(t *testing.T, got []Sample, from, n int, size func(int) int) {
 	t.Helper()
 	if len(got) != n-from {
@@ -220,7 +222,8 @@ func sizes(i int) int {
 	return i % 75 * 4
 }
 
-// Samples, small ones and ones in fragments, cross networks of any kind: every one comes once, in order, and the writer forgets them.
+// Samples, small ones and ones in fragments, cross networks of any kind: every one comes once, in
+// order, and the writer forgets them.
 func TestReliableSamplesCrossALossyNetwork(t *testing.T) {
 	for _, loss := range []float64{0, 0.05, 0.3} {
 		for lap := range uint64(3) {
@@ -250,7 +253,8 @@ func TestReliableSamplesCrossALossyNetwork(t *testing.T) {
 	}
 }
 
-// A writer keeps what its reader's host has not acknowledged, and is never told otherwise (RT2, RT3, RT4).
+// A writer keeps what its reader's host has not acknowledged, and is never told otherwise (RT2,
+// RT3, RT4).
 func TestNothingIsAcknowledgedBeforeTheHostDoes(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0.1)
 	a, b := w.host(1, nil), w.host(2, nil)
@@ -307,7 +311,8 @@ func TestAHostWithoutRoomGetsTheSamplesLater(t *testing.T) {
 	inOrder(t, b.got[out.Endpoint.GUID], 0, 100, sizes)
 }
 
-// A reader that comes later gets the history of a durable writer within its depth, and of a volatile one nothing from before.
+// A reader that comes later gets the history of a durable writer within its depth, and of a
+// volatile one nothing from before.
 func TestLateReaders(t *testing.T) {
 	for _, kinds := range [][2]bool{{false, false}, {true, false}, {true, true}} {
 		offered, durable := kinds[0], kinds[1]
@@ -395,8 +400,9 @@ func TestBestEffortSamplesComeInOrderIfTheyCome(t *testing.T) {
 	}
 }
 
-// Two peers that write nothing still match after more than a minute. A peer that is silent beyond its lease is forgotten, and found again when it is back.
-// A peer that says that it ends is forgotten at once.
+// Two peers that write nothing still match after more than a minute. A peer that is silent beyond
+// its lease is forgotten, and found again when it is back. A peer that says that it ends is
+// forgotten at once.
 func TestPeersComeAndGo(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0.05)
 	a, b := w.host(1, nil), w.host(2, nil)

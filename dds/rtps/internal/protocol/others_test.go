@@ -108,7 +108,8 @@ func TestAddressesOfManyHostsAreNotUsed(t *testing.T) {
 	}
 }
 
-// A writer that the host refuses does not match; one that is refused after it matched matches no more.
+// A writer that the host refuses does not match; one that is refused after it matched matches no
+// more.
 func TestAWriterThatIsRefusedDoesNotMatch(t *testing.T) {
 	w, h, p := only(t)
 	p.cfg.Refuse = func(e *wire.Endpoint) (string, bool) { return "", e.Way != "" }

@@ -21,19 +21,23 @@ type Config struct {
 	Multicast []wire.Locator
 	// Announce is where announcements go: addresses at which participants may be, and groups.
 	Announce []wire.Locator
-	// Lease is what writers offer; others forget this participant after 7/8 of it without a message. 0 is 10 s.
+	// Lease is what writers offer; others forget this participant after 7/8 of it without a message. 0
+	// is 10 s.
 	Lease time.Duration
 	// Ignore reports a participant that is not to be known, by its announcement.
 	Ignore func(*wire.Participant) bool
-	// Refuse reports a writer of a peer that no reader may match. A reason, if there is one, goes to Host.Incompatible.
+	// Refuse reports a writer of a peer that no reader may match. A reason, if there is one, goes to
+	// Host.Incompatible.
 	Refuse func(*wire.Endpoint) (why string, refused bool)
 
 	MessageBytes  int // the largest message; 0 is 14,720
 	FragmentBytes int // samples that are larger go in fragments of this size; 0 is 1,344
 	SampleBytes   int // the largest sample that is received; 0 is 64 MiB
-	// Secret is known to this participant alone: peers prove with what follows from it that they receive what is sent to them.
+	// Secret is known to this participant alone: peers prove with what follows from it that they
+	// receive what is sent to them.
 	Secret [32]byte
-	// Silent is how long a reliable reader may owe an answer; then it does not hold up its writer any more. 0 is a minute.
+	// Silent is how long a reliable reader may owe an answer; then it does not hold up its writer any
+	// more. 0 is a minute.
 	Silent time.Duration
 
 	WindowBytes int // sent to a reader and not acknowledged; 0 is 192 KiB
@@ -43,8 +47,8 @@ type Config struct {
 type Host interface {
 	// Send sends a message, which is valid until the call returns.
 	Send(to wire.Locator, message []byte)
-	// Sample takes the next sample of a writer, or returns false: there is no room. The writer, if it is reliable, is then asked for the
-	// sample again. Its payload stays as it is.
+	// Sample takes the next sample of a writer, or returns false: there is no room. The writer, if it
+	// is reliable, is then asked for the sample again. Its payload stays as it is.
 	Sample(r *Reader, from *RemoteWriter, s Sample) bool
 	// WriterMatched and WriterGone tell of writers that match a reader.
 	WriterMatched(r *Reader, w *RemoteWriter)
@@ -52,9 +56,11 @@ type Host interface {
 	// ReaderMatched and ReaderGone tell of readers that match a writer.
 	ReaderMatched(w *Writer, r wire.Endpoint)
 	ReaderGone(w *Writer, r wire.Endpoint)
-	// ReaderSilent tells that a reader does not match any more because it has not answered. It matches again when it answers.
+	// ReaderSilent tells that a reader does not match any more because it has not answered. It matches
+	// again when it answers.
 	ReaderSilent(w *Writer, r wire.Endpoint)
-	// Incompatible tells why an endpoint of a peer does not match one of this participant with the same topic.
+	// Incompatible tells why an endpoint of a peer does not match one of this participant with the
+	// same topic.
 	Incompatible(local, remote wire.Endpoint, why string, policies []qos.Policy)
 	// Room tells that a writer which had none has room again.
 	Room(w *Writer)
@@ -287,7 +293,8 @@ func (p *Participant) Close(now int64) {
 	}
 }
 
-// Receive takes a message, which it keeps, and the address that it came from. An error is about a message that is malformed, of which a part may have taken effect.
+// Receive takes a message, which it keeps, and the address that it came from. An error is about a
+// message that is malformed, of which a part may have taken effect.
 func (p *Participant) Receive(now int64, at wire.Locator, message []byte) error {
 	p.now, p.length, p.credit = now, len(message), unprovedTimes*(len(message)+headerBytes)
 	d, err := wire.NewDecoder(message)
@@ -324,7 +331,8 @@ type context struct {
 	source int64
 }
 
-// known reports whether samples of the sender are taken: it has proved its address, so that nothing is kept for a host that cannot answer (RT4).
+// known reports whether samples of the sender are taken: it has proved its address, so that nothing
+// is kept for a host that cannot answer (RT4).
 func (c *context) known() bool { return c.peer != nil && c.peer.proved }
 
 func (p *Participant) submessage(c *context, s *wire.Submessage) error {

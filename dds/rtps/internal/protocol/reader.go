@@ -138,7 +138,8 @@ func (r *Reader) unmatchPeer(o *peer) {
 // Reliable reports whether the writer sends again what was lost.
 func (rw *RemoteWriter) Reliable() bool { return rw.reliable }
 
-// Has tells the number of the last sample of a writer that the host had before the writer matched, 0 for none: heartbeats of a writer that has not started again name it.
+// Has tells the number of the last sample of a writer that the host had before the writer matched,
+// 0 for none: heartbeats of a writer that has not started again name it.
 func (rw *RemoteWriter) Has(last int64) { rw.has = last }
 
 // sample takes a whole sample.
@@ -169,7 +170,8 @@ func (rw *RemoteWriter) hold(h held) {
 	rw.reader.p.kept += len(h.Payload)
 }
 
-// pass goes on behind the next sample, of which nothing is kept then: it may have come again while the host had no room.
+// pass goes on behind the next sample, of which nothing is kept then: it may have come again while
+// the host had no room.
 func (rw *RemoteWriter) pass() {
 	if h, ok := rw.held[rw.next]; ok {
 		delete(rw.held, rw.next)
@@ -249,26 +251,31 @@ func (rw *RemoteWriter) Acknowledge(now int64, upTo int64) {
 	}
 }
 
-// drained reports that all which came is acknowledged by the host, and the writer was not told. It may be held up, and then it sends nothing
-// more until it knows; and it is not told for each sample of a slow stream.
+// drained reports that all which came is acknowledged by the host, and the writer was not told. It
+// may be held up, and then it sends nothing more until it knows; and it is not told for each sample
+// of a slow stream.
 func (rw *RemoteWriter) drained() bool {
 	return rw.acked == rw.next && rw.acked > rw.told && rw.reader.p.now >= rw.answered+int64(drainedEvery)
 }
 
-// maxUntold is how many samples, and bytes of samples, are acknowledged by the host before the writer is told without having asked.
+// maxUntold is how many samples, and bytes of samples, are acknowledged by the host before the
+// writer is told without having asked.
 const (
 	maxUntold      = 32
 	maxUntoldBytes = 64 << 10
 )
 
-// restartAfter is how long heartbeats say that a writer has fewer samples than came from it until it counts as one that has started again with its GUID, and with numbers from 1.
-// The writer that is known would have answered meanwhile.
+// restartAfter is how long heartbeats say that a writer has fewer samples than came from it until
+// it counts as one that has started again with its GUID, and with numbers from 1. The writer that
+// is known would have answered meanwhile.
 const restartAfter = time.Second
 
-// lacks reports whether a heartbeat is not of the writer that is known, but of one with its GUID that has started again, or late: it names fewer samples than came from the
-// writer, or comes after such a one and has a smaller number than those of the writer that is known. The second result is true when such heartbeats, each with a larger number than
-// the one before, have come for the time restartAfter, and no other one. Until then nothing is acknowledged, because the writer would take the numbers of earlier samples for those of its own, and
-// samples wait.
+// lacks reports whether a heartbeat is not of the writer that is known, but of one with its GUID
+// that has started again, or late: it names fewer samples than came from the writer, or comes after
+// such a one and has a smaller number than those of the writer that is known. The second result is
+// true when such heartbeats, each with a larger number than the one before, have come for the time
+// restartAfter, and no other one. Until then nothing is acknowledged, because the writer would take
+// the numbers of earlier samples for those of its own, and samples wait.
 func (rw *RemoteWriter) lacks(h *wire.Heartbeat) (lacks, restarted bool) {
 	last := rw.delivered
 	if !rw.begun {
@@ -334,7 +341,8 @@ func (rw *RemoteWriter) heartbeat(h *wire.Heartbeat) (restarted bool) {
 	return false
 }
 
-// answerOnly answers a heartbeat of a writer of discovery, so that this participant proves its address to it, and asks for nothing.
+// answerOnly answers a heartbeat of a writer of discovery, so that this participant proves its
+// address to it, and asks for nothing.
 func (rw *RemoteWriter) answerOnly(h *wire.Heartbeat) {
 	rw.answers++
 	k := wire.AckNack{Reader: rw.reader.Endpoint.GUID.Entity, Writer: rw.Endpoint.GUID.Entity, Missing: wire.Numbers{Base: h.First}, Count: rw.answers, Final: true}
@@ -394,7 +402,8 @@ func (rw *RemoteWriter) gap(g *wire.Gap) {
 	rw.drain()
 }
 
-// answer tells the writer which samples have come, and which are missing. Final says that no heartbeat is asked for.
+// answer tells the writer which samples have come, and which are missing. Final says that no
+// heartbeat is asked for.
 func (rw *RemoteWriter) answer(final bool) {
 	p := rw.reader.p
 	o := rw.out

@@ -9,7 +9,8 @@ import (
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
 )
 
-// acknowledged returns the largest number of a writer's sample that the messages of a participant acknowledge.
+// acknowledged returns the largest number of a writer's sample that the messages of a participant
+// acknowledge.
 func acknowledged(t *testing.T, sent []flight, from wire.Locator, writer wire.EntityID) (last int64) {
 	t.Helper()
 	for _, f := range sent {
@@ -43,8 +44,8 @@ func numbers(all []Sample) (n []int64) {
 	return n
 }
 
-// A writer that was killed starts again with its GUID, and with numbers from 1. It ends and matches anew; the host gets its samples, each once, and nothing is acknowledged to it
-// before.
+// A writer that was killed starts again with its GUID, and with numbers from 1. It ends and matches
+// anew; the host gets its samples, each once, and nothing is acknowledged to it before.
 func TestAWriterThatWasKilledStartsAgain(t *testing.T) {
 	for _, matchedAgain := range []bool{false, true} { // whether the participant was gone meanwhile
 		w, h, p := only(t)
@@ -111,7 +112,8 @@ func TestAWriterThatWasKilledStartsAgain(t *testing.T) {
 	}
 }
 
-// Heartbeats that come late, or were forged, do not have a writer that is there start again: it answers. Those of a writer that is silent do not if they came before.
+// Heartbeats that come late, or were forged, do not have a writer that is there start again: it
+// answers. Those of a writer that is silent do not if they came before.
 func TestAWriterThatIsThereDoesNotStartAgain(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		w, h, rw, say := injected(t, qos.Set{}, nil)
@@ -150,7 +152,8 @@ func TestAWriterThatIsThereDoesNotStartAgain(t *testing.T) {
 	}
 }
 
-// A writer with a long history, of which the host has samples, matches again: it has not started again, however many heartbeats are lost and however little of the history has room in a window.
+// A writer with a long history, of which the host has samples, matches again: it has not started
+// again, however many heartbeats are lost and however little of the history has room in a window.
 func TestAWriterWithAHistoryMatchesAgain(t *testing.T) {
 	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
 	w := newWorld(t, 1, 0)

@@ -23,7 +23,8 @@ func stranger(n uint32, at wire.Locator, lease time.Duration) []byte {
 
 var nowhere = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 9, 9}), 7410)
 
-// An acknowledgement with discovery numbers that were sent to another peer, or to no peer, does not verify an address.
+// An acknowledgement with discovery numbers that were sent to another peer, or to no peer, does not
+// verify an address.
 func TestAPeerProvesThatItReceives(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, func(c *Config) { c.Secret = [32]byte{1} }), w.host(2, nil)
@@ -45,7 +46,8 @@ func TestAPeerProvesThatItReceives(t *testing.T) {
 	}
 }
 
-// Strangers that fill the table of peers make room for one that comes, and a peer that answers stays.
+// Strangers that fill the table of peers make room for one that comes, and a peer that answers
+// stays.
 func TestStrangersMakeRoomForPeers(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	h, o := w.host(1, nil), w.host(2, nil)
@@ -67,7 +69,8 @@ func TestStrangersMakeRoomForPeers(t *testing.T) {
 	}
 }
 
-// A reliable reader with an endless lease that answers nothing does not hold up its writer for ever, and matches again when it answers.
+// A reliable reader with an endless lease that answers nothing does not hold up its writer for
+// ever, and matches again when it answers.
 func TestAReaderThatIsSilentIsGoneOnWithout(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	a, b := w.host(1, nil), w.host(2, func(c *Config) { c.Lease = wire.Infinite })

@@ -23,8 +23,9 @@ type Writer struct {
 	Endpoint wire.Endpoint
 	proxies  []*remoteReader
 
-	// changes are the kept samples in the order of their numbers; changes[0] has the number first. A sample that is not needed any
-	// more is marked gone. It is removed when no sample stands before it, or when more than half of the samples are gone.
+	// changes are the kept samples in the order of their numbers; changes[0] has the number first. A
+	// sample that is not needed any more is marked gone. It is removed when no sample stands before
+	// it, or when more than half of the samples are gone.
 	first   int64
 	last    int64 // that was written
 	changes []change
@@ -139,10 +140,12 @@ func (w *Writer) Write(c Change) {
 	w.pump()
 }
 
-// ends is of how many endpoints that have ended a participant is told which had forgotten this one meanwhile.
+// ends is of how many endpoints that have ended a participant is told which had forgotten this one
+// meanwhile.
 const ends = 64
 
-// end remembers the end of an endpoint, and forgets the oldest end if there are more than the constant ends allows.
+// end remembers the end of an endpoint, and forgets the oldest end if there are more than the
+// constant ends allows.
 func (w *Writer) end(key string) {
 	if w.ended = append(w.ended, key); len(w.ended) <= ends {
 		return
@@ -223,8 +226,8 @@ func (w *Writer) needed() int64 {
 	return low
 }
 
-// release forgets samples that no reliable reader lacks (RT3) and that are no part of a history. It returns how many it looked at: none twice, so that the length of the history does not
-// count.
+// release forgets samples that no reliable reader lacks (RT3) and that are no part of a history. It
+// returns how many it looked at: none twice, so that the length of the history does not count.
 func (w *Writer) release() (looked int) {
 	low := w.needed()
 	for i := w.find(w.freed); i < len(w.changes) && w.changes[i].seq < low; i++ {
@@ -320,7 +323,8 @@ func (w *Writer) pump() {
 // wants reports whether a reader gets a sample.
 func (r *remoteReader) wants(c *change) bool { return !c.gone && (c.durable || c.seq >= r.live) }
 
-// gap tells a reader, if it is reliable, about samples that it will not get, from one on, and returns the first one behind them.
+// gap tells a reader, if it is reliable, about samples that it will not get, from one on, and
+// returns the first one behind them.
 func (w *Writer) gap(r *remoteReader, seq int64) int64 {
 	i, to := w.find(seq), w.next()
 	for i < len(w.changes) && !r.wants(&w.changes[i]) {
@@ -360,9 +364,11 @@ func (w *Writer) message(r *remoteReader, c *change, n int) *wire.Appender {
 	return a
 }
 
-// beat sends a heartbeat about what was sent to a reader; samples that wait for its window are not missing. The heartbeat of a reader that has not begun has no samples, because a volatile
-// reader skips all samples of its first heartbeat. Until a reader that gets a history has acknowledged a sample, its heartbeats have all samples: from the first one it
-// knows whether the writer has what came from it before.
+// beat sends a heartbeat about what was sent to a reader; samples that wait for its window are not
+// missing. The heartbeat of a reader that has not begun has no samples, because a volatile reader
+// skips all samples of its first heartbeat. Until a reader that gets a history has acknowledged a
+// sample, its heartbeats have all samples: from the first one it knows whether the writer has what
+// came from it before.
 func (w *Writer) beat(r *remoteReader) {
 	w.count++
 	h := wire.Heartbeat{Reader: r.Endpoint.GUID.Entity, Writer: w.Endpoint.GUID.Entity, First: max(r.start, w.first), Last: r.sent - 1, Count: w.count}
@@ -386,7 +392,8 @@ func (w *Writer) beat(r *remoteReader) {
 	w.p.wake(r.at)
 }
 
-// tick sends the heartbeats that are due, and goes on without readers that owe an answer for too long.
+// tick sends the heartbeats that are due, and goes on without readers that owe an answer for too
+// long.
 func (w *Writer) tick() {
 	for _, r := range slices.Clone(w.proxies) {
 		switch {
@@ -436,7 +443,8 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 	if r != nil {
 		r.asked = 0
 	}
-	// What a reader says before it has a heartbeat. It may have forgotten this participant meanwhile, and counts anew.
+	// What a reader says before it has a heartbeat. It may have forgotten this participant meanwhile,
+	// and counts anew.
 	first := !a.Final && a.Missing.N == 0
 	if r == nil || !r.reliable || !first && int64(a.Count) <= r.count && r.count-int64(a.Count) < 1<<16 {
 		return

@@ -106,7 +106,8 @@ func (s *Submessage) number(at int) int64 {
 	return int64(int32(s.Order.Uint32(s.Body[at:])))<<32 | int64(s.Order.Uint32(s.Body[at+4:]))
 }
 
-// InfoTime is the source time of the samples that follow, in nanoseconds since the Unix epoch; there is none if ok is false.
+// InfoTime is the source time of the samples that follow, in nanoseconds since the Unix epoch;
+// there is none if ok is false.
 func (s *Submessage) InfoTime() (at int64, ok bool, err error) {
 	if s.Flags&2 != 0 {
 		return 0, false, nil
@@ -151,8 +152,8 @@ type Data struct {
 	IsKey          bool // the payload is a serialized key
 	HasPayload     bool
 
-	// Of a DATA_FRAG: the number of the first fragment in the payload (from 1), the number of fragments in it, the size of a fragment, and
-	// the size of the whole sample, both in bytes.
+	// Of a DATA_FRAG: the number of the first fragment in the payload (from 1), the number of
+	// fragments in it, the size of a fragment, and the size of the whole sample, both in bytes.
 	Fragment      uint32
 	Fragments     int
 	FragmentBytes int
@@ -192,7 +193,8 @@ func (s *Submessage) head(d *Data) error {
 	return nil
 }
 
-// inline returns the bytes behind the inline QoS, which begin where the header says, behind the fixed part.
+// inline returns the bytes behind the inline QoS, which begin where the header says, behind the
+// fixed part.
 func (s *Submessage) inline(d *Data, fixed int) ([]byte, error) {
 	at := 4 + int(s.Order.Uint16(s.Body[2:]))
 	if at < fixed || at > len(s.Body) {
@@ -265,7 +267,8 @@ func (s *Submessage) Heartbeat() (h Heartbeat, err error) {
 	return h, nil
 }
 
-// Numbers is a set of numbers: those from Base on for which the bits are set, the highest bit of each word first.
+// Numbers is a set of numbers: those from Base on for which the bits are set, the highest bit of
+// each word first.
 type Numbers struct {
 	Base int64
 	N    int // bits
@@ -343,7 +346,8 @@ func (s *Submessage) AckNack() (a AckNack, err error) {
 	return a, nil
 }
 
-// Gap says which samples a writer will never send: those from Start on and below the base of the set, and those in the set.
+// Gap says which samples a writer will never send: those from Start on and below the base of the
+// set, and those in the set.
 type Gap struct {
 	Reader, Writer EntityID
 	Start          int64

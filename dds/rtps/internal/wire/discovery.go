@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// BuiltinEndpoints are the endpoints of discovery and liveliness of a participant of this version: participants, publications, subscriptions and
-// liveliness, a writer and a reader of each.
+// BuiltinEndpoints are the endpoints of discovery and liveliness of a participant of this version:
+// participants, publications, subscriptions and liveliness, a writer and a reader of each.
 const BuiltinEndpoints uint32 = 0xc3f
 
 // Bits of the endpoints of discovery.
@@ -131,8 +131,9 @@ type Endpoint struct {
 	Representations []int16 // data representations (XTypes 7.6.3.1.1): a writer uses the first of its list, a reader accepts each of its list; an empty list is XCDR1
 	Unicast         []Locator
 	ExpectsInline   bool // a reader that asks for its policies with each sample
-	// Way is where the samples of a gateway's writer have been, one name on a line, the last one first: a space, then, if a sample came into that space, the side
-	// and the space before it, and so on. It is empty for other writers.
+	// Way is where the samples of a gateway's writer have been, one name on a line, the last one
+	// first: a space, then, if a sample came into that space, the side and the space before it, and so
+	// on. It is empty for other writers.
 	Way string
 }
 
@@ -147,7 +148,8 @@ func (e *Endpoint) Memory() int {
 	return n
 }
 
-// wayMarker begins the value of pidWay, whose number other vendors may use for parameters of their own.
+// wayMarker begins the value of pidWay, whose number other vendors may use for parameters of their
+// own.
 const wayMarker = "squall-way:"
 
 // Values of a representation.
@@ -320,7 +322,8 @@ func (l *list) history(h qos.History) {
 	l.u32(uint32(max(h.Depth, 1)))
 }
 
-// AnnouncementBytes is the size of the largest announcement of an endpoint. All parameters of a smaller one have a length that its field can say.
+// AnnouncementBytes is the size of the largest announcement of an endpoint. All parameters of a
+// smaller one have a length that its field can say.
 const AnnouncementBytes = math.MaxUint16
 
 // Check returns an error if the announcement of the endpoint is too large.

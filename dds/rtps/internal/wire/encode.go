@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// This version of the protocol, and a vendor that no product has: peers then use no extension of a vendor.
+// This version of the protocol, and a vendor that no product has: peers then use no extension of a
+// vendor.
 var version = []byte{'R', 'T', 'P', 'S', 2, 1, 0, 0}
 
 // Appender puts a message together. A message is Bytes, until Reset.
@@ -34,8 +35,8 @@ func (a *Appender) begin(k Kind, flags byte) int {
 	return len(a.buf)
 }
 
-// end pads a submessage to a multiple of four bytes. A submessage that is longer than its length field can say is the last one of its message, with
-// the length 0.
+// end pads a submessage to a multiple of four bytes. A submessage that is longer than its length
+// field can say is the last one of its message, with the length 0.
 func (a *Appender) end(at int) {
 	for len(a.buf)&3 != 0 {
 		a.buf = append(a.buf, 0)
@@ -87,10 +88,12 @@ func (a *Appender) Target(p Prefix) {
 	a.end(m)
 }
 
-// DataOverhead is at most what a DATA and a DATA_FRAG add to their payload: headers, a change of an instance, padding.
+// DataOverhead is at most what a DATA and a DATA_FRAG add to their payload: headers, a change of an
+// instance, padding.
 const DataOverhead = subheaderBytes + 32 + statusBytes + 4
 
-// Data appends a sample. Status is what it does to its instance beside being written; the payload is then the serialized key.
+// Data appends a sample. Status is what it does to its instance beside being written; the payload
+// is then the serialized key.
 func (a *Appender) Data(reader, writer EntityID, sequence int64, status Status, payload []byte) {
 	flags := byte(4)
 	if status != 0 {

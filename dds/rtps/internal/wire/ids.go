@@ -96,7 +96,8 @@ func guidOf(b []byte) (g GUID) {
 	return g
 }
 
-// Locator is an address of a participant. Of all kinds only UDP over IPv4 is used; others are skipped.
+// Locator is an address of a participant. Of all kinds only UDP over IPv4 is used; others are
+// skipped.
 type Locator = netip.AddrPort
 
 // locatorBytes is the size of a locator: kind, port, address.

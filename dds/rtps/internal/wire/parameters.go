@@ -101,7 +101,8 @@ const (
 	Unregistered Status = 2
 )
 
-// Change returns what the inline QoS of a sample say: what it does to its instance, and the hash of its key if they have it.
+// Change returns what the inline QoS of a sample say: what it does to its instance, and the hash of
+// its key if they have it.
 func (d *Data) Change() (s Status, hash *[16]byte, err error) {
 	p := d.Inline
 	for {
@@ -142,7 +143,8 @@ func open(payload []byte) (p Parameters, err error) {
 	return p, nil
 }
 
-// each calls f for each parameter that f may know. An unknown parameter that must be understood is an error.
+// each calls f for each parameter that f may know. An unknown parameter that must be understood is
+// an error.
 func (p Parameters) each(f func(id ParameterID, v *value) (known bool)) error {
 	for {
 		id, b, ok, err := p.Next()

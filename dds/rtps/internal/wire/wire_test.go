@@ -103,7 +103,8 @@ func TestSubmessagesAreDecodedAsTheyWereAppended(t *testing.T) {
 	}
 }
 
-// A message of another implementation: big endian, with padding, an unknown submessage, inline QoS with a vendor's parameter, and a last submessage without a length.
+// A message of another implementation: big endian, with padding, an unknown submessage, inline QoS
+// with a vendor's parameter, and a last submessage without a length.
 func TestAMessageInBigEndian(t *testing.T) {
 	var b []byte
 	b = append(b, 'R', 'T', 'P', 'S', 2, 4, 1, 99)
@@ -189,7 +190,8 @@ func TestDiscoveryIsParsedAsItWasAppended(t *testing.T) {
 	}
 }
 
-// Parameters have a length of 16 bits. Names without any byte are longer when they are said again: with their zero byte, and padding.
+// Parameters have a length of 16 bits. Names without any byte are longer when they are said again:
+// with their zero byte, and padding.
 func TestAnAnnouncementThatIsTooLargeIsNotMade(t *testing.T) {
 	e, err := ParseEndpoint(manyPartitions(9000), false)
 	if err != nil || len(e.QoS.Partitions) != 9000 {
@@ -213,7 +215,8 @@ func TestAnAnnouncementThatIsTooLargeIsNotMade(t *testing.T) {
 	}
 }
 
-// manyPartitions is the announcement of a writer with partitions that are written as strings of no bytes.
+// manyPartitions is the announcement of a writer with partitions that are written as strings of no
+// bytes.
 func manyPartitions(n int) []byte {
 	l := newList(nil)
 	l.addGUID(pidEndpointGUID, GUID{someone, Writer(1, true)})
@@ -251,7 +254,8 @@ func TestUnknownParameters(t *testing.T) {
 	}
 }
 
-// A parameter of this vendor names where samples have been. A parameter of another vendor may have its number.
+// A parameter of this vendor names where samples have been. A parameter of another vendor may have
+// its number.
 func TestAWayIsParsedAsItWasAppended(t *testing.T) {
 	e := Endpoint{GUID: GUID{Entity: Writer(1, true)}, Topic: "t", Type: "T", Way: "a\nd\nspace"}
 	b := e.Append(nil)
@@ -334,7 +338,8 @@ func decodeAny(s *Submessage) (err error) {
 	return err
 }
 
-// discovery reads a payload as each of the things that it may be, and checks that what was understood can be announced again, unless it is too large for that.
+// discovery reads a payload as each of the things that it may be, and checks that what was
+// understood can be announced again, unless it is too large for that.
 func discovery(payload []byte) {
 	if p, err := ParseParticipant(payload); err == nil {
 		if _, err := ParseParticipant(p.Append(nil)); err != nil {
