@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,6 +36,74 @@ func two(t *testing.T, p dds.Space) (both [2]*dds.Topic[position]) {
 		both[i] = tp
 	}
 	return both
+}
+
+// blocking encodes a sample when it is let.
+type blocking struct {
+	dds.Codec[position]
+	once       *sync.Once
+	begun, let chan struct{}
+}
+
+func (b blocking) Append(dst []byte, v *position) ([]byte, error) {
+	b.once.Do(func() { close(b.begun) })
+	<-b.let
+	return b.Codec.Append(dst, v)
+}
+
+// Nothing is left of a set of which the function panics, and a sample that is being written when
+// the function returns is one of the set: at a client and at a member.
+func TestACoherentSetEndsWhateverTheFunctionDoes(t *testing.T) {
+	all := open(t, 1, nil)
+	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
+	for name, p := range map[string]interface {
+		dds.Space
+		Coherent(context.Context, func(*dds.Set) error) error
+	}{"client": c, "member": all[0]} {
+		codec := blocking{dds.CBOR[position](), &sync.Once{}, make(chan struct{}), make(chan struct{})}
+		slow, err := dds.NewTopic(t.Context(), p, name, codec, dds.QoS{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, plain := writer(t, slow, inSets), writer(t, two(t, p)[0], inSets)
+		set := inSets
+		set.KeepUnregistered, set.History = false, qos.KeepAll()
+		r := reader(t, slow, set)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: the panic is lost", name)
+				}
+			}()
+			_ = p.Coherent(t.Context(), func(s *dds.Set) error {
+				if err := plain.WriteIn(t.Context(), s, position{}); err != nil {
+					t.Error(err)
+				}
+				panic("the application")
+			})
+		}()
+		written := make(chan error, 1)
+		err = p.Coherent(testutil.Within(t), func(s *dds.Set) error {
+			go func() { written <- late.WriteIn(t.Context(), s, position{N: 7}) }()
+			<-codec.begun
+			go func() { // once the function has returned
+				for !dds.Ending(s) && t.Context().Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				close(codec.let)
+			}()
+			return nil
+		})
+		if err := errors.Join(err, <-written); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := r.Next(testutil.Within(t)); err != nil || got.Value.N != 7 {
+			t.Errorf("%s: the reader has %+v, %v", name, got, err)
+		}
+	}
+	if n := dds.OpenSets(c); n > 0 {
+		t.Errorf("%d sets of the client are open", n)
+	}
 }
 
 // A client's set takes effect at one position, over two topics, at a reader of a member and at one

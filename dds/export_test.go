@@ -6,3 +6,20 @@ func (r *Reader[T]) Waiting() int {
 	defer r.p.Mu.Unlock()
 	return r.waiting
 }
+
+// OpenSets is the number of coherent sets that a client has of which the end has not come.
+func OpenSets(p *Participant) int {
+	c := p.core.Backend.(*client)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.writing)
+}
+
+// Ending reports whether the end of a coherent set waits for calls of WriteIn.
+func Ending(s *Set) bool {
+	if s.writing.TryRLock() {
+		s.writing.RUnlock()
+		return false
+	}
+	return true
+}

@@ -68,8 +68,10 @@ func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
 	w.mu.Lock()
 	coherent := w.set.Presentation.Coherent
 	w.mu.Unlock()
+	s.writing.RLock()
+	defer s.writing.RUnlock()
 	switch {
-	case s.ended.Load():
+	case s.ended:
 		return fmt.Errorf("%w: the coherent set has ended", ErrUnknown)
 	case !coherent:
 		return fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
@@ -252,23 +254,42 @@ func (w *Writer[T]) Change(ctx context.Context, set QoS) error {
 
 // Set is a coherent set that is being written.
 type Set struct {
-	p            *core.Participant
-	number       uint64
-	begun, ended atomic.Bool
+	p      *core.Participant
+	number uint64
+	begun  atomic.Bool
+	// A call of WriteIn has writing for reading: once it is taken for writing, and the set has ended,
+	// no sample of the set follows its end.
+	writing sync.RWMutex
+	ended   bool
+}
+
+// end ends the set after the calls of WriteIn that are in progress. It takes effect, or is dropped.
+func (s *Set) end(ctx context.Context, drop bool) error {
+	s.writing.Lock()
+	s.ended = true
+	s.writing.Unlock()
+	if !s.begun.Load() {
+		return nil
+	}
+	return s.p.Backend.EndSet(ctx, s.number, drop)
 }
 
 // Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer
 // coherent access. They take effect at one position, at all readers, if f returns nil. If it
-// returns an error, or this process fails before, none of them does. Coherent returns when the set
-// is in the order.
+// returns an error or panics, or this process fails before, none of them does. Coherent returns
+// when the set is in the order. Calls of WriteIn on other goroutines that are in progress when f
+// returns count: the set ends after them.
 func (p *Participant) Coherent(ctx context.Context, f func(*Set) error) error {
 	s := &Set{p: p.core, number: p.core.Backend.NewSet()}
+	returned := false
+	defer func() {
+		if !returned { // f panics, or ends its goroutine
+			_ = s.end(ctx, true)
+		}
+	}()
 	failed := f(s)
-	s.ended.Store(true)
-	if !s.begun.Load() {
-		return failed
-	}
-	err := p.core.Backend.EndSet(ctx, s.number, failed != nil)
+	returned = true
+	err := s.end(ctx, failed != nil)
 	if failed != nil {
 		return failed
 	}
