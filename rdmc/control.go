@@ -99,66 +99,32 @@ var (
 	errIdle   = errors.New("no group needs the link")
 )
 
-// watch ends a link whose peer is silent while something is under way, or that no group needs.
-type watch struct {
-	link *link
-	idle time.Time // since when; zero: a group needs the link
-}
-
-// watchPeer watches over the peer's silence until the link ends. It waits for nothing but the time:
-// a goroutine that a peer holds up would seem to have stood still itself.
+// watchPeer has the peer watched until the link ends, and ends a link that no group needs. It waits
+// for nothing but the time: a goroutine that a peer holds up would seem to have stood still itself.
 func (l *link) watchPeer() {
-	watch := watch{link: l, idle: time.Now()}
-	l.tick(time.Now(), false)
-	ticker := time.NewTicker(l.watch.Every())
+	ticker := time.NewTicker(l.node.cfg.FailAfter / 4)
 	defer ticker.Stop()
-	for {
+	for needed := uptime(); ; {
+		var now time.Duration
 		select {
 		case <-l.over:
 			return
-		case now := <-ticker.C:
-			watch.tick(now)
+		case tick := <-ticker.C:
+			now = tick.Sub(began)
 		}
+		busy, need := l.load()
+		if need {
+			needed = now
+		} else if now-needed > idleTime {
+			l.fail(errIdle)
+		}
+		l.node.meet(func(a *attach.Node, out *attach.Effects) { a.Watch(l.number, now, l.lastHeard(), busy, out) })
 	}
 }
 
-// tick asks the watch what the peer has to be given.
-func (l *link) tick(now time.Time, busy bool) relay.Attention {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.watch.Tick(now, l.lastHeard(), busy)
-}
-
-// slept reports whether this node stood still until a moment ago. A link that has ended has to be
-// asked at once.
-func (l *link) slept() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.watch.Slept(time.Now())
-}
-
-func (w *watch) tick(now time.Time) {
-	busy, needed := w.link.load()
-	switch {
-	case needed:
-		w.idle = time.Time{}
-	case w.idle.IsZero():
-		w.idle = now
-	case now.Sub(w.idle) > idleTime:
-		w.link.fail(errIdle)
-	}
-	switch w.link.tick(now, busy) {
-	case relay.AskIt:
-		w.link.node.meet(func(a *attach.Node, out *attach.Effects) { a.Ask(w.link.number, out) })
-	case relay.GiveItUp:
-		w.link.silent.Store(true)
-		w.link.fail(errSilent)
-	}
-}
-
-// load reports whether anything waits for the peer, and whether any group needs the link.
+// load reports whether a block or a group waits for the peer, and whether any group needs the link.
 func (l *link) load() (busy, needed bool) {
-	busy = l.moving.Load() > 0 || l.node.waits(l)
+	busy = l.moving.Load() > 0
 	all := l.enlisted()
 	for _, m := range all {
 		busy = busy || m.group.busy()

@@ -327,7 +327,7 @@ func (n *Node) adopt(l *link) {
 	if l.number == 0 {
 		n.add(l)
 	}
-	n.met(func(a *attach.Node, out *attach.Effects) { a.Up(l.number, l.proof(), l.dialed, out) })
+	n.met(func(a *attach.Node, out *attach.Effects) { a.Up(l.number, l.proof(), l.dialed, uptime(), out) })
 }
 
 // add gives a link its number. The node's lock is held.

@@ -51,13 +51,11 @@ type link struct {
 
 	heard  atomic.Int64 // when the peer was last heard of, in ns since began
 	moving atomic.Int32 // blocks, and runs of control frames, that are being read or written
-	silent atomic.Bool  // why it ended
 
 	writing sync.Mutex // one block at a time
 	scratch []byte     // TLS: a header and its block, so that they travel in one record
 
 	mu       sync.Mutex
-	watch    relay.Watch
 	whole    bool // both connections stand
 	known    bool // a group was attached: it is no stranger
 	outbox   []byte
@@ -85,7 +83,7 @@ type membership struct {
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
-		node: n, peer: peer, dialed: dialed, session: session, watch: relay.Watch{FailAfter: n.cfg.FailAfter}, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
+		node: n, peer: peer, dialed: dialed, session: session, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
 		channels: map[uint32]*membership{},
 	}
 }
@@ -94,11 +92,13 @@ func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 // nothing of how long a peer has been silent.
 var began = time.Now()
 
+func uptime() time.Duration { return time.Since(began) }
+
 // hearsPeer notes that the peer has said something.
-func (l *link) hearsPeer() { l.heard.Store(int64(time.Since(began))) }
+func (l *link) hearsPeer() { l.heard.Store(int64(uptime())) }
 
 // lastHeard returns when the peer was last heard of.
-func (l *link) lastHeard() time.Time { return began.Add(time.Duration(l.heard.Load())) }
+func (l *link) lastHeard() time.Duration { return time.Duration(l.heard.Load()) }
 
 // showed takes what the peer proves on one of the connections, and reports whether that is the same
 // on both.
@@ -173,8 +173,6 @@ func (l *link) blocksEnded(err error) {
 	}
 	l.fail(err)
 }
-
-func (l *link) wasSilent() bool { return l.silent.Load() }
 
 // enqueue sends a control frame at some later time. It never waits: a peer that reads nothing is
 // cut off.

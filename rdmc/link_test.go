@@ -213,14 +213,15 @@ func (n *Node) knows(text string) bool {
 	return strings.Contains(n.attach.String(), text)
 }
 
-// attachOver attaches the other member of a group over a link that it has dialed.
-func (n *Node) attachOver(t *testing.T, g *Group, l *link) {
+// attachOver attaches the other member of a group over a link that it has dialed some time ago.
+func (n *Node) attachOver(t *testing.T, g *Group, l *link, ago time.Duration) {
 	t.Helper()
 	n.mu.Lock()
+	n.attach.FailAfter = n.cfg.FailAfter
 	n.add(l)
 	n.groups[g.token] = g
 	n.met(func(a *attach.Node, out *attach.Effects) {
-		a.Up(l.number, l.proof(), false, out)
+		a.Up(l.number, l.proof(), false, uptime()-ago, out)
 		a.Open(g.described(), out)
 	})
 	n.mu.Unlock()
@@ -324,8 +325,7 @@ func TestK4ANodeThatStoodStillHoldsTheEndOfALinkBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := newLink(n, 99, false, "session")
-		l.tick(time.Now().Add(-ago), false)
-		n.attachOver(t, g, l)
+		n.attachOver(t, g, l, ago)
 		n.lost(l)
 		return g
 	}
@@ -364,11 +364,15 @@ func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 	n.met(func(a *attach.Node, out *attach.Effects) {
 		a.Open(g.described(), out)
 		a.Close(g.token, nil, out)
-		a.Ask(first[1].members[0].link.number, out)
+		a.Watch(first[1].members[0].link.number, uptime(), uptime(), true, out)
 	})
 	delete(n.groups, g.token)
 	n.mu.Unlock()
-	until(t, "what was asked after the offer was not answered", func() bool { return !n.waits(first[1].members[0].link) })
+	until(t, "what was asked after the offer was not answered", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.attach.Waits(first[1].members[0].link.number)
+	})
 	if !n.knows(": 0 waiting") {
 		t.Error("an answer waits")
 	}
@@ -378,13 +382,12 @@ func TestK2AnAnswerForAGroupThatWasLeftDoesNotWait(t *testing.T) {
 // meanwhile.
 func TestK4SilenceIsMeasuredOnTheMonotonicClock(t *testing.T) {
 	l := newLink(&Node{}, 2, true, "session")
-	before := time.Now()
+	before := uptime()
 	l.hearsPeer()
-	heard := l.lastHeard()
-	if heard.Before(before) || heard.After(time.Now()) {
+	if heard := l.lastHeard(); heard < before || heard > uptime() {
 		t.Errorf("the peer was heard of at %v", heard)
 	}
-	if heard == heard.Round(0) { // which removes the reading of the monotonic clock
+	if began == began.Round(0) { // which removes the reading of the monotonic clock
 		t.Error("the time has no reading of the monotonic clock")
 	}
 }
@@ -400,8 +403,7 @@ func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, second := newLink(n, 99, false, "first"), newLink(n, 99, false, "second")
-		first.tick(time.Now().Add(-time.Hour), false)
-		n.attachOver(t, g, first)
+		n.attachOver(t, g, first, time.Hour)
 		n.adopt(second)
 		if found {
 			n.lost(first)
@@ -437,7 +439,7 @@ func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
 	defer there.Close()
 	defer other.Close()
 	l.control, l.blocks = control, blocks
-	n.attachOver(t, g, l)
+	n.attachOver(t, g, l, 0)
 	l.enqueue(&relay.Control{Kind: relay.Ping})
 	l.run()
 	n.running.Wait()

@@ -16,7 +16,7 @@ func (n *Node) meet(input func(a *attach.Node, out *attach.Effects)) {
 	n.met(input)
 }
 
-// met is meet while the node's lock is held, as in all that follow but hearOf, waits and lost.
+// met is meet while the node's lock is held, as in all that follow but hearOf and lost.
 func (n *Node) met(input func(a *attach.Node, out *attach.Effects)) {
 	input(&n.attach, &n.effects)
 	for i := range n.effects {
@@ -44,6 +44,10 @@ func (n *Node) perform(e *attach.Effect) {
 			l.takeBack(e.Channel)
 		}
 		g.tie(e.Place, nil)
+	case attach.GiveUp:
+		if l != nil {
+			l.fail(errSilent)
+		}
 	case attach.Await:
 		timer := e.Timer
 		n.running.Go(func() { n.pass(timer) })
@@ -65,28 +69,17 @@ func (n *Node) pass(timer attach.Timer) {
 	n.meet(func(a *attach.Node, out *attach.Effects) { a.Elapsed(timer, out) })
 }
 
-// hearOf takes a control frame that is no group's. A link of the peer that this node watched when
-// it stood still shows that.
+// hearOf takes a control frame that is no group's.
 func (n *Node) hearOf(l *link, c *relay.Control) (err error) {
-	n.meet(func(a *attach.Node, out *attach.Effects) {
-		slept := c.Kind == relay.Attach && slices.ContainsFunc(n.links, func(o *link) bool { return o.peer == l.peer && o.slept() })
-		err = a.Hear(l.number, c, slept, out)
-	})
+	n.meet(func(a *attach.Node, out *attach.Effects) { err = a.Hear(l.number, c, uptime(), out) })
 	return err
-}
-
-// waits reports whether a question, or a group that is not attached, waits for the peer of a link.
-func (n *Node) waits(l *link) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.attach.Waits(l.number)
 }
 
 // lost takes a link that broke, or ended, out of the node, and tells its groups.
 func (n *Node) lost(l *link) {
 	n.meet(func(a *attach.Node, out *attach.Effects) {
 		n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
-		a.Down(l.number, l.wasSilent(), l.slept(), out)
+		a.Down(l.number, uptime(), out)
 	})
 }
 

@@ -82,6 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 		host, _, _ := net.SplitHostPort(c.Self.Addr)
 		c.Self.Certificate, _ = trust.OwnCertificate(c.TLS, host) // none, if the two sides show different ones: then no peer can be bound to it
 	}
+	n.attach.FailAfter = c.FailAfter
 	n.ctx, n.end = context.WithCancel(context.Background())
 	n.share()
 	c.Port.Handle(port.KindBlocks, n.serve)

@@ -14,6 +14,7 @@ const (
 	Left                     // it has left Group
 	Gone                     // it cannot be reached any more
 	Silent                   // it has said nothing for too long
+	GiveUp                   // Link ends: its peer has been silent for too long
 	Await                    // call Elapsed with Timer after a quarter of FailAfter
 	Stranger                 // the peer of Link has opened Group with other members
 )

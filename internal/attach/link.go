@@ -52,6 +52,8 @@ type link struct {
 	waiting  []relay.Control // offers of groups that are not open here
 	asked    int64           // pings
 	answered int64           // pongs. Invariant: answered <= asked
+	watch    watch
+	silent   bool // this node gave it up
 }
 
 // ask asks the peer whether it is there. When it has answered as many questions as ask returns,

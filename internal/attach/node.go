@@ -3,6 +3,7 @@ package attach
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/internal/relay"
@@ -40,6 +41,8 @@ func (g *group) tie(l *link) *tie {
 
 // Node is one node with its links and its groups. It is driven by one goroutine at a time.
 type Node struct {
+	FailAfter time.Duration // how long a peer may be silent while something is under way
+
 	links  []*link  // in the order in which they came to stand
 	groups []*group // in the order in which they were opened
 }
@@ -101,8 +104,8 @@ func (n *Node) Close(t Token, last *relay.Control, out *Effects) {
 
 // Up takes the news that a link stands. What is open here is offered to its peer, if this node
 // dialed it: until then the acceptor does not know its peer.
-func (n *Node) Up(id Link, peer Proof, dialed bool, out *Effects) {
-	l := &link{id: id, peer: peer, dialed: dialed}
+func (n *Node) Up(id Link, peer Proof, dialed bool, now time.Duration, out *Effects) {
+	l := &link{id: id, peer: peer, dialed: dialed, watch: watch{failAfter: n.FailAfter, last: now}}
 	n.links = append(n.links, l)
 	for _, g := range n.groups {
 		l.invite(g, out)
@@ -122,17 +125,38 @@ func (l *link) invite(g *group, out *Effects) {
 	}
 }
 
-// Down takes the end of a link: whether this node gave it up because its peer was silent, and
-// whether this node stood still until a moment ago.
-func (n *Node) Down(id Link, silent, slept bool, out *Effects) {
+// Watch looks after the peer of a link, and is called four times in FailAfter: it said something
+// last when it was heard. Busy reports whether anything waits for it that this node cannot see.
+func (n *Node) Watch(id Link, now, heard time.Duration, busy bool, out *Effects) {
+	l := n.link(id)
+	if l == nil {
+		return
+	}
+	switch l.watch.tick(now, heard, busy || n.Waits(id)) {
+	case askIt:
+		l.ask(out)
+	case giveItUp:
+		l.silent = true
+		*out = append(*out, Effect{Do: GiveUp, Link: id})
+	}
+}
+
+// stoodStill reports whether this node stood still until a moment ago. A link to a peer that it
+// watched then shows that.
+func (n *Node) stoodStill(peer *Proof, now time.Duration) bool {
+	return slices.ContainsFunc(n.links, func(l *link) bool { return l.peer.ID == peer.ID && l.watch.stoodStill(now) })
+}
+
+// Down takes the end of a link.
+func (n *Node) Down(id Link, now time.Duration, out *Effects) {
 	l := n.link(id)
 	if l == nil {
 		return
 	}
 	n.links = slices.DeleteFunc(n.links, func(o *link) bool { return o == l })
 	for _, t := range slices.Clone(l.ties) {
-		if !t.hold(slept && !silent, out) {
-			t.lost(silent, out)
+		if !t.hold(!l.silent && l.watch.stoodStill(now), out) {
+			t.lost(l.silent, out)
 		}
 	}
 	for _, o := range n.links { // the peer may have made another one before
@@ -173,9 +197,8 @@ func (n *Node) Elapsed(m Timer, out *Effects) {
 	}
 }
 
-// Hear takes a control frame of the kinds that are the link's own affair: whether this node stood
-// still until a moment ago. An error ends the link.
-func (n *Node) Hear(id Link, c *relay.Control, slept bool, out *Effects) error {
+// Hear takes a control frame of the kinds that are the link's own affair. An error ends the link.
+func (n *Node) Hear(id Link, c *relay.Control, now time.Duration, out *Effects) error {
 	l := n.link(id)
 	switch {
 	case (c.Kind == relay.Attach || c.Kind == relay.Leave) && c.Channel == 0:
@@ -186,7 +209,7 @@ func (n *Node) Hear(id Link, c *relay.Control, slept bool, out *Effects) error {
 	case c.Kind == relay.Pong:
 		l.pong(out)
 	case c.Kind == relay.Attach:
-		return n.attach(l, c, slept, out)
+		return n.attach(l, c, now, out)
 	case c.Kind == relay.Leave:
 		l.leave(c.Channel, out)
 	}
@@ -199,7 +222,7 @@ func (n *Node) Hear(id Link, c *relay.Control, slept bool, out *Effects) error {
 // before the dialer has the answer to its question, the acceptor may have given it up without the
 // confirmation, and waits for another link, which only the dialer makes. A dialer that stood still
 // finds the acceptor's answer and such an end together.
-func (n *Node) attach(l *link, c *relay.Control, slept bool, out *Effects) error {
+func (n *Node) attach(l *link, c *relay.Control, now time.Duration, out *Effects) error {
 	offer := !l.dialed && c.Index == 0
 	g := n.group(c.Token)
 	if g == nil {
@@ -216,7 +239,7 @@ func (n *Node) attach(l *link, c *relay.Control, slept bool, out *Effects) error
 		switch {
 		case l.id < t.link.id && !(mutant.Enabled && mutant.On(mutant.EarlierOffer)):
 			return nil // the dialer has made another link since
-		case t.hold(slept, out):
+		case t.hold(n.stoodStill(&l.peer, now), out):
 			return l.wait(c)
 		case mutant.Enabled && mutant.On(mutant.EarlierStays):
 			return nil
@@ -286,13 +309,6 @@ func (n *Node) Speaks(id Link, channel uint32, out *Effects) {
 		if t := l.tie(channel); t != nil && t.confirming() {
 			t.attach(out)
 		}
-	}
-}
-
-// Ask asks the peer of a link whether it is there.
-func (n *Node) Ask(id Link, out *Effects) {
-	if l := n.link(id); l != nil {
-		l.ask(out)
 	}
 }
 

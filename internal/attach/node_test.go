@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
@@ -109,6 +110,21 @@ var histories = map[string]func() error{
 		w.elapse(1)
 		return w.heard("attached gone", "gone")
 	},
+	"a node that stood still gives its peer as much time anew": func() error {
+		w := newWorld()
+		l := w.connect()
+		watch := func(now time.Duration) {
+			w.do(1, func(n *Node, out *Effects) { n.Watch(l, now, 0, true, out) })
+		}
+		for _, quarters := range []time.Duration{0, 4, 5, 6} {
+			watch(quarters * failAfter / 4)
+		}
+		if err := w.heard("", ""); err != nil {
+			return err
+		}
+		watch(7 * failAfter / 4)
+		return w.heard("", "silence")
+	},
 	"a node that stood still holds the end of a link back": func() error {
 		w := newWorld()
 		l := w.answered()
@@ -129,8 +145,8 @@ var histories = map[string]func() error{
 		offer := relay.Control{Kind: relay.Attach, Channel: 1, Token: Token{7}, Word: 9}
 		var err error
 		w.do(0, func(n *Node, out *Effects) {
-			n.Up(w.links, Proof{ID: 1}, false, out)
-			err = n.Hear(w.links, &offer, true, out)
+			n.Up(w.links, Proof{ID: 1}, false, failAfter, out)
+			err = n.Hear(w.links, &offer, failAfter, out)
 		})
 		w.breaks(l, 0, false, false)
 		if err = errors.Join(err, w.heard("attached", "attached")); err != nil {
@@ -166,8 +182,8 @@ var histories = map[string]func() error{
 		for _, waits := range []bool{true, false} {
 			var err error
 			w.do(1, func(n *Node, out *Effects) {
-				if err = n.Hear(l, &pong, false, out); waits {
-					n.Ask(l, out)
+				if err = n.Hear(l, &pong, 0, out); waits {
+					n.Watch(l, 0, 0, true, out)
 				}
 			})
 			if err != nil || w.nodes[1].Waits(l) != waits {
@@ -189,8 +205,8 @@ func TestEveryHistory(t *testing.T) {
 func TestWhatAPeerSaysIsBoundedAndJudged(t *testing.T) {
 	var n Node
 	var out Effects
-	n.Up(1, Proof{ID: 1}, false, &out)
-	hear := func(c relay.Control) error { return n.Hear(1, &c, false, &out) }
+	n.Up(1, Proof{ID: 1}, false, 0, &out)
+	hear := func(c relay.Control) error { return n.Hear(1, &c, 0, &out) }
 	for _, kind := range []relay.Kind{relay.Attach, relay.Leave} {
 		if err := hear(relay.Control{Kind: kind}); !errors.Is(err, relay.ErrMalformed) {
 			t.Errorf("%v of channel 0: %v", kind, err)
@@ -228,8 +244,8 @@ func TestAPeerThatIsNoMemberIsAStranger(t *testing.T) {
 	w := newWorld()
 	w.do(0, func(n *Node, out *Effects) {
 		n.Open(Group{Token: Token{7}, Members: []Member{{ID: 0}, {ID: 1, Key: digest(1)}}}, out)
-		n.Up(1, Proof{ID: 1, Key: digest(2)}, false, out)
-		w.err = n.Hear(1, &relay.Control{Kind: relay.Attach, Channel: 1, Token: Token{7}}, false, out)
+		n.Up(1, Proof{ID: 1, Key: digest(2)}, false, 0, out)
+		w.err = n.Hear(1, &relay.Control{Kind: relay.Attach, Channel: 1, Token: Token{7}}, 0, out)
 	})
 	if err := w.heard("stranger", ""); err != nil {
 		t.Error(err)
@@ -249,10 +265,10 @@ func TestAnotherConfigurationIsReported(t *testing.T) {
 	var n Node
 	var out Effects
 	n.Open(described(0), &out)
-	n.Up(1, Proof{ID: 1}, false, &out)
+	n.Up(1, Proof{ID: 1}, false, 0, &out)
 	c := relay.Control{Kind: relay.Attach, Channel: 1, Token: Token{7}, Word: 8}
 	for range 2 {
-		if err := n.Hear(1, &c, false, &out); err != nil {
+		if err := n.Hear(1, &c, 0, &out); err != nil {
 			t.Fatal(err)
 		}
 		c.Index = 1

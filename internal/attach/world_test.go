@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
@@ -27,8 +28,14 @@ type way struct {
 	to   int
 }
 
+const failAfter = time.Second
+
 func newWorld() *world {
-	return &world{ways: map[way][]relay.Control{}, up: map[way]bool{}}
+	w := &world{ways: map[way][]relay.Control{}, up: map[way]bool{}}
+	for i := range w.nodes {
+		w.nodes[i].FailAfter = failAfter
+	}
+	return w
 }
 
 // do gives a node an input.
@@ -51,6 +58,8 @@ func (w *world) do(node int, input func(n *Node, out *Effects)) {
 			w.hear(node, "gone")
 		case Silent:
 			w.hear(node, "silent")
+		case GiveUp:
+			w.hear(node, "silence")
 		case Stranger:
 			w.hear(node, "stranger")
 		}
@@ -79,7 +88,7 @@ func (w *world) connect() Link {
 		w.up[way{w.links, node}] = true
 	}
 	for node := range w.nodes {
-		w.do(node, func(n *Node, out *Effects) { n.Up(w.links, Proof{ID: order.NodeID(1 - node)}, node == 1, out) })
+		w.do(node, func(n *Node, out *Effects) { n.Up(w.links, Proof{ID: order.NodeID(1 - node)}, node == 1, 0, out) })
 	}
 	return w.links
 }
@@ -96,7 +105,7 @@ func (w *world) deliver(l Link, to, most int) {
 		w.do(to, func(n *Node, out *Effects) {
 			switch c.Kind {
 			case relay.Attach, relay.Leave, relay.Ping, relay.Pong:
-				if err := n.Hear(l, &c, false, out); err != nil {
+				if err := n.Hear(l, &c, 0, out); err != nil {
 					w.err = err
 				}
 			default:
@@ -123,7 +132,14 @@ func (w *world) all() {
 // breaks is the end of a link at one side.
 func (w *world) breaks(l Link, at int, silent, slept bool) {
 	w.up[way{l, at}] = false
-	w.do(at, func(n *Node, out *Effects) { n.Down(l, silent, slept, out) })
+	w.do(at, func(n *Node, out *Effects) {
+		now := time.Duration(0)
+		if slept {
+			now = failAfter
+		}
+		n.link(l).silent = silent
+		n.Down(l, now, out)
+	})
 }
 
 func (w *world) elapse(node int) {

@@ -11,9 +11,10 @@ const (
 	EarlierOffer    Name = "an offer over an earlier link counts"
 	DoubtForgotten  Name = "a dialer does not ask behind an offer to a node that it doubts"
 	NothingHeldBack Name = "a node that stood still reports its peers at once"
+	SleepIsSilence  Name = "a node that stood still takes what it did not hear then for silence"
 	FarewellUnsaid  Name = "a node that leaves tells those that are not attached nothing of the reason"
 	OfferForgotten  Name = "an offer of a group that is not open does not wait"
 )
 
 // AttachNames are all of them.
-var AttachNames = []Name{OfferAttaches, AnswerAttaches, EndAccuses, SilenceUnsaid, EarlierStays, EarlierOffer, DoubtForgotten, NothingHeldBack, FarewellUnsaid, OfferForgotten}
+var AttachNames = []Name{OfferAttaches, AnswerAttaches, EndAccuses, SilenceUnsaid, EarlierStays, EarlierOffer, DoubtForgotten, NothingHeldBack, SleepIsSilence, FarewellUnsaid, OfferForgotten}

@@ -137,7 +137,7 @@ func allMutants() []mutant.Name {
 		return n == mutant.ShortestLog // the tests of package restart find it
 	})
 	attaching := slices.DeleteFunc(slices.Clone(mutant.AttachNames), func(n mutant.Name) bool { // the tests of package attach find all of them
-		return n == mutant.DoubtForgotten || n == mutant.NothingHeldBack || n == mutant.FarewellUnsaid
+		return n == mutant.DoubtForgotten || n == mutant.NothingHeldBack || n == mutant.SleepIsSilence || n == mutant.FarewellUnsaid
 	})
 	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.KeepNames, mutant.ViewNames, mutant.LargeNames, attaching, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
 }

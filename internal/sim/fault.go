@@ -339,7 +339,7 @@ func (f *fault) stall(p *process) {
 
 // hang has a process not step for a while.
 func (w *world) hang(p *process, long time.Duration) {
-	p.standStill(w.now + long)
+	p.hangs = w.now + long
 	w.later(long, func() {})
 }
 

@@ -34,7 +34,6 @@ type linkEnd struct {
 	lastFrame time.Duration // when the last one arrives
 	lastBlock time.Duration
 	heard     time.Duration // on the process's own clock
-	watch     relay.Watch
 }
 
 // tied is a group that has a channel on a link, and the place of the other side in it.
@@ -81,12 +80,13 @@ func (w *world) connect(p, q *process) {
 	for _, e := range []*linkEnd{a, b} {
 		takes := 3 * w.frameTime(e.other.proc, e.proc) // a dial, its answer, and a greeting
 		e.lastFrame, e.lastBlock, e.sentAt = w.now+takes, w.now+takes, never
-		e.heard, e.watch = e.proc.local(), relay.Watch{FailAfter: w.plan.FailAfter()}
+		e.heard = e.proc.local()
 		e.proc.links = append(e.proc.links, e)
 	}
 	for _, e := range []*linkEnd{a, b} {
 		peer := attach.Proof{ID: e.other.proc.self.ID, Key: e.other.proc.key}
-		e.proc.meet(func(n *attach.Node, out *attach.Effects) { n.Up(e.number, peer, e == a, out) })
+		e.proc.meet(func(n *attach.Node, out *attach.Effects) { n.Up(e.number, peer, e == a, e.proc.local(), out) })
+		e.proc.watchPeers()
 	}
 }
 
@@ -113,12 +113,14 @@ func (p *process) tie(e *attach.Effect) {
 	case attach.Tie:
 		l.groups = append(l.groups, &tied{t, e.Place})
 		t.ends[e.Place] = l
-		p.watchPeers()
 	case attach.Untie:
 		if l != nil {
 			l.groups[e.Channel-1] = nil
 		}
 		t.ends[e.Place] = nil
+	case attach.GiveUp:
+		p.world.probes[PeerSilent]++
+		l.breaks(false)
 	case attach.Await:
 		p.world.later(p.world.plan.FailAfter()/4, func() {
 			if !p.over {
@@ -204,7 +206,7 @@ func (e *linkEnd) act(now time.Duration) time.Duration {
 		e.begin(&b)
 	}
 	if e.ends != never && now >= e.ends && len(e.frames) == 0 && !e.over {
-		e.breaks(false, false)
+		e.breaks(false)
 	}
 	return e.next(now)
 }
@@ -248,7 +250,7 @@ func (e *linkEnd) hear(f *frame) {
 	switch f.c.Kind {
 	case relay.Attach, relay.Leave, relay.Ping, relay.Pong:
 		p.meet(func(a *attach.Node, out *attach.Effects) {
-			if err := a.Hear(e.number, &f.c, p.slept(), out); err != nil {
+			if err := a.Hear(e.number, &f.c, p.local(), out); err != nil {
 				p.world.fail(err)
 			}
 		})
@@ -306,7 +308,7 @@ func (e *linkEnd) read(a relay.Arrival) {
 
 // breaks is the end of the link at this side: its groups are told. If it is half open from then on,
 // the other side hears nothing of it, and nothing else.
-func (e *linkEnd) breaks(silent, halfOpen bool) {
+func (e *linkEnd) breaks(halfOpen bool) {
 	p, q, w := e.proc, e.other.proc, e.proc.world
 	e.over = true
 	e.frames, e.blocks = nil, nil
@@ -319,7 +321,7 @@ func (e *linkEnd) breaks(silent, halfOpen bool) {
 	} else {
 		e.other.hearEnd()
 	}
-	p.meet(func(a *attach.Node, out *attach.Effects) { a.Down(e.number, silent, p.slept(), out) })
+	p.meet(func(a *attach.Node, out *attach.Effects) { a.Down(e.number, p.local(), out) })
 	if p.link(q) == nil && p.self.ID > q.self.ID {
 		w.schedule.add(w.now+w.plan.Hop(), &redial{p, q})
 	}
@@ -380,12 +382,12 @@ func (w *world) resetLinks(p, q *process, halfOpen bool) (broken int) {
 			continue
 		}
 		broken++
-		e.breaks(false, halfOpen)
+		e.breaks(halfOpen)
 	}
 	return broken
 }
 
-// pulse watches over the silence of a process's peers, as long as something is under way.
+// pulse has the peers of a process watched, as long as it has links.
 type pulse struct{ proc *process }
 
 // act implements actor.
@@ -394,28 +396,18 @@ func (u *pulse) act(now time.Duration) time.Duration {
 	if until, held := p.held(now); held {
 		return until
 	}
-	any, every := false, p.world.plan.FailAfter()/4
 	for _, e := range slices.Clone(p.links) {
-		busy := e.isBusy()
-		any = any || busy
-		switch e.watch.Tick(time.Unix(0, int64(p.local())), time.Unix(0, int64(e.heard)), busy) {
-		case relay.AskIt:
-			p.meet(func(a *attach.Node, out *attach.Effects) { a.Ask(e.number, out) })
-		case relay.GiveItUp:
-			p.world.probes[PeerSilent]++
-			e.breaks(true, false)
-		}
+		p.meet(func(a *attach.Node, out *attach.Effects) { a.Watch(e.number, p.local(), e.heard, e.isBusy(), out) })
 	}
-	if !any {
-		p.pulsing = false
+	if p.pulsing = len(p.links) > 0; !p.pulsing {
 		return never
 	}
-	return now + every
+	return now + p.world.plan.FailAfter()/4
 }
 
-// isBusy reports whether anything waits for the other side.
+// isBusy reports whether a block or a group waits for the other side.
 func (e *linkEnd) isBusy() bool {
-	return e.reading != nil || e.proc.meets.Waits(e.number) || slices.ContainsFunc(e.groups, func(t *tied) bool { return t != nil && t.relay.Busy() })
+	return e.reading != nil || slices.ContainsFunc(e.groups, func(t *tied) bool { return t != nil && t.relay.Busy() })
 }
 
 // watchPeers begins to watch, unless the process watches already.

@@ -87,7 +87,7 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 		return r, false
 	case life.NoteView:
 		if w.now > 0 { // founders did so before the world begins
-			p.standStill(max(p.hangs, w.now+p.node.disk.takes(memoName, w.now)))
+			p.hangs = max(p.hangs, w.now+p.node.disk.takes(memoName, w.now))
 		}
 		p.must(p.memory.Enter(e.View, e.Logs))
 	case life.Begin:

@@ -42,7 +42,6 @@ type process struct {
 	rung   bool          // was to be woken since its last step began
 	due    time.Duration // its inboxes want nothing before
 	hangs  time.Duration // does not step before
-	woke   time.Duration // when it ends, or has ended, to stand still for so long that others may give it up; 0: it never did
 	jumped time.Duration // its clock is ahead by so much
 	slow   time.Duration // its next upcall takes so long
 	spent  time.Duration // by the callbacks of this step
@@ -136,6 +135,7 @@ func (w *world) process(n *node) *process {
 		self:   views.Member{ID: n.ID, Incarnation: incarnation, Addr: n.address()},
 		random: rand.New(rand.NewPCG(w.plan.Seed, 100+uint64(n.place)+incarnation<<32)),
 	}
+	p.meets.FailAfter = w.plan.FailAfter()
 	p.offers = shard.Offers[offered]{Self: n.ID, Keeps: func(name string) bool { return w.handsOver(w.declNamed(name)) }}
 	for k := range w.plan.Decls {
 		p.stays = append(p.stays, newStays(p, k))
@@ -272,16 +272,6 @@ func (p *process) rest() time.Duration {
 	}
 	return p.pace.Step/2 + time.Duration(p.random.Int64N(int64(p.pace.Step)))
 }
-
-// standStill has the process do nothing before some time.
-func (p *process) standStill(until time.Duration) {
-	if p.hangs = until; until-p.world.now > p.world.plan.FailAfter()/2 {
-		p.woke = until
-	}
-}
-
-// slept reports whether the process stood still until a moment ago, as relay.Watch does where it is asked all the time.
-func (p *process) slept() bool { return p.woke > 0 && p.world.now < p.woke+p.world.plan.FailAfter()/4 }
 
 // held reports whether the process does nothing now, and until when: it hangs, or it has ended.
 func (p *process) held(now time.Duration) (until time.Duration, held bool) {

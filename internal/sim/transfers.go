@@ -166,9 +166,6 @@ func (t *transfers) apply() {
 	if len(t.calls) > 0 || t.relay.Over() && !t.over {
 		t.wakeAt(max(t.callAt, w.now+w.bulk.upTo(t.proc().pace.Step)))
 	}
-	if t.relay.Busy() {
-		t.proc().watchPeers()
-	}
 }
 
 func (t *transfers) wakeAt(at time.Duration) {
