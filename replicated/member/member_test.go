@@ -179,7 +179,8 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		"a function":     member.New(squall.SubgroupConfig{Name: "o", Deliver: func(squall.Message) {}}, newBank),
 		"two names": member.New(squall.SubgroupConfig{Name: "o"}, newBank,
 			member.Handle(draw, (*bank).draw), member.Handle(draw, (*bank).draw)),
-		"no order": member.New(squall.SubgroupConfig{Name: "o", Mode: squall.Unordered}, newBank),
+		"a log that drops commands": member.New(squall.SubgroupConfig{Name: "o", Mode: squall.Persistent, Log: squall.LogConfig{Retain: squall.Retention{Records: 2}}}, newBank),
+		"no order":                  member.New(squall.SubgroupConfig{Name: "o", Mode: squall.Unordered}, newBank),
 	} {
 		if _, err := member.Open(t.Context(), squall.Config{}, o); err == nil {
 			t.Errorf("%s is accepted", what)

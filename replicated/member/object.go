@@ -133,6 +133,9 @@ func allowed(sg squall.SubgroupConfig) (err error) {
 	if sg.Deliver != nil || sg.DeliverBatch != nil || sg.Snapshot != nil || sg.Restore != nil || sg.Log.Recover != nil {
 		err = errors.New("the functions Deliver, DeliverBatch, Snapshot, Restore and Log.Recover belong to the object and must not be set")
 	}
+	if sg.Log.Retain != (squall.Retention{}) { // a restart would begin without the commands that were dropped
+		err = errors.Join(err, errors.New("Log.Retain must not be set: the log of an object has all commands after its last snapshot (Log.Snapshots)"))
+	}
 	if len(sg.Senders) != 0 || sg.Mode == squall.Unordered {
 		err = errors.Join(err, errors.New("all members of an object send, and in one order: Senders must be empty and Mode not Unordered"))
 	}
