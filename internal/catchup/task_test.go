@@ -249,7 +249,7 @@ func TestALogWhoseFrontIsGoneIsReplacedByASnapshot(t *testing.T) {
 		grow(&theirs, 2+random.IntN(20), random)
 		all := slices.Clone(theirs.records)
 		mine.records = slices.Clone(all[:random.IntN(len(all))])
-		dropped := 1 + random.IntN(len(all)-1)
+		dropped := 1 + random.IntN(len(all))
 		theirs.drop(dropped)
 		task := Task{Log: &mine, Source: &remote{memory: &theirs, breaks: -1}}
 		if err := task.Run(); err != nil {
@@ -258,6 +258,9 @@ func TestALogWhoseFrontIsGoneIsReplacedByASnapshot(t *testing.T) {
 		first := 0
 		if mine.snapshot.Version != (order.Version{}) {
 			first = dropped
+		}
+		if last := all[len(all)-1].Version; task.Last != last {
+			t.Fatalf("seed %d: it says that the log ends with %v, not with %v", seed, task.Last, last)
 		}
 		if !same(mine.records, all[first:]) {
 			t.Fatalf("seed %d: after %d records there are %v", seed, first, mine.records)
