@@ -3,6 +3,7 @@ package squall
 import (
 	"sync"
 
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
@@ -30,7 +31,7 @@ type application interface {
 func (sg SubgroupConfig) application(u *upcalls, slices *timeSlices, wake func()) application {
 	p := pace{slices: slices, name: sg.Name}
 	if sg.DeliverSome != nil {
-		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), pace: p, upcalls: u, wake: wake, resumed: make(chan struct{}, 1), closed: make(chan struct{})}
+		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), pace: p, upcalls: u, wake: wake, resumed: bell.New(), closed: make(chan struct{})}
 		if sg.keeper != nil {
 			return &keeping{s, sg.keeper}
 		}
@@ -133,8 +134,8 @@ type some struct {
 	maxRun  int
 	pace    pace
 	upcalls *upcalls
-	wake    func()        // tells the loop that there is room
-	resumed chan struct{} // tells call that there is room
+	wake    func()    // tells the loop that there is room
+	resumed bell.Bell // tells call that there is room
 	closed  chan struct{}
 }
 
@@ -153,10 +154,7 @@ func (s *some) MaxRun() int { return s.maxRun }
 
 // resume implements application.
 func (s *some) resume() {
-	select {
-	case s.resumed <- struct{}{}:
-	default:
-	}
+	s.resumed.Ring()
 	s.wake()
 }
 

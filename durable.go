@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/join"
@@ -49,8 +50,8 @@ type durable struct {
 type shardLog struct {
 	log      *persist.Log
 	recorder *member.Recorder
-	room     chan struct{} // rung when the log may have room again
-	partial  atomic.Bool   // the log lacks what others have
+	room     bell.Bell   // rung when the log may have room again
+	partial  atomic.Bool // the log lacks what others have
 
 	// replaying is held while the application takes over the log, and while a snapshot takes the
 	// place of records.
@@ -58,10 +59,7 @@ type shardLog struct {
 }
 
 func (k *shardLog) wake() {
-	select {
-	case k.room <- struct{}{}:
-	default: // rung already
-	}
+	k.room.Ring()
 }
 
 // persistent reports whether any subgroup is.
@@ -198,14 +196,14 @@ func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
 	g := d.group
 	n := d.declaration(id)
 	cfg := g.cfg.Subgroups[n].Log
-	k := &shardLog{room: make(chan struct{}, 1)}
+	k := &shardLog{room: bell.New()}
 	open := persist.LogConfig{
 		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign, Repair: repair,
 		Wake: func() {
 			g.parker.Wake()
 			k.wake()
 			if a := g.subs[n].snapshotter; a != nil {
-				a.ring()
+				a.grown.Ring()
 			}
 		},
 		Failed: func(err error) {
@@ -505,13 +503,13 @@ func (d *durable) close() error {
 type jobs struct {
 	mu     sync.Mutex
 	queue  []func()
-	bell   chan struct{}
+	bell   bell.Bell
 	closed bool
 	done   chan struct{}
 }
 
 func newJobs() *jobs {
-	j := &jobs{bell: make(chan struct{}, 1), done: make(chan struct{})}
+	j := &jobs{bell: bell.New(), done: make(chan struct{})}
 	go j.run()
 	return j
 }
@@ -523,14 +521,7 @@ func (j *jobs) add(f func()) {
 		return
 	}
 	j.queue = append(j.queue, f)
-	j.ring()
-}
-
-func (j *jobs) ring() {
-	select {
-	case j.bell <- struct{}{}:
-	default: // rung already
-	}
+	j.bell.Ring()
 }
 
 func (j *jobs) run() {
@@ -553,7 +544,7 @@ func (j *jobs) run() {
 func (j *jobs) close() {
 	j.mu.Lock()
 	j.closed = true
-	j.ring()
+	j.bell.Ring()
 	j.mu.Unlock()
 	<-j.done
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -56,20 +57,12 @@ const (
 type snapshotter struct {
 	subgroup *Subgroup
 	policy   SnapshotPolicy
-	grown    chan struct{}
+	grown    bell.Bell
 	last     time.Time // when the last snapshot was taken or tried, or the group was opened
 }
 
 func newSnapshotter(s *Subgroup, p SnapshotPolicy) *snapshotter {
-	return &snapshotter{subgroup: s, policy: p, grown: make(chan struct{}, 1), last: time.Now()}
-}
-
-// ring says that the log may have grown. It never waits.
-func (a *snapshotter) ring() {
-	select {
-	case a.grown <- struct{}{}:
-	default: // rung already
-	}
+	return &snapshotter{subgroup: s, policy: p, grown: bell.New(), last: time.Now()}
 }
 
 // run takes snapshots until ctx ends.

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/ripc"
 )
@@ -77,8 +78,8 @@ type client struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
-	room     chan struct{} // a reader that was full has room
-	token    [12]byte      // the first part of its own GUID, and of those of its writers
+	room     bell.Bell // a reader that was full has room
+	token    [12]byte  // the first part of its own GUID, and of those of its writers
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change, and made anew
@@ -147,14 +148,11 @@ func (c *client) guid(number uint32) (guid [16]byte) {
 type link struct {
 	conn net.Conn
 	out  []byte // frames
-	wake chan struct{}
+	wake bell.Bell
 }
 
 func (l *link) rouse() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Ring()
 }
 
 // places resolves the service to the relay that is used now.
@@ -201,7 +199,7 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		return nil, fmt.Errorf("dds: space %q: %w", cfg.Space, err)
 	}
 	c := &client{
-		p: core.New(cfg.Space), events: cfg.Events, room: make(chan struct{}, 1), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
+		p: core.New(cfg.Space), events: cfg.Events, room: bell.New(), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
 		byNumber: map[uint32]*used{}, writing: map[uint64]*clientSet{},
 	}
 	c.p.Backend = c

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/ripc"
 )
@@ -95,7 +96,7 @@ func (c *client) use(i int) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	l := &link{conn: conn, wake: make(chan struct{}, 1)}
+	l := &link{conn: conn, wake: bell.New()}
 	if err := c.begin(l, welcome); err != nil {
 		return false, err
 	}
@@ -471,8 +472,5 @@ func (c *client) feed(b *remote.Batch) error {
 
 // Roomy wakes what waits for a reader that was full.
 func (c *client) Roomy() {
-	select {
-	case c.room <- struct{}{}:
-	default:
-	}
+	c.room.Ring()
 }

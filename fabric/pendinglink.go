@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/order"
 )
 
@@ -27,7 +28,7 @@ func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() err
 	t := &Table{self: spec.Self, links: make([]Link, len(spec.Peers)), rows: make([][]byte, len(spec.Peers)),
 		frozen: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release,
 		own: own, peekers: make([]atomic.Pointer[Peeker], len(spec.Peers))}
-	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: make(chan struct{}, 1)}
+	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: bell.New()}
 	for i, p := range spec.Peers {
 		r := order.Rank(i)
 		if r == t.self {
@@ -94,7 +95,7 @@ type connected struct {
 type handoff struct {
 	connecting Connecting
 	spec       *Spec
-	bell       chan struct{} // rung for Await
+	bell       bell.Bell // rung for Await
 	news       atomic.Bool
 
 	mu      sync.Mutex
@@ -134,10 +135,7 @@ func (d *handoff) add(a connected) bool {
 	d.wanted[a.rank] = false
 	d.waiting = append(d.waiting, a)
 	d.news.Store(true)
-	select {
-	case d.bell <- struct{}{}:
-	default: // rung already
-	}
+	d.bell.Ring()
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -341,14 +342,7 @@ func (n *Node) add(l *link) {
 type route struct {
 	peer Peer // guarded by the node's lock, as are all fields
 	err  error
-	bell chan struct{}
-}
-
-func (r *route) ring() {
-	select {
-	case r.bell <- struct{}{}:
-	default: // rung already
-	}
+	bell bell.Bell
 }
 
 // Pauses between two attempts to reach a peer.
@@ -366,10 +360,10 @@ func (n *Node) reach(p Peer) {
 	}
 	if r := n.routes[p.ID]; r != nil {
 		r.peer = p
-		r.ring()
+		r.bell.Ring()
 		return
 	}
-	r := &route{peer: p, bell: make(chan struct{}, 1)}
+	r := &route{peer: p, bell: bell.New()}
 	n.routes[p.ID] = r
 	n.running.Go(func() { n.keep(r) })
 }

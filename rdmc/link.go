@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/attach"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -44,7 +45,7 @@ type link struct {
 	certificate trust.Digest // of TLS
 	secure      bool         // there is TLS
 
-	kick   chan struct{} // rings for the writer
+	kick   bell.Bell     // rings for the writer
 	paired chan struct{} // closed when the acceptor has both connections
 	over   chan struct{} // closed when control frames are not read any more
 	stop   sync.Once
@@ -83,7 +84,7 @@ type membership struct {
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
-		node: n, peer: peer, dialed: dialed, session: session, kick: make(chan struct{}, 1), over: make(chan struct{}), paired: make(chan struct{}),
+		node: n, peer: peer, dialed: dialed, session: session, kick: bell.New(), over: make(chan struct{}), paired: make(chan struct{}),
 		channels: map[uint32]*membership{},
 	}
 }
@@ -186,10 +187,7 @@ func (l *link) enqueue(c *relay.Control) {
 	if full {
 		l.fail(errMuch)
 	}
-	select {
-	case l.kick <- struct{}{}:
-	default: // rung already
-	}
+	l.kick.Ring()
 }
 
 // sayGoodbye ends the link once everything is said.
@@ -202,10 +200,7 @@ func (l *link) sayGoodbye() {
 		l.fail(ErrClosed)
 		return
 	}
-	select {
-	case l.kick <- struct{}{}:
-	default:
-	}
+	l.kick.Ring()
 	l.node.running.Go(func() {
 		t := time.NewTimer(2 * graceTime)
 		defer t.Stop()

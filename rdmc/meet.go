@@ -94,7 +94,7 @@ func (n *Node) leave(g *Group) {
 	n.met(func(a *attach.Node, out *attach.Effects) { a.Close(g.token, g.lastWord(), out) })
 	delete(n.groups, g.token)
 	for _, r := range n.routes {
-		r.ring()
+		r.bell.Ring()
 	}
 }
 

@@ -109,10 +109,7 @@ func (e *Endpoint) moved(id ID, at []Place) {
 
 // turnAway is moved for one address.
 func (r *Remote) turnAway(at []Place) {
-	select {
-	case r.news <- struct{}{}:
-	default:
-	}
+	r.news.Ring()
 	to := r.route.Load()
 	if to == nil || len(at) == 0 || slices.Contains(at, to.at) {
 		return

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
@@ -17,7 +18,7 @@ type Remote struct {
 	id      ID
 	notices bool          // for notices only
 	pinned  Place         // the only place at which it is looked for, if it is one
-	news    chan struct{} // has room for the word that the service has moved
+	news    bell.Bell     // has room for the word that the service has moved
 	carries *carried      // streams only, which are these
 	turn    chan struct{} // has room for the goroutine that connects
 	route   atomic.Pointer[route]
@@ -56,7 +57,7 @@ type route struct {
 }
 
 func newRemote(s *Service, id ID) *Remote {
-	return &Remote{service: s, id: id, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+	return &Remote{service: s, id: id, turn: make(chan struct{}, 1), news: bell.New()}
 }
 
 // ID is the id of the service.

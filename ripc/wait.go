@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // waiter is a goroutine that waits. The endpoint's mu guards it.
 type waiter struct {
-	bell chan struct{} // rung when what it waits for may be there, or the role of polling is its own
+	bell bell.Bell // rung when what it waits for may be there, or the role of polling is its own
 	seat table.Seat[*waiter]
 	goal goal
 
@@ -50,7 +51,7 @@ const (
 )
 
 func newWaiter() *waiter {
-	w := &waiter{bell: make(chan struct{}, 1)}
+	w := &waiter{bell: bell.New()}
 	w.seat.Waiter = w
 	return w
 }
@@ -87,14 +88,6 @@ func (w *waiter) sleep(ctx context.Context) {
 	select {
 	case <-w.bell:
 	case <-done:
-	}
-}
-
-// ring wakes the waiter, if it sleeps on its bell.
-func (w *waiter) ring() {
-	select {
-	case w.bell <- struct{}{}:
-	default:
 	}
 }
 
@@ -182,7 +175,7 @@ func (t *polling) pass() {
 func (t *polling) rouse(w *waiter) {
 	switch t.role.Rouse(&w.seat) {
 	case table.CallBell:
-		w.ring()
+		w.bell.Ring()
 		t.wakes++
 	case table.CallParker:
 		t.parker.Wake()

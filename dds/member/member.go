@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 )
 
@@ -64,7 +65,7 @@ type backend struct {
 	changes uint64                // records that were no samples
 	clients map[uint32]*attended  // endpoints that this process has for clients, by their numbers
 
-	views    chan struct{}
+	views    bell.Bell
 	rostered squall.ViewID // whose roster this process sent last
 	ended    sync.WaitGroup
 }
@@ -82,7 +83,7 @@ func ringOf(sub *squall.Subgroup) ring {
 
 // newBackend returns a member that is not open, and what is wrong with its configuration.
 func newBackend(cfg Config) (*backend, error) {
-	p := &backend{Participant: core.New(cfg.Subgroup.Name), cfg: cfg, calls: map[uint64]chan error{}, views: make(chan struct{}, 1)}
+	p := &backend{Participant: core.New(cfg.Subgroup.Name), cfg: cfg, calls: map[uint64]chan error{}, views: bell.New()}
 	p.Backend, p.Looks, p.Taken = p, true, p.taken
 	var err error
 	sg := &p.cfg.Subgroup
@@ -153,10 +154,7 @@ func (p *backend) groupConfig() squall.Config {
 		if onView != nil {
 			onView(v)
 		}
-		select {
-		case p.views <- struct{}{}:
-		default:
-		}
+		p.views.Ring()
 	}
 	return cfg
 }

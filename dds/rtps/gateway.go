@@ -17,6 +17,7 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/bell"
 )
 
 // Gateway carries samples between a domain of DDS and a space.
@@ -45,9 +46,9 @@ type Gateway struct {
 	namesakes   map[wire.Prefix]int // announcements of participants with the name of a gateway of this space that are none
 	ticks       int64               // when the machine is ticked next
 
-	work    chan struct{} // there are arrivals, or the appointment changed
-	room    *sync.Cond    // of mu: a writer has room, or the gateway ends
-	turn    chan struct{} // the machine is to be ticked earlier than at ticks
+	work    bell.Bell  // there are arrivals, or the appointment changed
+	room    *sync.Cond // of mu: a writer has room, or the gateway ends
+	turn    bell.Bell  // the machine is to be ticked earlier than at ticks
 	ending  context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -102,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Member, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
-		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: bell.New(), turn: bell.New(),
 	}
 	g.room = sync.NewCond(&g.mu)
 	g.ending, g.end = context.WithCancel(context.Background())
@@ -218,10 +219,7 @@ func (g *Gateway) settle() {
 	if g.machine.Due() >= g.ticks {
 		return
 	}
-	select {
-	case g.turn <- struct{}{}:
-	default:
-	}
+	g.turn.Ring()
 }
 
 func (g *Gateway) tick() {
@@ -368,8 +366,5 @@ func (g *Gateway) appoint(all []dds.Endpoint) {
 
 // notify has arrivals carried. The lock is held.
 func (g *Gateway) notify() {
-	select {
-	case g.work <- struct{}{}:
-	default:
-	}
+	g.work.Ring()
 }

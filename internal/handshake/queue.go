@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/order"
 )
 
@@ -67,7 +68,7 @@ type pendingConn struct {
 // await is one call of Await.
 type await struct {
 	tag  string
-	bell chan struct{} // rung when a caller of the view is queued
+	bell bell.Bell // rung when a caller of the view is queued
 }
 
 // Admit owns a connection from its first byte until the connection is taken, or rejected and
@@ -162,17 +163,10 @@ func (q *AcceptQueue) enqueue(p *pendingConn, c Caller, err error) error {
 	q.queued = q.place(q.queued, p)
 	for _, a := range q.awaits {
 		if a.tag == c.Hello.Tag {
-			a.ring()
+			a.bell.Ring()
 		}
 	}
 	return nil
-}
-
-func (a *await) ring() {
-	select {
-	case a.bell <- struct{}{}:
-	default: // rung already
-	}
 }
 
 // Close rejects all connections, including later ones. When it returns, no goroutine is left in
@@ -205,7 +199,7 @@ func (q *AcceptQueue) take(tag string) (Caller, bool) {
 
 // startAwaiting registers a call of Await for a view.
 func (q *AcceptQueue) startAwaiting(tag string) *await {
-	a := &await{tag, make(chan struct{}, 1)}
+	a := &await{tag, bell.New()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.awaits = append(q.awaits, a)

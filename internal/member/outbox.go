@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
@@ -73,17 +74,10 @@ type Outbox struct {
 // waiter is a goroutine that waits for buffer space for n bytes.
 type waiter struct {
 	n    int
-	bell chan struct{} // it may try again
+	bell bell.Bell // it may try again
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{bell: make(chan struct{}, 1)} }}
-
-func (w *waiter) ring() {
-	select {
-	case w.bell <- struct{}{}:
-	default: // rung already
-	}
-}
+var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
 
 // TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or
 // others wait for it.
@@ -209,7 +203,7 @@ func leaveQueue(queue []*waiter, w *waiter) []*waiter {
 	default:
 	}
 	if len(queue) > 0 {
-		queue[0].ring()
+		queue[0].bell.Ring()
 	}
 	return queue
 }
@@ -274,7 +268,7 @@ func (o *Outbox) callWaiting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n+o.timeBytes)) {
-		o.queue[0].ring()
+		o.queue[0].bell.Ring()
 	}
 }
 
@@ -301,7 +295,7 @@ func (o *Outbox) broken(reason error) {
 // ringAll makes every goroutine that waits try again. It needs mu.
 func (o *Outbox) ringAll() {
 	for _, w := range append(slices.Clone(o.queue), o.larges.queue...) {
-		w.ring()
+		w.bell.Ring()
 	}
 }
 

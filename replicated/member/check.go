@@ -51,7 +51,7 @@ func (o *object) takeDigest() {
 	o.check.mu.Lock()
 	o.check.own = digest{n, sum, o.machine.Shard()}
 	o.check.mu.Unlock()
-	o.stir()
+	o.wake.Ring()
 }
 
 // sum returns a sum over the encoded state. The lock is held.

@@ -45,7 +45,7 @@ func (o *object) deliver(batch []squall.Message) {
 	}
 	if o.sent {
 		o.sent = false
-		o.outbox.stir()
+		o.outbox.wake.Ring()
 	}
 	o.executes.Store(0)
 	o.unlock()
@@ -168,7 +168,7 @@ func (o *object) apply(m *squall.Message, data []byte, own bool, waiting invoke.
 	}
 	switch result.Kind {
 	case machine.Knows:
-		o.stir()
+		o.wake.Ring()
 	case machine.Handed:
 		o.sent = true
 	case machine.Reply:

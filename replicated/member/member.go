@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
@@ -40,8 +41,8 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 		}
 		for _, o := range all {
 			o.viewed(v)
-			o.stir()
-			o.outbox.stir()
+			o.wake.Ring()
+			o.outbox.wake.Ring()
 		}
 	}
 	for i, o := range all {
@@ -128,7 +129,7 @@ func (o *object) ready() error {
 
 // tending is what the steward keeps.
 type tending struct {
-	wake       chan struct{} // it has something to look at
+	wake       bell.Bell     // it has something to look at
 	announcing squall.ViewID // in which it announced the operations last
 	maturing   enabling
 }
@@ -206,7 +207,7 @@ func (o *object) tend(ctx context.Context) time.Duration {
 		if touched = o.takeTouched(); len(touched) == 0 {
 			return next
 		}
-		defer o.stir() // there may be more
+		defer o.wake.Ring() // there may be more
 		record = machine.AppendTouch(nil, h, touched)
 	}
 	if err := o.sub.Send(ctx, record); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
@@ -150,9 +151,9 @@ func (o *object) init(sg squall.SubgroupConfig, names []string, err error) {
 	o.sg, o.names, o.err = sg, names, err
 	o.context.shards = o.shardsOf
 	o.tasks = map[string]func(context.Context, Task) error{}
-	o.wake, o.maturing.delay = make(chan struct{}, 1), DefaultEnableDelay
-	o.sending.wake, o.outbox.wake = make(chan struct{}, 1), make(chan struct{}, 1)
-	o.answers.wake, o.answers.gathered = make(chan struct{}, 1), map[uint64]*gathering{}
+	o.wake, o.maturing.delay = bell.New(), DefaultEnableDelay
+	o.sending.wake, o.outbox.wake = bell.New(), bell.New()
+	o.answers.wake, o.answers.gathered = bell.New(), map[uint64]*gathering{}
 	o.history.building = make(chan struct{}, 1)
 	o.delivery.atOnce, o.touches.sessions = hooks.NewReplies(), map[uint64]struct{}{}
 }
@@ -203,12 +204,4 @@ func (o *object) enabledFor(s *stay, name string) (int, bool) {
 	}
 	n, ok := e.Numbers[name]
 	return n, ok
-}
-
-// stir has the steward look.
-func (o *object) stir() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -105,7 +106,7 @@ func (o *object) Outgoing() int {
 // member has failed the next one hands over again all that no record says is handed over, and the
 // destination skips what it has executed.
 type courier struct {
-	wake chan struct{}
+	wake bell.Bell
 	ways map[machine.Destination]*way
 	stay *stay // of an object in shards: the stay to which ways belongs
 }
@@ -116,17 +117,10 @@ type way struct {
 	told   machine.Cursor     // up to here the other members were told
 	stuck  error              // why it does not go on
 	cancel context.CancelFunc // of the goroutine that runs tasks
-	more   chan struct{}      // there are more of them
+	more   bell.Bell          // there are more of them
 
 	mu sync.Mutex
 	relay.Way
-}
-
-func (c *courier) stir() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
 }
 
 // handOver hands over what handlers send, until the group ends.
@@ -409,7 +403,7 @@ func (a arrived) Complete(out *invoke.Outcome) {
 		a.w.Confirm(a.at)
 	}
 	a.w.mu.Unlock()
-	a.o.outbox.stir()
+	a.o.outbox.wake.Ring()
 }
 
 func (a arrived) Signal() {}
@@ -452,14 +446,11 @@ func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) e
 		return fmt.Errorf("replicated: object %q has no function for the task %q", o.sg.Name, to.Name)
 	}
 	if w.cancel == nil {
-		w.more = make(chan struct{}, 1)
+		w.more = bell.New()
 		ctx, w.cancel = context.WithCancel(ctx)
 		go o.runTasksOf(ctx, o.outbox.stay, to, w, f)
 	}
-	select {
-	case w.more <- struct{}{}:
-	default:
-	}
+	w.more.Ring()
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -24,7 +25,7 @@ type gathering struct {
 	of      squall.ViewID  // in which the command has its position; 0: it has none yet
 	out     invoke.Outcome // of this member
 	come    []relay.Reply  // not yielded yet
-	changed chan struct{}
+	changed bell.Bell
 	done    chan struct{} // the command has its position, or failed
 }
 
@@ -67,15 +68,7 @@ func (g *gathering) add(a relay.Reply) {
 	g.mu.Lock()
 	g.come = append(g.come, a)
 	g.mu.Unlock()
-	g.look()
-}
-
-// look has the goroutine look that gathers.
-func (g *gathering) look() {
-	select {
-	case g.changed <- struct{}{}:
-	default:
-	}
+	g.changed.Ring()
 }
 
 // take returns what came.
@@ -90,7 +83,7 @@ func (g *gathering) take() (come []relay.Reply) {
 type answering struct {
 	mu       sync.Mutex
 	waiting  [][]byte              // records to send
-	wake     chan struct{}         // there are some
+	wake     bell.Bell             // there are some
 	gathered map[uint64]*gathering // of this process, by call
 	layouts  []layout              // of the last views, newest first
 }
@@ -134,7 +127,7 @@ func (o *object) viewed(v *squall.View) {
 		a.forget(squall.ViewID(o.delivers.Load()))
 	}
 	for _, g := range a.gathered {
-		g.look()
+		g.changed.Ring()
 	}
 	a.mu.Unlock()
 }
@@ -184,10 +177,7 @@ func (o *object) answer(to squall.NodeID, call uint64, status machine.Status, re
 	o.answers.mu.Lock()
 	o.answers.waiting = append(o.answers.waiting, record)
 	o.answers.mu.Unlock()
-	select {
-	case o.answers.wake <- struct{}{}:
-	default:
-	}
+	o.answers.wake.Ring()
 }
 
 // sendAnswers sends the replies of this member, until the group ends.
@@ -248,7 +238,7 @@ func (o *object) repliesTo(ctx context.Context, s *stay, name string, args invok
 // gatherFrom sends a command and yields its replies. A command of this process is one of its stay
 // s.
 func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, yield func(relay.Reply) bool, record func(call uint64) ([]byte, error), name string) error {
-	g.changed, g.done = make(chan struct{}, 1), make(chan struct{})
+	g.changed, g.done = bell.New(), make(chan struct{})
 	if !s.begin() {
 		return o.elsewhere()
 	}

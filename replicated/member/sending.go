@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated/internal/batch"
 	"github.com/squall-go/squall/replicated/internal/invoke"
@@ -38,7 +39,7 @@ type posted struct {
 type sending struct {
 	mu    sync.Mutex
 	batch batch.Batch[posted]
-	wake  chan struct{} // there is something to send
+	wake  bell.Bell // there is something to send
 }
 
 // limit sets how much shares a message, by the size of the ring.
@@ -74,7 +75,7 @@ func (o *object) post(ctx context.Context, head, tail []byte, of posted, alone b
 	first, w := b.batch.Put(head, tail, of)
 	b.mu.Unlock()
 	if first {
-		b.stir()
+		b.wake.Ring()
 	}
 	if w == nil {
 		return nil
@@ -99,13 +100,6 @@ func (o *object) claimAlone(bytes int) (squall.Claim, error) {
 		return squall.Claim{}, errTogether
 	}
 	return o.sub.TryClaim(bytes)
-}
-
-func (b *sending) stir() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
 }
 
 // pass waits until what is in the queue has passed it.

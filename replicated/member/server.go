@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
@@ -116,7 +117,7 @@ func (s *Server) serve(ctx, serving context.Context, o *object, cfg *ServerConfi
 		svc.CopyMessages() // a client can change a request between the check of its access and its execution
 		d.service, d.authorize, d.done = svc, cfg.Authorize, &s.done
 		d.most = max(cfg.Endpoint.RingBytes, ripc.DefaultRingBytes)/4 - relay.AnswerHead - relay.EventBytes
-		d.queries.wake = make(chan struct{}, 1)
+		d.queries.wake = bell.New()
 		if shard == 0 {
 			g.desks = append(g.desks, d)
 		}
@@ -167,7 +168,7 @@ type desk struct {
 	queries struct {
 		sync.Mutex
 		waiting []ripc.Message
-		wake    chan struct{}
+		wake    bell.Bell
 	}
 }
 
@@ -235,10 +236,7 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	d.queries.waiting = append(d.queries.waiting, *m)
 	d.queries.Unlock()
 	*m = ripc.Message{}
-	select {
-	case d.queries.wake <- struct{}{}:
-	default:
-	}
+	d.queries.wake.Ring()
 	return nil
 }
 
@@ -405,7 +403,7 @@ func (o *object) touch(session uint64, shard int) (there bool, err error) {
 		o.touches.mu.Lock()
 		o.touches.sessions[session] = struct{}{}
 		o.touches.mu.Unlock()
-		o.stir()
+		o.wake.Ring()
 	}
 	return ok, nil
 }

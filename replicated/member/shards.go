@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
@@ -29,10 +30,10 @@ type stays struct {
 // stay is the time that a process is in one shard. No stay stands for that of a process in an
 // object without shards, which does not end.
 type stay struct {
-	order   uint64        // the stays of a process are numbered
-	shard   int           // 1 + its number; 0: the process is in none
-	sending atomic.Int64  // commands of this process that are being sent to it, and over when it is over
-	idle    chan struct{} // has an element when it is over, and nothing is being sent
+	order   uint64       // the stays of a process are numbered
+	shard   int          // 1 + its number; 0: the process is in none
+	sending atomic.Int64 // commands of this process that are being sent to it, and over when it is over
+	idle    bell.Bell    // has an element when it is over, and nothing is being sent
 }
 
 // over is more than what is being sent at a time.
@@ -50,21 +51,14 @@ func (s *stay) begin() bool {
 // end ends what begin began.
 func (s *stay) end() {
 	if s != nil && s.sending.Add(-1) == over {
-		s.rest()
+		s.idle.Ring()
 	}
 }
 
 // close ends the stay.
 func (s *stay) close() {
 	if s.sending.Add(over) == over {
-		s.rest()
-	}
-}
-
-func (s *stay) rest() {
-	select {
-	case s.idle <- struct{}{}:
-	default:
+		s.idle.Ring()
 	}
 }
 
@@ -131,7 +125,7 @@ func (o *object) moved(shard int) (from *stay) {
 	if from != nil && from.shard == shard {
 		return nil
 	}
-	s := &stay{shard: shard, idle: make(chan struct{}, 1)}
+	s := &stay{shard: shard, idle: bell.New()}
 	if from != nil {
 		s.order = from.order + 1
 	}

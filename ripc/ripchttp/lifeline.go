@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/squall-go/squall/internal/bell"
 )
 
 // lifeline is a request on a stream that lives as long as a client talks to a server. Its body says
@@ -22,7 +24,7 @@ type lifeline struct {
 	mu     sync.Mutex
 	begun  time.Time
 	calls  []uint64 // given up, to be said
-	more   chan struct{}
+	more   bell.Bell
 	closed chan struct{}
 	ended  bool
 }
@@ -31,7 +33,7 @@ type lifeline struct {
 const restartAfter = 100 * time.Millisecond
 
 func newLifeline(t *Transport, host string) *lifeline {
-	return &lifeline{transport: t, host: host, more: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &lifeline{transport: t, host: host, more: bell.New(), closed: make(chan struct{})}
 }
 
 // hold ties the lifeline, if it is not.
@@ -79,10 +81,7 @@ func (l *lifeline) cancel(number uint64) {
 		l.calls = append(l.calls, number)
 	}
 	l.mu.Unlock()
-	select {
-	case l.more <- struct{}{}:
-	default:
-	}
+	l.more.Ring()
 }
 
 // end cuts the lifeline.

@@ -1,0 +1,17 @@
+package bell
+
+import "testing"
+
+func TestABellThatIsRungTwiceIsHeardOnce(t *testing.T) {
+	var nobody Bell
+	nobody.Ring()
+	b := New()
+	b.Ring()
+	b.Ring()
+	<-b
+	select {
+	case <-b:
+		t.Error("it is heard twice")
+	default:
+	}
+}
