@@ -59,7 +59,7 @@ func (h *shardHistory) find(v order.Version) *kept {
 func (w *world) logged(l *diskLog, r *journal.Record, number uint64, imported bool) {
 	w.stir()
 	w.event(recorded, l.proc.node.place, uint64(l.id.decl), number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time))
-	if h, k := w.shard(l.id), l.proc.keeper(l.id); number >= h.base && (h.leftBehind(r.Version.View, k) || !imported && h.dropsRest(r.Version.View, k)) {
+	if h := w.shard(l.id); number >= h.base && h.drops(l, r.Version.View, imported) {
 		return
 	}
 	w.judge("log", w.shard(l.id).add(l, r, number))
@@ -83,6 +83,22 @@ func (h *shardHistory) add(l *diskLog, r *journal.Record, number uint64) error {
 	}
 	h.records = append(h.records, kept{r.Version, r.Time, r.Sender, slices.Clone(r.Data)})
 	return nil
+}
+
+// drops reports whether what a log gets of a view counts for the shard no more.
+func (h *shardHistory) drops(l *diskLog, v order.ViewID, imported bool) bool {
+	k := l.proc.keeper(l.id)
+	if imported && h.outside(l.proc, v) {
+		return true
+	}
+	return h.leftBehind(v, k) || !imported && h.dropsRest(v, k)
+}
+
+// outside reports whether a process that takes records of a view from another log has not entered the view with which the shard went on.
+// It still brings its logs to the ends of a ballot that was outvoted, though a higher one made it a member of that view. It enters
+// only a view whose ends its logs have, and is compared then.
+func (h *shardHistory) outside(p *process, v order.ViewID) bool {
+	return v < h.restart && !slices.ContainsFunc(p.seats, func(s *seat) bool { return s.record.view.ID >= h.restart })
 }
 
 // leftBehind reports whether what a keeper's member records or delivers in a view counts for the shard no more. The shard lost its members
