@@ -56,7 +56,7 @@ type LogConfig struct {
 	MemoryBytes int
 	// Retain says which records may be dropped from a log that has no snapshot; a record that some
 	// member's disk lacks is never dropped. The records behind a snapshot stay until the next
-	// snapshot. The zero value keeps everything.
+	// snapshot. The zero value keeps everything, as objects and spaces of topics need it.
 	Retain Retention
 	// Snapshots says when this process takes snapshots by itself, as TakeSnapshot does. It needs
 	// SubgroupConfig.Snapshot. The zero value takes none.

@@ -101,8 +101,48 @@ func TestACoherentSetEndsWhateverTheFunctionDoes(t *testing.T) {
 			t.Errorf("%s: the reader has %+v, %v", name, got, err)
 		}
 	}
-	if n := dds.OpenSets(c); n > 0 {
-		t.Errorf("%d sets of the client are open", n)
+	for end := time.Now().Add(30 * time.Second); dds.OpenSets(c) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d sets of the client are open", dds.OpenSets(c))
+		}
+	}
+}
+
+// A sample that is being written does not hold up the end of a set whose context has ended. The
+// set is dropped: what it had is not seen, and what comes later is.
+func TestACoherentSetWhoseContextEndsIsDropped(t *testing.T) {
+	t.Parallel()
+	all := open(t, 1, nil)
+	codec := blocking{dds.CBOR[position](), &sync.Once{}, make(chan struct{}), make(chan struct{})}
+	slow, err := dds.NewTopic(t.Context(), all[0], "slow", codec, dds.QoS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, slow, inSets)
+	set := inSets
+	set.KeepUnregistered, set.History = false, qos.KeepAll()
+	r := reader(t, slow, set)
+	ctx, cancel := context.WithCancel(t.Context())
+	written := make(chan error, 1)
+	err = all[0].Coherent(ctx, func(s *dds.Set) error {
+		go func() { written <- w.WriteIn(t.Context(), s, position{N: 1}) }()
+		<-codec.begun
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the set ended with %v", err)
+	}
+	close(codec.let)
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	err = all[0].Coherent(t.Context(), func(s *dds.Set) error { return w.WriteIn(t.Context(), s, position{N: 2}) })
+	if err != nil {
+		t.Error(err)
+	}
+	if got, err := r.Next(testutil.Within(t)); err != nil || got.Value.N != 2 {
+		t.Errorf("the reader has %+v, %v", got, err)
 	}
 }
 

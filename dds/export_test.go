@@ -17,9 +17,7 @@ func OpenSets(p *Participant) int {
 
 // Ending reports whether the end of a coherent set waits for calls of WriteIn.
 func Ending(s *Set) bool {
-	if s.writing.TryRLock() {
-		s.writing.RUnlock()
-		return false
-	}
-	return true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }

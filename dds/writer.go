@@ -68,17 +68,17 @@ func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
 	w.mu.Lock()
 	coherent := w.set.Presentation.Coherent
 	w.mu.Unlock()
-	s.writing.RLock()
-	defer s.writing.RUnlock()
-	switch {
-	case s.ended:
+	if !s.enter() {
 		return fmt.Errorf("%w: the coherent set has ended", ErrUnknown)
+	}
+	defer s.leave()
+	switch {
 	case !coherent:
 		return fmt.Errorf("dds: topic %q: %w: the writer offers no coherent access", w.topic.name, qos.ErrInconsistent)
 	case w.p != s.p:
 		return fmt.Errorf("dds: topic %q: %w: the coherent set is of another participant", w.topic.name, ErrUnknown)
 	}
-	s.begun.Store(true)
+	s.begin()
 	_, err := w.write(ctx, what{op: space.Write, set: s.number}, v, false)
 	return err
 }
@@ -256,35 +256,93 @@ func (w *Writer[T]) Change(ctx context.Context, set QoS) error {
 type Set struct {
 	p      *core.Participant
 	number uint64
-	begun  atomic.Bool
-	// A call of WriteIn has writing for reading: once it is taken for writing, and the set has ended,
-	// no sample of the set follows its end.
-	writing sync.RWMutex
-	ended   bool
+	idle   chan struct{} // closed when the set has ended, and no call of WriteIn is in progress
+
+	mu    sync.Mutex
+	calls int  // of WriteIn, in progress: no sample of the set follows its end
+	begun bool // a sample of it may have been sent
+	ended bool
+}
+
+// enter begins a call of WriteIn, unless the set has ended.
+func (s *Set) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.calls++
+	}
+	return !s.ended
+}
+
+func (s *Set) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = true
+}
+
+func (s *Set) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls--; s.ended && s.calls == 0 {
+		close(s.idle)
+	}
+}
+
+// close lets no call of WriteIn begin.
+func (s *Set) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended = true; s.calls == 0 {
+		close(s.idle)
+	}
 }
 
 // end ends the set after the calls of WriteIn that are in progress. It takes effect, or is dropped.
+// If ctx ends before that has its place, the set is dropped as soon as there is room.
 func (s *Set) end(ctx context.Context, drop bool) error {
-	s.writing.Lock()
-	s.ended = true
-	s.writing.Unlock()
-	if !s.begun.Load() {
+	s.close()
+	select {
+	case <-s.idle:
+	default:
+		select {
+		case <-s.idle:
+		case <-ctx.Done():
+			go s.drop(ctx)
+			return context.Cause(ctx)
+		}
+	}
+	if !s.begun {
 		return nil
 	}
-	return s.p.Backend.EndSet(ctx, s.number, drop)
+	err := s.p.Backend.EndSet(ctx, s.number, drop)
+	if err != nil && ctx.Err() != nil {
+		go s.drop(ctx)
+	}
+	return err
+}
+
+// drop drops a set that was closed, whenever its context ended. If the set has its place after all,
+// nothing happens.
+func (s *Set) drop(ctx context.Context) {
+	<-s.idle
+	if s.begun {
+		_ = s.p.Backend.EndSet(context.WithoutCancel(ctx), s.number, true)
+	}
 }
 
 // Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer
 // coherent access. They take effect at one position, at all readers, if f returns nil. If it
 // returns an error or panics, or this process fails before, none of them does. Coherent returns
-// when the set is in the order. Calls of WriteIn on other goroutines that are in progress when f
-// returns count: the set ends after them.
+// when the set is in the order, or when ctx has ended: then the set has its place already, or is
+// dropped. Calls of WriteIn on other goroutines that are in progress when f returns count: the set
+// ends after them.
 func (p *Participant) Coherent(ctx context.Context, f func(*Set) error) error {
-	s := &Set{p: p.core, number: p.core.Backend.NewSet()}
+	s := &Set{p: p.core, number: p.core.Backend.NewSet(), idle: make(chan struct{})}
 	returned := false
 	defer func() {
 		if !returned { // f panics, or ends its goroutine
-			_ = s.end(ctx, true)
+			s.close()
+			go s.drop(ctx) // not here: a sample that f was writing may be in the way
 		}
 	}()
 	failed := f(s)

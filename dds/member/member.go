@@ -121,6 +121,9 @@ func whole(sg *squall.SubgroupConfig) (err error) {
 	if len(sg.Members) > 0 || sg.MaxMembers > 0 || sg.Layout != nil || sg.LayoutName != "" {
 		err = errors.Join(err, errors.New("all members of the group have the space: Members, MaxMembers and Layout must not be set"))
 	}
+	if sg.Log.Retain != (squall.Retention{}) { // a restart would begin without the topics and samples that were dropped
+		err = errors.Join(err, errors.New("Log.Retain must not be set: the log of a space has everything after its last snapshot (Log.Snapshots)"))
+	}
 	return err
 }
 

@@ -45,7 +45,7 @@
 //	TS8  a history is within its depth and limits, its samples are counted, and source times are at
 //	     most SourceAhead after the time of the order; by source, they do not go back
 //	TS9  nothing is there whose time has come, and what comes later is looked at then
-//	TS10  a set is broken exactly if a writer of one of its samples was closed
+//	TS10  a set whose sample's writer was closed is broken, and a broken set has no samples
 //	TS11  leases and silent writers are counted, and a silent writer has no part in an instance
 //	TS12  borrowed data of an instance are within its last loose samples, none of them is in a view,
 //	      and a loan covers each; Due covers what has to be repaid to any sender

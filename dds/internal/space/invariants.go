@@ -280,7 +280,7 @@ func (s *Space) whole() string {
 			closed = closed || o.pending[j].writer.closed
 		}
 		same := func(p *set) bool { return p.of == o.of && p.number == o.number }
-		if closed != o.broken || o.number == 0 || slices.ContainsFunc(s.sets[:i], same) {
+		if closed || o.broken && len(o.pending) > 0 || o.number == 0 || slices.ContainsFunc(s.sets[:i], same) {
 			return fmt.Sprintf("set %d of %v has a closed writer: %v, and counts as broken: %v", o.number, o.of, closed, o.broken)
 		}
 	}

@@ -112,7 +112,7 @@ func (s *Space) writer(id ID) *endpoint {
 type set struct {
 	of      Process
 	number  uint64
-	broken  bool // a writer of it was closed
+	broken  bool // a writer of it was closed; it has no samples any more
 	pending []pending
 }
 
@@ -461,8 +461,8 @@ func (s *Space) close(e *endpoint, gone bool) {
 	}
 	if !e.Reader {
 		for _, open := range s.sets {
-			if slices.ContainsFunc(open.pending, func(p pending) bool { return p.writer == e }) {
-				open.broken = true
+			if slices.ContainsFunc(open.pending, func(p pending) bool { return p.writer == e }) && !(mutant.Enabled && mutant.On(mutant.SpaceBrokenSet)) {
+				open.broken, open.pending = true, nil
 			}
 		}
 		e.topic.leave(s, e, gone || e.QoS.KeepUnregistered)
@@ -578,6 +578,9 @@ func (s *Space) sample(by *endpoint, sample *Sample) error {
 		i = len(s.sets)
 		s.sets = append(s.sets, &set{of: sample.Writer.Process, number: sample.Set})
 	}
+	if s.sets[i].broken { // it will have no effect
+		return nil
+	}
 	sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
 	s.sets[i].pending = append(s.sets[i].pending, pending{by, *sample})
 	return nil
@@ -633,7 +636,7 @@ func (s *Space) endSet(e endInfo) error {
 	switch {
 	case e.Drop:
 		return nil
-	case o.broken && (!mutant.Enabled || !mutant.On(mutant.SpaceBrokenSet)):
+	case o.broken:
 		return fmt.Errorf("%w: a writer of set %d was closed within it", ErrUnknown, e.Set)
 	}
 	for j := range o.pending {

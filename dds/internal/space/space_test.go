@@ -180,11 +180,19 @@ func TestASetWithoutOneOfItsWritersIsDropped(t *testing.T) {
 	w := newWorld(t, 2)
 	set := qos.Set{Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}}
 	w.topic("t", qos.Set{})
+	w.topic("u", qos.Set{})
 	c := w.reader(1, 1, "t", set)
-	a, b := w.writer(2, 1, "t", set), w.writer(2, 2, "t", set)
+	a, b := w.writer(2, 1, "t", set), w.writer(2, 2, "u", set)
 	w.must(w.sample(Sample{Writer: a, Set: 1, Key: []byte("k"), Data: []byte("1")}))
 	w.must(w.sample(Sample{Writer: b, Set: 1, Key: []byte("l"), Data: []byte("2")}))
 	w.close(b)
+	forget, err := AppendForget(nil, w.now, "u")
+	w.must(w.apply(1, forget, err))
+	w.must(w.sample(Sample{Writer: a, Set: 1, Key: []byte("m"), Data: []byte("3")}))
+	w.agree(c...)
+	s, err := capture(w.members[0])() // a state that names the topic no more
+	w.must(err)
+	w.must(restore(w.members[0], s))
 	data, err := AppendEnd(nil, w.now, a.Process, 1, false)
 	if err := w.apply(2, data, err); !errors.Is(err, ErrUnknown) {
 		t.Error(err)

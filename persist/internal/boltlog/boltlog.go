@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -47,9 +48,9 @@ var logs, conf = []byte("logs"), []byte("conf")
 type boltEngine struct {
 	engine.Holder // its file; bbolt closes it
 	db            *bbolt.DB
-	size          int64    // of the file
-	longest       int64    // entry so far
-	values        [][]byte // memory of StoreLogs
+	size          int64  // of the file
+	longest       int64  // entry so far
+	buffer        []byte // memory of StoreLogs
 }
 
 // The file grows by as much as it has, within these bounds.
@@ -106,20 +107,30 @@ func (e *boltEngine) StoreLogs(entries []*journal.Entry) error {
 	if err := e.reserve(need); err != nil {
 		return err
 	}
-	for len(e.values) < len(entries) {
-		e.values = append(e.values, nil)
+	bytes := 0
+	for _, l := range entries {
+		bytes += len(l.Data) + besideData
+	}
+	b := slices.Grow(e.buffer[:0], bytes) // the values stay where they are until the commit
+	e.buffer = nil
+	if cap(b) <= keptBytes {
+		e.buffer = b
 	}
 	return e.db.Update(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(logs)
-		for i, l := range entries {
-			e.values[i] = encode(e.values[i][:0], l)
-			if err := bucket.Put(keyOf(l.Index), e.values[i]); err != nil {
+		for _, l := range entries {
+			from := len(b)
+			b = encode(b, l)
+			if err := bucket.Put(keyOf(l.Index), b[from:len(b):len(b)]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 }
+
+// keptBytes is how much memory of StoreLogs a log keeps at most.
+const keptBytes = 4 << 20
 
 // boltEntryBytes is more than what an entry takes besides its data: its part of a page that is not
 // full, and of the pages above it.

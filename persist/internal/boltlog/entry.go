@@ -23,6 +23,8 @@ const (
 	length16, length32 = 0xDA, 0xDB
 	index8, index16    = 0xCC, 0xCD
 	index32, index64   = 0xCE, 0xCF
+
+	besideData = len(head) + 5 + len(inner) + 9 + len(tail) // is what an entry takes besides its data at most
 )
 
 func encode(dst []byte, l *journal.Entry) []byte {

@@ -24,13 +24,14 @@ func Mapped(f *os.File, look func(content []byte) error) error {
 }
 
 // MappedData is Mapped without the hole at the end of a file, which was reserved and never written,
-// where the kernel tells of holes. Looking through a hole costs a page fault for each 4 KiB.
-func MappedData(f *os.File, look func(content []byte) error) error {
+// where the kernel tells of holes; size is that of the file. Looking through a hole costs a page
+// fault for each 4 KiB.
+func MappedData(f *os.File, look func(data []byte, size int) error) error {
 	info, err := f.Stat()
 	if err != nil {
 		return Named(err, f.Name())
 	}
-	return mapped(f, dataEnd(f, info.Size()), look)
+	return mapped(f, dataEnd(f, info.Size()), func(data []byte) error { return look(data, int(info.Size())) })
 }
 
 // dataEnd is where the hole at the end of a file begins.

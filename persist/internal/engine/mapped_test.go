@@ -26,7 +26,10 @@ func TestTheHoleAtTheEndOfAFileIsNotMapped(t *testing.T) {
 	if end := dataEnd(f, size); end == size {
 		t.Skip("this file system does not tell of holes")
 	}
-	err = MappedData(f, func(content []byte) error {
+	err = MappedData(f, func(content []byte, whole int) error {
+		if whole != size {
+			t.Errorf("%d bytes of a file of %d", whole, size)
+		}
 		if n := len(content); n <= last || n > last+64<<10 {
 			t.Errorf("%d bytes of a file whose last byte is at %d", n, last)
 		} else if content[10] != 1 || content[last] != 1 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/squall-go/squall/internal/journal"
@@ -38,17 +39,18 @@ func (Driver) LostTail(dir string, last uint64) (torn journal.Repaired, err erro
 	if err != nil {
 		return torn, engine.Named(err, path)
 	}
-	err = engine.MappedData(f, func(file []byte) error {
-		torn, err = tornIn(file, path, last)
+	err = engine.MappedData(f, func(data []byte, size int) error {
+		torn, err = tornIn(data, size, path, last)
 		return err
 	})
 	return torn, errors.Join(err, f.Close())
 }
 
-// tornIn looks for what LostTail wants in a segment.
-func tornIn(file []byte, path string, last uint64) (torn journal.Repaired, err error) {
+// tornIn looks for what LostTail wants in a segment of a size, which has nothing but zeros behind
+// file.
+func tornIn(file []byte, size int, path string, last uint64) (torn journal.Repaired, err error) {
 	end, next := segmentHead, uint64(0) // where the log ends in this segment, and the number of the record that would come next
-	for at := range blocksIn(file) {
+	for at := range blocksIn(file, size) {
 		switch h := at.Header; {
 		case h.Index == last:
 			end, next = at.at+framed(at.bytes), h.First+uint64(h.Count)
@@ -79,8 +81,8 @@ func (Driver) ForgetTail(dir string, last uint64) error {
 	if err != nil {
 		return engine.Named(err, path)
 	}
-	err = engine.MappedData(f, func(file []byte) error {
-		for at := range blocksIn(file) {
+	err = engine.MappedData(f, func(data []byte, size int) error {
+		for at := range blocksIn(data, size) {
 			if at.Index <= last {
 				continue
 			}
@@ -113,8 +115,9 @@ type foundBlock struct {
 	begins    bool // a group
 }
 
-// blocksIn finds the blocks whose heads are good, whatever the frames around them say.
-func blocksIn(file []byte) func(yield func(foundBlock) bool) {
+// blocksIn finds the blocks whose heads are good, whatever the frames around them say. A block may
+// reach beyond file, into the zeros up to size: an interrupted write left its head alone.
+func blocksIn(file []byte, size int) func(yield func(foundBlock) bool) {
 	return func(yield func(foundBlock) bool) {
 		end := segmentHead - frameHead // of the block before, with its frame
 		for at := segmentHead + frameHead; at < len(file); {
@@ -124,11 +127,15 @@ func blocksIn(file []byte) func(yield func(foundBlock) bool) {
 			}
 			at += i
 			n := journal.Length(file[at:])
-			if at%frameHead != 0 || n == 0 || n > len(file)-at {
+			if at%frameHead != 0 || n == 0 || n > size-at {
 				at++
 				continue
 			}
-			h, err := journal.Look(file[at : at+n])
+			block := file[at:min(at+n, len(file))]
+			if missing := n - len(block); missing > 0 {
+				block = append(slices.Clone(block), make([]byte, missing)...)
+			}
+			h, err := journal.Look(block)
 			if err != nil {
 				at++
 				continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
@@ -40,10 +41,20 @@ func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	whole = whole[:2048] // the rest is zeros
 	blocks := 0
-	for b := range blocksIn(whole) {
+	for b := range blocksIn(whole, len(whole)) {
+		for cut := b.at + 1; cut <= b.at+b.bytes; cut++ { // what follows is a hole
+			zeros := append(slices.Clone(whole[:cut]), make([]byte, len(whole)-cut)...)
+			var want, got []foundBlock
+			blocksIn(zeros, len(zeros))(func(f foundBlock) bool { want = append(want, f); return true })
+			blocksIn(whole[:cut], len(whole))(func(f foundBlock) bool { got = append(got, f); return true })
+			if !slices.Equal(got, want) {
+				t.Fatalf("in front of a hole at %d there are %d blocks, and %d where zeros are", cut, len(got), len(want))
+			}
+		}
 		for end := b.at + b.bytes; end <= b.at+framed(b.bytes); end++ {
-			if torn, err := tornIn(whole[:end], segment, b.Index); err != nil || torn.Blocks != 0 {
+			if torn, err := tornIn(whole[:end], end, segment, b.Index); err != nil || torn.Blocks != 0 {
 				t.Errorf("block %d of %d bytes, in a segment of %d: %+v, %v", b.Index, b.bytes, end, torn, err)
 			}
 		}
