@@ -15,7 +15,7 @@ import (
 
 // All processes of a group end, and what comes back has the disk of before the last samples, which
 // a client has read. When the client finds a relay again, the group has come further than the
-// client was: it is told that samples are lost, and reads every sample that was written since.
+// client was: it is notified that samples are lost, and reads every sample that was written since.
 func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 	dir, copied := t.TempDir(), t.TempDir()+"/copy"
 	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}

@@ -1,5 +1,5 @@
-// Squall-tools has all commands of squall. Program squall has those that compile fast, and executes
-// this one for the others.
+// Squall-tools has all commands of squall. Program squall has the commands that compile fast, and
+// executes this one for the others.
 package main
 
 import (

@@ -94,8 +94,8 @@ func (w *wires) alone(from, to int32, bytes int64) time.Duration {
 	return d
 }
 
-// pass sends a block on its way from an egress that serves it from now on, and returns when it is
-// through.
+// pass sends a block from an egress, which serves it from now on, and returns when the last byte
+// has passed.
 func (w *wires) pass(now time.Duration, from, to int32, bytes int64) (through time.Duration) {
 	through = max(now+w.alone(from, to, bytes), w.ingress[to].serve(now, bytes))
 	if w.up != nil && w.crosses(from, to) {

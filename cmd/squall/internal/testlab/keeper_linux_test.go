@@ -17,9 +17,9 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// keeperCommand is the command that is a keeper: a process that has one store with one log, and
-// does with it what it is told. Stores map files into memory, so the process that serves a disk
-// cannot have one on it.
+// keeperCommand is the command that runs a keeper: a process that has one store with one log, and
+// executes the requests of the test on it. Stores map files into memory, so the process that serves
+// a disk cannot have one on it.
 const keeperCommand = "keep-store"
 
 // keeperTask is what a keeper is told. Numbers are the numbers of records, whose versions are 1:1,

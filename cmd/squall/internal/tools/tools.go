@@ -1,5 +1,5 @@
-// Package tools finds and executes squall-tools, the program with all commands. Those that squall
-// has not itself import much: tables, simulator, topics, log engines. In a working copy
+// Package tools finds and executes squall-tools, the program with all commands. The commands
+// that squall itself lacks import much: tables, simulator, topics, log engines. In a working copy
 // squall-tools is compiled when it is needed; installed programs lie next to each other.
 package tools
 

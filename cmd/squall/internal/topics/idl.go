@@ -65,7 +65,7 @@ github.com/squall-go/squall. The package is compiled and loaded by the go comman
 }
 
 // A test of the package is the way to a type that works for programs, for types that are not
-// exported, and for internal packages. The overlay has it beside the package, without the package's
+// exported, and for internal packages. The overlay adds it to the package, without the package's
 // own tests.
 const (
 	idlFile = "squall_dds_idl_test.go"

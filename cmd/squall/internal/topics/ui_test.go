@@ -193,8 +193,7 @@ func TestTheCommandSaysWhereThePageIs(t *testing.T) {
 	}
 }
 
-// browser is Chromium, which is told what to do through pipes, in the protocol of its developer
-// tools.
+// browser is Chromium, which is controlled through pipes, in the protocol of its developer tools.
 type browser struct {
 	t    *testing.T
 	to   *os.File

@@ -192,8 +192,8 @@ func (m *member) all(ctx context.Context, d time.Duration) (done int, err error)
 	return done, err
 }
 
-// loop does it in batches until a time, and at least one batch: a process that was held up may
-// begin after that time.
+// loop makes exchanges in batches until a time, and at least one batch: a process that was delayed
+// may begin after that time.
 func (m *member) loop(ctx context.Context, caller int, until time.Time) (done int, err error) {
 	most := m.spec.batch()
 	for done == 0 || time.Now().Before(until) {
