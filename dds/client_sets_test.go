@@ -270,7 +270,7 @@ func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
 }
 
 // cutter is a network in front of a relay: each connection is cut after some bytes of the client,
-// until it is told to cut no more.
+// until cutting is switched off.
 type cutter struct {
 	to   string
 	most int64
@@ -316,8 +316,8 @@ func (c *cutter) carry(in net.Conn) {
 	c.cuts.Add(1)
 }
 
-// writeSets writes sets over two topics, with single samples between them, until it is told to end.
-// It returns how many.
+// writeSets writes sets over two topics, with single samples between them, until end returns true.
+// It returns the number of sets.
 func writeSets(ctx context.Context, c *dds.Participant, writers [2]*dds.Writer[position], samples int, end func(n int32) bool) (int32, error) {
 	n := int32(0)
 	for ; !end(n); n++ {

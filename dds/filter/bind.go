@@ -17,7 +17,7 @@ import (
 var ErrType = errors.New("filter: type error")
 
 // Bind makes a function of an expression, for samples of type T, which is a struct. A parameter is
-// the text of a value, like 5 or 'RED'; where a text is due, the quotation marks may be missing.
+// the text of a value, like 5 or 'RED'; where a string is expected, quotation marks are optional.
 func Bind[T any](e *Expression, parameters ...string) (func(*T) bool, error) {
 	b := binder{of: reflect.TypeFor[T](), parameters: parameters}
 	if b.of.Kind() != reflect.Struct {

@@ -54,8 +54,8 @@ type Held struct {
 type Cache struct {
 	Filter func(data []byte) bool // of the reader; nil lets everything through
 	// Listener takes each sample where it has its position, in place of the cache: the data are valid
-	// until it returns only. It is set before the reader is opened, and must not call the space. What
-	// a reader that is opened is due first, Heard has for it.
+	// until it returns only. It is set before the reader is opened, and must not call the space. The
+	// history that a new reader receives first is returned by Heard.
 	Listener func(*Held)
 	// Ready is called when a sample comes after Await.
 	Ready func()

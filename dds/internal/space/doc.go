@@ -23,7 +23,7 @@
 //     filter lets through. Source times of a topic by source never go back.
 //
 // What only one process has is in a Cache: the samples of one of its readers. Caches of readers
-// with the same policies, of which nothing was taken, are equal at equal positions.
+// with the same policies, from which no sample was taken, are equal at equal positions.
 //
 // The package is pure. Its caller orders records, applies them at all members, and says when the
 // membership changed.

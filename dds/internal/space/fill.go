@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 )
 
-// filling is what a cache is due before anything else: the history at the position at which its
+// filling is what a cache receives before anything else: the history at the position at which its
 // reader was opened, of which it has a view, and behind that what came since. So opening a reader
 // costs the order little, however long the history is, and the caller fills the cache while records
 // are applied.
