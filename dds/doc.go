@@ -1,5 +1,5 @@
-// Package dds implements publish-subscribe with the terms of DDS: topics with keys and policies. All
-// readers of a topic see the same samples in the same order.
+// Package dds implements publish-subscribe with the terms of DDS: topics with keys and policies.
+// All readers of a topic see the same samples in the same order.
 //
 //	c, err := dds.Dial(ctx, dds.ClientConfig{Cluster: "fleet", Space: "fleet", Addresses: []string{ … }}) // or member.Open
 //	positions, err := dds.NewTopic(ctx, c, "positions", dds.CBOR[Position](), dds.QoS{Durability: qos.Transient})
