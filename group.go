@@ -73,7 +73,7 @@ func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
 
 // fabricPeer returns what a fabric needs to know of a member.
 func fabricPeer(m views.Member) fabric.Peer {
-	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, Shm: m.Shm, PublicKey: m.PublicKey, Certificate: m.Certificate}
+	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, SHM: m.SHM, PublicKey: m.PublicKey, Certificate: m.Certificate}
 }
 
 // candidates tells the loop which processes may be proposed as members.
@@ -268,7 +268,7 @@ func (g *Group) links(v *views.View) []string {
 	links := make([]string, len(v.Members))
 	for r, m := range v.Members {
 		if links[r] = "self"; m.ID != g.cfg.ID {
-			links[r] = g.node.Kind(fabric.Peer{Host: m.Host, Shm: m.Shm})
+			links[r] = g.node.Kind(fabric.Peer{Host: m.Host, SHM: m.SHM})
 		}
 	}
 	return links

@@ -92,7 +92,7 @@ func (e *insider) unheard(what string, conn net.Conn, say any) {
 // poseShared is pose for the row of a member in shared memory: no descriptor is given away.
 func (e *insider) poseShared(what string, v *views.View, as, to order.Rank) {
 	e.t.Helper()
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: "@" + v.Members[to].Shm, Net: "unixpacket"})
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: "@" + v.Members[to].SHM, Net: "unixpacket"})
 	if err != nil {
 		e.t.Fatal(err)
 	}

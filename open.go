@@ -79,7 +79,7 @@ func (g *Group) listen(ctx context.Context) (err error) {
 		return err
 	}
 	g.self = views.Member{
-		ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), Shm: g.node.Shm(), PublicKey: g.identity.PublicKey(),
+		ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM(), PublicKey: g.identity.PublicKey(),
 	}
 	host, _, _ := net.SplitHostPort(g.self.Addr)
 	if g.self.Certificate, err = trust.OwnCertificate(c.TLS, host); err != nil {

@@ -15,7 +15,7 @@ type Peer struct {
 	Incarnation uint64 // tells a node's processes apart; 0: it is not known
 	Addr        string // host:port of its port
 	Host        string // equal for processes that can share memory; empty if it offers none
-	Shm         string // name of its abstract unix socket
+	SHM         string // name of its abstract unix socket
 	Shape       RowShape
 	PublicKey   trust.PublicKey // by which its greetings are authenticated
 	Certificate trust.Digest    // with TLS: the hash of the public key of its certificate

@@ -53,7 +53,7 @@ func (n *Node) common(id order.NodeID, public trust.PublicKey) (trust.Key, error
 // it has some, on the one for blocks whether it sees the other one's.
 type view struct {
 	Host string `json:"host,omitempty"`
-	Shm  string `json:"shm,omitempty"`
+	SHM  string `json:"shm,omitempty"`
 	Sees bool   `json:"sees,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func (n *Node) dial(p Peer) (*link, error) {
 	if theirs, err = n.greet(p, l, greeting{Session: l.session, view: n.view()}); err != nil {
 		return nil, err
 	}
-	if l.sight.owner, err = n.probe(theirs.Host, theirs.Shm); err == nil {
+	if l.sight.owner, err = n.probe(theirs.Host, theirs.SHM); err == nil {
 		theirs, err = n.greet(p, l, greeting{Session: l.session, Blocks: true, view: view{Sees: l.sight.owner != ""}})
 	}
 	if err != nil {
@@ -229,7 +229,7 @@ func (n *Node) enter() bool {
 func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
 	var owner string
 	if !g.Blocks {
-		owner, err = n.probe(g.Host, g.Shm)
+		owner, err = n.probe(g.Host, g.SHM)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

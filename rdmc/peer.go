@@ -15,7 +15,7 @@ type Peer struct {
 	ID   order.NodeID
 	Addr string // the host:port of its port
 	Host string // nodes with the same one are on the same host; "" equals no other
-	Shm  string // the name of its abstract socket for shared memory; "" if it has none. It is for people: nodes ask each other
+	SHM  string // the name of its abstract socket for shared memory; "" if it has none. It is for people: nodes ask each other
 	Rack string // nodes with the same one are close to each other; "" if nothing is known
 	// PublicKey is that of the node's process, and Certificate, with TLS, the hash of the public
 	// key of its certificate: Node.Peer has both. Only a process that proves to have them is that
@@ -35,7 +35,7 @@ func (p *Peer) is(l *link) bool {
 	return m.Is(&proof)
 }
 
-// Config describes a node. Self.ID is needed, and Self.Addr or Port. Host and Shm of Self are found
+// Config describes a node. Self.ID is needed, and Self.Addr or Port. Host and SHM of Self are found
 // out if they are empty.
 type Config struct {
 	// Self describes the node to its peers. Without a Port, Self.Addr is the address on which it

@@ -20,7 +20,7 @@ func newStream() stream { return stream{rand.NewChaCha8([32]byte{7})} }
 // blind makes the nodes see no memory of each other, as if each were a host of its own.
 func (w *world) blind() {
 	for i, n := range w.nodes {
-		n.cfg.Self.Host, n.cfg.Self.Shm = "", ""
+		n.cfg.Self.Host, n.cfg.Self.SHM = "", ""
 		w.peers[i] = n.Peer()
 		n.space.Close()
 	}

@@ -238,8 +238,8 @@ func (n *Node) share() {
 	if self := &n.cfg.Self; self.Host == "" {
 		self.Host = samehost.Host()
 	}
-	if self := &n.cfg.Self; self.Shm == "" {
-		self.Shm = n.space.Name()
+	if self := &n.cfg.Self; self.SHM == "" {
+		self.SHM = n.space.Name()
 	}
 }
 
@@ -248,5 +248,5 @@ func (n *Node) view() view {
 	if n.space.Name() == "" {
 		return view{}
 	}
-	return view{Host: samehost.Host(), Shm: n.space.Name()}
+	return view{Host: samehost.Host(), SHM: n.space.Name()}
 }

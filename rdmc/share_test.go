@@ -358,17 +358,17 @@ func TestWhatAStrangerSaysOfItsMemoryIsJudged(t *testing.T) {
 		refused bool
 	}{
 		{"nothing", view{}, false},
-		{"of another host", view{Host: "far away", Shm: self.Shm}, false},
-		{"a socket of something else", view{Host: self.Host, Shm: "/tmp/.X11-unix/X0"}, false},
-		{"a socket of nobody", view{Host: self.Host, Shm: self.Shm[:len(self.Shm)-4] + "0000"}, false},
-		{"a long name", view{Host: self.Host, Shm: strings.Repeat("x", 1000)}, true},
+		{"of another host", view{Host: "far away", SHM: self.SHM}, false},
+		{"a socket of something else", view{Host: self.Host, SHM: "/tmp/.X11-unix/X0"}, false},
+		{"a socket of nobody", view{Host: self.Host, SHM: self.SHM[:len(self.SHM)-4] + "0000"}, false},
+		{"a long name", view{Host: self.Host, SHM: strings.Repeat("x", 1000)}, true},
 	} {
 		_, welcome, err := knock(t, w.peers[0], greeting{From: 99, To: 1, Session: c.name, view: c.view})
 		if err != nil || (welcome.Refused != "") != c.refused {
 			t.Errorf("%s: %+v, %v", c.name, welcome, err)
 		}
-		if !c.refused && welcome.Shm != self.Shm {
-			t.Errorf("%s: told %q", c.name, welcome.Shm)
+		if !c.refused && welcome.SHM != self.SHM {
+			t.Errorf("%s: told %q", c.name, welcome.SHM)
 		}
 		if _, welcome, err = knock(t, w.peers[0], greeting{From: 99, To: 1, Session: c.name, Blocks: true}); err != nil || welcome.Sees {
 			t.Errorf("%s: it is seen: %+v, %v", c.name, welcome, err)

@@ -75,7 +75,7 @@ func start(id order.NodeID) *process {
 	p := &process{identity: trust.NewIdentity(), parker: must(fabric.NewParker())}
 	p.port = must(port.Listen(port.Config{Addr: "127.0.0.1:0"}))
 	p.node = must(auto.New(auto.Auto, p.port, nil))
-	p.peer = fabric.Peer{ID: id, Addr: p.port.Addr(), Host: p.node.Host(), Shm: p.node.Shm(), PublicKey: p.identity.PublicKey()}
+	p.peer = fabric.Peer{ID: id, Addr: p.port.Addr(), Host: p.node.Host(), SHM: p.node.SHM(), PublicKey: p.identity.PublicKey()}
 	return p
 }
 

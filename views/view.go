@@ -44,8 +44,8 @@ type Member struct {
 	Addr        string `json:"addr"` // host:port its peers connect to
 	// Host is equal for processes that can share memory; empty if the member does not offer it.
 	Host string `json:"host,omitempty"`
-	// Shm is the name of the member's abstract unix socket; empty if it has none.
-	Shm string `json:"shm,omitempty"`
+	// SHM is the name of the member's abstract unix socket; empty if it has none.
+	SHM string `json:"shm,omitempty"`
 	// Disk tells apart what the node keeps its logs on: one that was replaced, or lost something,
 	// is another disk. 0: it keeps none.
 	Disk uint64 `json:"disk,omitempty"`
@@ -224,7 +224,7 @@ func (v *View) memberFaults() (faults faults) {
 		if first, _ := v.RankOf(m.ID); int(first) < r {
 			faults.add("node %d is a member twice", m.ID)
 		}
-		for _, text := range [...]string{m.Addr, m.Host, m.Shm, m.GaveUp} {
+		for _, text := range [...]string{m.Addr, m.Host, m.SHM, m.GaveUp} {
 			if len(text) > MaxTextBytes {
 				faults.long(fmt.Sprintf("node %d: its address, host, socket or marks", m.ID), text)
 			}

@@ -121,7 +121,7 @@ func TestValidateFindsEachFault(t *testing.T) {
 		"a long key":                 func(v *View, _ *Subgroup) { v.key = long },
 		"a long address":             func(v *View, _ *Subgroup) { v.Members[1].Addr = long },
 		"a long host":                func(v *View, _ *Subgroup) { v.Members[1].Host = long },
-		"a long socket":              func(v *View, _ *Subgroup) { v.Members[1].Shm = long },
+		"a long socket":              func(v *View, _ *Subgroup) { v.Members[1].SHM = long },
 		"muted for one too few":      func(v *View, _ *Subgroup) { v.Muted = []uint64{1, 2} },
 		"muted for nobody":           func(v *View, _ *Subgroup) { v.Muted = []uint64{} },
 		"too many subgroups":         func(v *View, _ *Subgroup) { v.Subgroups = many(MaxSubgroups + 1) },
@@ -147,7 +147,7 @@ func many(n int) (list []Subgroup) {
 
 func TestWhatValidateSaysIsBounded(t *testing.T) {
 	huge := strings.Repeat("x", 1<<20)
-	v := &View{ID: 1, Cluster: huge, key: huge, Members: []Member{{ID: 1, Addr: huge, Host: huge, Shm: huge}}}
+	v := &View{ID: 1, Cluster: huge, key: huge, Members: []Member{{ID: 1, Addr: huge, Host: huge, SHM: huge}}}
 	for range MaxSubgroups {
 		v.Subgroups = append(v.Subgroups, Subgroup{Name: huge, Members: make([]order.Rank, 1<<16), Senders: make([]order.Rank, 1<<16)})
 	}

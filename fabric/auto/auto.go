@@ -65,8 +65,8 @@ func New(mode Mode, p *port.Port, tlsConfig *tls.Config) (*Node, error) {
 // Host is equal for processes on one host, and empty if that cannot be told.
 func (n *Node) Host() string { return n.host }
 
-// Shm is the name of this process's abstract unix socket, or empty if it offers no shared memory.
-func (n *Node) Shm() string { return n.shm.name() }
+// SHM is the name of this process's abstract unix socket, or empty if it offers no shared memory.
+func (n *Node) SHM() string { return n.shm.name() }
 
 // Present says which process this is: from now on it answers processes that ask for it.
 func (n *Node) Present(self fabric.Peer) { n.presence.present(self.Process()) }
@@ -122,7 +122,7 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 
 // Kind is the transport that a peer gets, "shm" or "tcp", whether it is connected or not.
 func (n *Node) Kind(p fabric.Peer) string {
-	if shares(fabric.Peer{Host: n.Host(), Shm: n.Shm()}, p) || n.mode == SHM {
+	if shares(fabric.Peer{Host: n.Host(), SHM: n.SHM()}, p) || n.mode == SHM {
 		return "shm"
 	}
 	return "tcp"
@@ -130,7 +130,7 @@ func (n *Node) Kind(p fabric.Peer) string {
 
 // shares reports whether two processes can share memory.
 func shares(a, b fabric.Peer) bool {
-	return a.Host != "" && a.Host == b.Host && a.Shm != "" && b.Shm != ""
+	return a.Host != "" && a.Host == b.Host && a.SHM != "" && b.SHM != ""
 }
 
 // choose splits the peers by the link they get; peers that are apart get none.

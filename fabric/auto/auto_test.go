@@ -52,7 +52,7 @@ func newMember(t *testing.T, mode Mode) *member {
 
 func (m *member) peer(id order.NodeID) fabric.Peer {
 	return fabric.Peer{
-		ID: id, Addr: m.port.Addr(), Host: m.Host(), Shm: m.Shm(), Shape: fabric.RowShape{ControlBytes: 64, RowBytes: 4096},
+		ID: id, Addr: m.port.Addr(), Host: m.Host(), SHM: m.SHM(), Shape: fabric.RowShape{ControlBytes: 64, RowBytes: 4096},
 		PublicKey: m.identity.PublicKey(),
 	}
 }

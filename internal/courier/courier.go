@@ -97,7 +97,7 @@ func (c *Courier) group(k int) GroupConfig {
 	}
 	for _, r := range c.sg.Members {
 		m := v.Members[r]
-		g.Members = append(g.Members, rdmc.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, Shm: m.Shm, PublicKey: m.PublicKey, Certificate: m.Certificate})
+		g.Members = append(g.Members, rdmc.Peer{ID: m.ID, Addr: m.Addr, Host: m.Host, SHM: m.SHM, PublicKey: m.PublicKey, Certificate: m.Certificate})
 	}
 	return GroupConfig{GroupConfig: g, Completed: func(in rdmc.Incoming, data []byte, release func()) { c.completed(k, in, data, release) }}
 }

@@ -64,7 +64,7 @@ func member(ctx context.Context, parent *proc.Parent) error {
 		return err
 	}
 	identity := trust.NewIdentity()
-	if err := parent.Send(fabric.Peer{Addr: p.Addr(), Host: fab.Host(), Shm: fab.Shm(), PublicKey: identity.PublicKey()}); err != nil {
+	if err := parent.Send(fabric.Peer{Addr: p.Addr(), Host: fab.Host(), SHM: fab.SHM(), PublicKey: identity.PublicKey()}); err != nil {
 		return err
 	}
 	if err := parent.Receive(ctx, &invited); err != nil {
@@ -131,7 +131,7 @@ func withChild(t *testing.T, mode auto.Mode, role string, here int, shape fabric
 	nodes, peers := make([]node, here), make([]fabric.Peer, here+1)
 	for r := range nodes {
 		nodes[r] = world{mode: mode}.node(t)
-		peers[r] = fabric.Peer{Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm(), PublicKey: nodes[r].identity.PublicKey()}
+		peers[r] = fabric.Peer{Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), SHM: nodes[r].fabric.SHM(), PublicKey: nodes[r].identity.PublicKey()}
 	}
 	peers[here] = last
 	for r := range peers {

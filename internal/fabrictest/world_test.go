@@ -144,11 +144,11 @@ func (w world) openEarly(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.
 	for r := range nodes {
 		nodes[r] = w.node(t)
 		peers[r] = fabric.Peer{
-			ID: order.NodeID(r + 1), Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), Shm: nodes[r].fabric.Shm(), Shape: shape,
+			ID: order.NodeID(r + 1), Addr: nodes[r].port.Addr(), Host: nodes[r].fabric.Host(), SHM: nodes[r].fabric.SHM(), Shape: shape,
 			PublicKey: nodes[r].identity.PublicKey(), Certificate: nodes[r].certificate,
 		}
 		if w.remote != 0 && order.Rank(r) == w.remote {
-			peers[r].Shm = ""
+			peers[r].SHM = ""
 		}
 	}
 	tables := make([]*fabric.Table, n)

@@ -565,7 +565,7 @@ func TestAGateNamesTheReasonOfARefusal(t *testing.T) {
 		"id 0":         {func(q *Request) { q.Member.ID = 0 }, sayRefuse, []string{"id 0"}},
 		"incarnation":  {func(q *Request) { q.Member.Incarnation = 0 }, sayRefuse, []string{"incarnation 0"}},
 		"address":      {func(q *Request) { q.Member.Addr = "nowhere" }, sayRefuse, []string{"nowhere"}},
-		"too long":     {func(q *Request) { q.Member.Shm = strings.Repeat("x", 1000) }, sayRefuse, []string{"longer than 256"}},
+		"too long":     {func(q *Request) { q.Member.SHM = strings.Repeat("x", 1000) }, sayRefuse, []string{"longer than 256"}},
 		"verb":         {func(q *Request) { q.Verb = "proposal" }, sayRefuse, []string{"out of turn", "proposal"}},
 		"member":       {func(q *Request) { q.Member = viewOf(t, 1, "3").Members[0] }, sayLater, []string{"node 3 at", "view 1"}},
 	} {

@@ -167,7 +167,7 @@ func checkMember(m views.Member) error {
 	if m.ID == 0 {
 		errs = append(errs, errors.New("node id 0 is none"))
 	}
-	if len(m.Addr) > views.MaxTextBytes || len(m.Host) > views.MaxTextBytes || len(m.Shm) > views.MaxTextBytes {
+	if len(m.Addr) > views.MaxTextBytes || len(m.Host) > views.MaxTextBytes || len(m.SHM) > views.MaxTextBytes {
 		errs = append(errs, fmt.Errorf("node %d: a string of its record is longer than %d bytes", m.ID, views.MaxTextBytes))
 	} else if _, _, err := net.SplitHostPort(m.Addr); err != nil {
 		errs = append(errs, fmt.Errorf("node %d: address %q: %w", m.ID, m.Addr, err))

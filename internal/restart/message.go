@@ -154,7 +154,7 @@ func (m *Message) checkViews() error {
 }
 
 func checkMember(m views.Member) error {
-	if m.ID == 0 || len(m.Host) > views.MaxTextBytes || len(m.Shm) > views.MaxTextBytes {
+	if m.ID == 0 || len(m.Host) > views.MaxTextBytes || len(m.SHM) > views.MaxTextBytes {
 		return fmt.Errorf("node %d: no id, or a host or socket that is too long", m.ID)
 	}
 	return checkAddr(m.Addr)

@@ -64,7 +64,7 @@ func appendMember(b []byte, m *views.Member) []byte {
 	b = appendNumber(b, `,"incarnation":`, m.Incarnation)
 	b = appendText(append(b, `,"addr":`...), m.Addr)
 	b = appendName(b, `,"host":`, m.Host)
-	b = appendName(b, `,"shm":`, m.Shm)
+	b = appendName(b, `,"shm":`, m.SHM)
 	b = appendNumber(b, `,"disk":`, m.Disk)
 	b = appendName(b, `,"gave_up":`, m.GaveUp)
 	if !m.PublicKey.IsZero() {

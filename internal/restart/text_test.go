@@ -27,7 +27,7 @@ func TestTheTextOfAMessageIsItsJSON(t *testing.T) {
 		return string(got) == string(want)
 	}
 	for _, name := range []string{"", "a", `quoted "b" \`, "<&>", "tab\t", "ünïcode\u2028", "\xff broken", "del\x7f"} {
-		check(Message{Verb: Verb(name), Cluster: name, From: views.Member{ID: 1, Addr: name, Host: name, Shm: name, GaveUp: name}, Key: name, Group: name, Lineage: name, Peers: []string{name, name}, Lacks: []LogID{{Name: name}, {name, 1}}})
+		check(Message{Verb: Verb(name), Cluster: name, From: views.Member{ID: 1, Addr: name, Host: name, SHM: name, GaveUp: name}, Key: name, Group: name, Lineage: name, Peers: []string{name, name}, Lacks: []LogID{{Name: name}, {name, 1}}})
 	}
 	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -120,13 +120,13 @@ func (c *Connector) accept(conn *net.UnixConn) {
 func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
 	l, err := handshake.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, row) })
 	if err != nil {
-		return nil, fmt.Errorf("shared row of node %d at @%s: %w", spec.Peers[to].ID, spec.Peers[to].Shm, err)
+		return nil, fmt.Errorf("shared row of node %d at @%s: %w", spec.Peers[to].ID, spec.Peers[to].SHM, err)
 	}
 	return l, nil
 }
 
 func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, row int) (*Link, error) {
-	u, err := samehost.Dial(ctx, spec.Peers[to].Shm)
+	u, err := samehost.Dial(ctx, spec.Peers[to].SHM)
 	if err != nil {
 		return nil, handshake.HungUp(err)
 	}

@@ -57,7 +57,7 @@ func (d *desk) spec(self order.Rank) *fabric.Spec {
 	d.t.Cleanup(func() { parker.Close() })
 	s := &fabric.Spec{Scope: trust.Scope{Cluster: "c", View: 1, Key: "the key"}, Identity: d.people[self], Self: self, Parker: parker}
 	for r, i := range d.people {
-		s.Peers = append(s.Peers, fabric.Peer{ID: order.NodeID(r + 1), Shm: d.Name(), Shape: rowShape, PublicKey: i.PublicKey()})
+		s.Peers = append(s.Peers, fabric.Peer{ID: order.NodeID(r + 1), SHM: d.Name(), Shape: rowShape, PublicKey: i.PublicKey()})
 	}
 	return s
 }
@@ -299,7 +299,7 @@ func TestOnlyThePeerItselfGetsTheDescriptors(t *testing.T) {
 		}
 	}()
 	victim := d.spec(2)
-	victim.Peers[0].Shm += "-evil"
+	victim.Peers[0].SHM += "-evil"
 	if _, err := d.Dial(ctx, victim, 0, 0); !errors.Is(err, context.Canceled) || errors.Is(err, fabric.ErrRefused) {
 		t.Errorf("%v", err)
 	}

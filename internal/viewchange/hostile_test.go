@@ -73,7 +73,7 @@ func (c *court) acks(b Ballot) (n int) {
 func brackets(n int) (list []views.Member) {
 	text := strings.Repeat("<", 250)
 	for i := range n {
-		list = append(list, views.Member{ID: order.NodeID(500 + i), Incarnation: 1, Addr: fmt.Sprint(text, i), Host: text, Shm: text})
+		list = append(list, views.Member{ID: order.NodeID(500 + i), Incarnation: 1, Addr: fmt.Sprint(text, i), Host: text, SHM: text})
 	}
 	return list
 }

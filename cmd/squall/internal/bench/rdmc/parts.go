@@ -35,7 +35,7 @@ func newBlocks(m *member) *blocks {
 // prepare opens the groups, all at once, because each waits for all members.
 func (b *blocks) prepare(ctx context.Context) error {
 	for _, p := range b.peers() {
-		if b.task.Sharing != notShared && (p.Shm == "" || p.Host == "") {
+		if b.task.Sharing != notShared && (p.SHM == "" || p.Host == "") {
 			return errNotShared
 		}
 	}
@@ -91,7 +91,7 @@ func (b *blocks) config(i int) rdmc.GroupConfig {
 func (b *blocks) peers() (all []rdmc.Peer) {
 	for _, a := range b.all {
 		if b.task.Sharing == notShared {
-			a.Peer.Host, a.Peer.Shm = "", ""
+			a.Peer.Host, a.Peer.SHM = "", ""
 		}
 		all = append(all, a.Peer)
 	}
