@@ -283,7 +283,7 @@ func (c *Client) call(ctx context.Context, o *remote, service *ripc.Service, to 
 	}
 	m, err := service.Call(ctx, to, parts...)
 	if request := parts[0]; errors.Is(err, ripc.ErrTooLarge) && len(request) > to.MaxMessage() && to.MaxMessage() > 0 {
-		m, err = service.CallLong(ctx, to, nil, ripc.Bytes(request))
+		m, err = service.CallLong(ctx, to, nil, ripc.NewBody(request))
 	}
 	if err != nil && o.id == "" && errors.Is(err, ripc.ErrNoService) {
 		if other := c.identify(ctx, o, service); errors.Is(other, ErrOtherGroup) {

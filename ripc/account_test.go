@@ -160,7 +160,7 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 			s := register(t, e, "")
 			for k := range each { // all at a time
 				sending.Go(func() {
-					if err := s.SendLong(ctx, s.To("server"), Bytes([]byte{byte(k)}), head(n, k)); err != nil {
+					if err := s.SendLong(ctx, s.To("server"), NewBody([]byte{byte(k)}), head(n, k)); err != nil {
 						t.Error(err)
 					}
 				})
@@ -180,7 +180,7 @@ func TestTheHeadsOfLongMessagesOfOneCallerAreBounded(t *testing.T) {
 	client := register(t, overTLS(t, authority, "client", Config{}), "")
 	must(t, other.TakeLong(inLib))
 	sending.Go(func() {
-		if err := client.SendLong(ctx, client.To("other"), Bytes([]byte("body"))); err != nil {
+		if err := client.SendLong(ctx, client.To("other"), NewBody([]byte("body"))); err != nil {
 			t.Error(err)
 		}
 	})
@@ -460,7 +460,7 @@ func TestTheHeadOfAReplyStaysWhereItsCallerHasIt(t *testing.T) {
 		go server.Serve(ctx, func(ctx context.Context, m *Message) {
 			if m.Body() == nil {
 				_ = m.Reply(make([]byte, head))
-			} else if err := m.ReplyLong(ctx, Bytes(m.Body()), make([]byte, head)); err != nil {
+			} else if err := m.ReplyLong(ctx, NewBody(m.Body()), make([]byte, head)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -472,7 +472,7 @@ func TestTheHeadOfAReplyStaysWhereItsCallerHasIt(t *testing.T) {
 		here.unlock()
 		replies := make([]Message, 4)
 		var err error
-		replies[0], err = client.CallLong(ctx, to, make([]byte, 1), Bytes([]byte{1}))
+		replies[0], err = client.CallLong(ctx, to, make([]byte, 1), NewBody([]byte{1}))
 		must(t, err)
 		here.lock()
 		here.accounts.Limits.BytesPerAccount += ring

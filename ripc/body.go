@@ -18,19 +18,22 @@ type Body struct {
 	offset int64 // in the file
 }
 
-// Bytes returns a body that consists of b. The caller may reuse b when the call that sends the body
-// returns. Within a host the bytes are copied into shared memory; the bytes of a Buffer are not.
-func Bytes(b []byte) Body { return Body{size: int64(len(b)), bytes: b} }
+// NewBody returns a body that consists of b. The caller may reuse b when the call that sends the
+// body returns. Within a host the bytes are copied into shared memory; the bytes of a Buffer are
+// not.
+func NewBody(b []byte) Body { return Body{size: int64(len(b)), bytes: b} }
 
-// Reader is a body of the next size bytes of r. A reader that ends before is an error, and the
-// message is not sent.
-func Reader(r io.Reader, size int64) Body { return Body{size: size, reader: r} }
+// NewReaderBody returns a body of the next size bytes of r. A reader that ends before is an error,
+// and the message is not sent.
+func NewReaderBody(r io.Reader, size int64) Body { return Body{size: size, reader: r} }
 
-// File is a body of bytes of a file. Over plain TCP the system sends them without a copy to this
-// process. Within a host they are read into shared memory: the file itself, which its owner may cut
-// at any time, is not shown to the peer. A file that is sent often is better read into a Buffer
-// once.
-func File(f *os.File, offset, size int64) Body { return Body{size: size, file: f, offset: offset} }
+// NewFileBody returns a body of bytes of a file. Over plain TCP the system sends them without a
+// copy to this process. Within a host they are read into shared memory: the file itself, which its
+// owner may cut at any time, is not shown to the peer. A file that is sent often is better read
+// into a Buffer once.
+func NewFileBody(f *os.File, offset, size int64) Body {
+	return Body{size: size, file: f, offset: offset}
+}
 
 // Size is the number of bytes.
 func (b Body) Size() int64 { return b.size }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,9 +17,6 @@ type ID string
 // String returns the id as people read it: with a slash for each zero byte, by which packages
 // separate the parts of an id. It is not the id.
 func (id ID) String() string { return strings.ReplaceAll(string(id), "\x00", "/") }
-
-// Number is the id of a service that is known by a number.
-func Number(n uint64) ID { return ID("#" + strconv.FormatUint(n, 10)) }
 
 // maxID is the length of the longest id.
 const maxID = 255

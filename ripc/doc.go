@@ -22,18 +22,19 @@
 //
 // # Long messages
 //
-// A message of any size is a head, which is a short message, and a [Body]: [Bytes], a [Buffer], a
-// [Reader] or a [File]. The receiving service says which ones it takes, and where their bodies go:
+// A message of any size is a head, which is a short message, and a [Body]: [NewBody], a [Buffer],
+// [NewReaderBody] or [NewFileBody]. The receiving service says which ones it takes, and where their
+// bodies go:
 //
-//	s.Post(ripc.NewWindow(memory), ripc.FileWindow(f, 0, size)) // windows, for one message each
-//	s.TakeLong(ripc.Long{MaxBytes: 64 << 20})                    // memory of the library
-//	s.TakeLong(ripc.Long{MaxBytes: 64 << 20, InPlace: true})     // looked at where they are, if the sender is on this host
+//	s.Post(ripc.NewWindow(memory), ripc.NewFileWindow(f, 0, size)) // windows, for one message each
+//	s.TakeLong(ripc.Long{MaxBytes: 64 << 20})                      // memory of the library
+//	s.TakeLong(ripc.Long{MaxBytes: 64 << 20, InPlace: true})       // looked at where they are, if the sender is on this host
 //
-//	err = client.SendLong(ctx, to, ripc.Bytes(data), head)       // returns when the receiving process has data
-//	m, err := s.Receive(ctx)                                     // m.Data is the head, m.Body() the body
+//	err = client.SendLong(ctx, to, ripc.NewBody(data), head)       // returns when the receiving process has data
+//	m, err := s.Receive(ctx)                                       // m.Data is the head, m.Body() the body
 //
-//	m, err = client.CallLong(ctx, to, into, ripc.Body{}, request) // into is the return buffer: the reply needs no window
-//	err = m.ReplyLong(ctx, ripc.Bytes(data), head)                // the service's answer
+//	m, err = client.CallLong(ctx, to, into, ripc.Body{}, request)  // into is the return buffer: the reply needs no window
+//	err = m.ReplyLong(ctx, ripc.NewBody(data), head)             // the service's answer
 //
 // Within a host a body is in shared memory, to which the receiver has a read-only view: a [Buffer]
 // is not copied at all, other bodies once. Over TCP bodies have a connection of their own and go

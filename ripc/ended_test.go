@@ -29,10 +29,10 @@ func TestAPeerMayEndWithTheOfferOfALongMessage(t *testing.T) {
 	server := register(t, open(), "server")
 	must(t, server.TakeLong(inLib))
 	for name, send := range map[string]func(s *Service, to *Remote) error{
-		"message":          func(s *Service, to *Remote) error { return s.SendLong(ctx, to, Bytes(make([]byte, 100))) },
+		"message":          func(s *Service, to *Remote) error { return s.SendLong(ctx, to, NewBody(make([]byte, 100))) },
 		"message, no body": func(s *Service, to *Remote) error { return s.SendLong(ctx, to, Body{}) },
 		"request": func(s *Service, to *Remote) error {
-			_, err := s.CallLong(ctx, to, make([]byte, 100), Bytes(make([]byte, 100)))
+			_, err := s.CallLong(ctx, to, make([]byte, 100), NewBody(make([]byte, 100)))
 			return err
 		},
 	} {
@@ -248,7 +248,7 @@ func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 		}()
 		theirs, err := server.Receive(ctx)
 		must(t, err)
-		must(t, other.SendLong(ctx, also, Bytes(make([]byte, 600)))) // long messages that come after it wait
+		must(t, other.SendLong(ctx, also, NewBody(make([]byte, 600)))) // long messages that come after it wait
 		var ending sync.WaitGroup
 		ends := func(what string, f func() error) {
 			ending.Go(func() {
@@ -264,8 +264,8 @@ func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 		m, err := server.Receive(ctx)
 		must(t, err)
 		ends("a call that was not received", call)
-		ends("a long call", func() error { _, err := client.CallLong(ctx, to, nil, Bytes(make([]byte, 500))); return err })
-		ends("a long message", func() error { return client.SendLong(ctx, to, Bytes(make([]byte, 500))) })
+		ends("a long call", func() error { _, err := client.CallLong(ctx, to, nil, NewBody(make([]byte, 500))); return err })
+		ends("a long message", func() error { return client.SendLong(ctx, to, NewBody(make([]byte, 500))) })
 		inTime(t, "three calls wait", waits(4, 0))
 		fill(t, client, to, make([]byte, 1000))
 		ends("a call without space", call)

@@ -76,10 +76,10 @@ func TestMemoryThatALostPeerMaySeeIsNotUsedAgain(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size = 256 << 10
 	data := bytes.Repeat([]byte{1}, size)
-	server := answerLong(t, Config{Transport: SHM}, func(*Message) Body { return Bytes(data) })
+	server := answerLong(t, Config{Transport: SHM}, func(*Message) Body { return NewBody(data) })
 	client := register(t, open(t, Config{Transport: SHM}), "")
 	must(t, client.TakeLong(Long{InPlace: true, MaxBytes: 1 << 20}))
-	m, err := client.CallLong(ctx, client.To("server"), nil, Bytes(nil))
+	m, err := client.CallLong(ctx, client.To("server"), nil, NewBody(nil))
 	must(t, err)
 	defer m.Release()
 	server.e.lock()
@@ -137,7 +137,7 @@ func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 // A reply for which its caller has no window ends the call, of which nothing is left.
 func TestAReplyThatIsRefusedEndsItsCall(t *testing.T) {
 	ctx := testutil.Within(t)
-	answerLong(t, Config{Transport: SHM}, func(*Message) Body { return Bytes(make([]byte, 5000)) })
+	answerLong(t, Config{Transport: SHM}, func(*Message) Body { return NewBody(make([]byte, 5000)) })
 	client := register(t, open(t, Config{Transport: SHM}), "")
 	if _, err := client.Call(ctx, client.To("server"), nil); !errors.Is(err, ErrNoWindow) {
 		t.Errorf("a reply for which there is no window: %v", err)
@@ -210,7 +210,7 @@ func waitsFor(t *testing.T, ctx context.Context, client *Service, to *Service, s
 		defer to.e.unlock()
 		return len(to.long.waiting)
 	}
-	sending.Go(func() { _ = client.SendLong(ctx, client.To(to.id), Bytes(make([]byte, size))) })
+	sending.Go(func() { _ = client.SendLong(ctx, client.To(to.id), NewBody(make([]byte, size))) })
 	for waiting() == 0 {
 		must(t, ctx.Err())
 		runtime.Gosched()
@@ -233,7 +233,7 @@ func TestMemoryThatAServiceGivesBackIsForAllServices(t *testing.T) {
 	for _, s := range []*Service{one, other} {
 		must(t, s.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
 	}
-	must(t, client.SendLong(ctx, client.To("one"), Bytes(make([]byte, 600))))
+	must(t, client.SendLong(ctx, client.To("one"), NewBody(make([]byte, 600))))
 	m, err := one.Receive(ctx)
 	must(t, err)
 	waitsFor(t, ctx, client, other, 600, m.Release)
@@ -246,7 +246,7 @@ func TestAWindowThatASenderGivesBackLetsItHaveAnother(t *testing.T) {
 	client := register(t, open(t, Config{Transport: SHM}), "")
 	must(t, server.TakeLong(Long{MaxPeerWindows: 1}))
 	must(t, server.Post(NewWindow(make([]byte, 1000)), NewWindow(make([]byte, 1000))))
-	must(t, client.SendLong(ctx, client.To("server"), Bytes(make([]byte, 600))))
+	must(t, client.SendLong(ctx, client.To("server"), NewBody(make([]byte, 600))))
 	m, err := server.Receive(ctx)
 	must(t, err)
 	waitsFor(t, ctx, client, server, 600, m.Release)

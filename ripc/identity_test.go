@@ -41,7 +41,7 @@ func TestAReceiverKnowsWhichProcessSent(t *testing.T) {
 		defer sending.Wait()
 		sending.Go(func() {
 			to := client.To("server")
-			if err := errors.Join(client.Send(ctx, to), client.SendLong(ctx, to, Bytes(make([]byte, 10000)))); err != nil {
+			if err := errors.Join(client.Send(ctx, to), client.SendLong(ctx, to, NewBody(make([]byte, 10000)))); err != nil {
 				t.Error(err)
 			}
 			reply, err := client.Call(ctx, to)
@@ -135,7 +135,7 @@ func TestAnIdentityCannotBeForged(t *testing.T) {
 		t.Error("another process brings the long messages of a pair")
 	}
 	must(t, server.TakeLong(inLib))
-	must(t, alice.SendLong(ctx, alice.To("server"), Bytes([]byte("long")))) // and her own connection is still wanted
+	must(t, alice.SendLong(ctx, alice.To("server"), NewBody([]byte("long")))) // and her own connection is still wanted
 	m, err = server.Receive(ctx)
 	must(t, err)
 	if m.Identity() != "CN=alice" || string(m.Body()) != "long" {
@@ -197,7 +197,7 @@ func TestTheLongMessagesOfOneSenderAreBounded(t *testing.T) {
 			send := func(name string) chan error {
 				s := register(t, overTLS(t, authority, name, Config{}), "")
 				sent := make(chan error, 1)
-				go func() { sent <- s.SendLong(ctx, s.To("server"), Bytes(bytes.Repeat([]byte(name), 1000)[:1000])) }()
+				go func() { sent <- s.SendLong(ctx, s.To("server"), NewBody(bytes.Repeat([]byte(name), 1000)[:1000])) }()
 				return sent
 			}
 			there := overTLS(t, authority, "server", Config{})

@@ -33,11 +33,11 @@ func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size, most = 256 << 10, 4 << 20
 	data := make([]byte, size)
-	server := answerLong(t, Config{Transport: SHM, MaxBytesPerClient: most}, func(*Message) Body { return Bytes(data) })
+	server := answerLong(t, Config{Transport: SHM, MaxBytesPerClient: most}, func(*Message) Body { return NewBody(data) })
 	keeper, other := register(t, open(t, Config{Transport: SHM}), ""), register(t, open(t, Config{Transport: SHM}), "")
 	var kept []Message
 	call := func(s *Service) error {
-		m, err := s.CallLong(ctx, s.To("server"), nil, Bytes(nil))
+		m, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil))
 		if err == nil {
 			kept = append(kept, m)
 		}
@@ -81,11 +81,11 @@ func TestTheNumberOfRepliesThatAreKeptIsBounded(t *testing.T) {
 	must(t, s.TakeLong(Long{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
 	kept := make([]Message, 0, maxKeptReplies)
 	for len(kept) < maxKeptReplies {
-		m, err := s.CallLong(ctx, s.To("server"), nil, Bytes(nil))
+		m, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil))
 		must(t, err)
 		kept = append(kept, m)
 	}
-	if _, err := s.CallLong(ctx, s.To("server"), nil, Bytes(nil)); !errors.Is(err, ErrRefused) {
+	if _, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil)); !errors.Is(err, ErrRefused) {
 		t.Errorf("one reply more than may be kept: %v", err)
 	}
 	for i := range kept {
@@ -100,14 +100,14 @@ func TestAReplyDoesNotShowWhatAnotherClientGot(t *testing.T) {
 	secret := []byte("secret of the first client; ")
 	server := answerLong(t, Config{Transport: SHM}, func(m *Message) Body {
 		if string(m.Data) == "first" {
-			return Bytes(bytes.Repeat(secret, 2000))
+			return NewBody(bytes.Repeat(secret, 2000))
 		}
-		return Bytes([]byte("nothing special"))
+		return NewBody([]byte("nothing special"))
 	})
 	call := func(name string) Message {
 		s := register(t, open(t, Config{Transport: SHM}), "")
 		must(t, s.TakeLong(Long{InPlace: true, MaxBytes: 1 << 20}))
-		m, err := s.CallLong(ctx, s.To("server"), nil, Bytes(nil), []byte(name))
+		m, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil), []byte(name))
 		must(t, err)
 		return m
 	}

@@ -43,7 +43,7 @@ func bodies(t testing.TB, e *Endpoint, want []byte) map[string]Body {
 	must(t, err)
 	t.Cleanup(func() { file.Close() })
 	return map[string]Body{
-		"bytes": Bytes(want), "buffer": b.Body(), "reader": Reader(bytes.NewReader(want), int64(len(want))), "file": File(file, 5, int64(len(want))),
+		"bytes": NewBody(want), "buffer": b.Body(), "reader": NewReaderBody(bytes.NewReader(want), int64(len(want))), "file": NewFileBody(file, 5, int64(len(want))),
 	}
 }
 
@@ -91,7 +91,7 @@ func TestACallWithLongBodiesIsAnswered(t *testing.T) {
 		for range 2 {
 			serving.Go(func() {
 				server.Serve(served, func(ctx context.Context, m *Message) {
-					if err := m.ReplyLong(ctx, Bytes(m.Body()), []byte("re: "), m.Data); err != nil {
+					if err := m.ReplyLong(ctx, NewBody(m.Body()), []byte("re: "), m.Data); err != nil {
 						t.Error(err)
 					}
 				})
@@ -101,7 +101,7 @@ func TestACallWithLongBodiesIsAnswered(t *testing.T) {
 		for k, n := range []int{0, 1, 5000, 1 << 20, 1<<20 + 1} {
 			want := pattern(uint64(k), n)
 			for _, buffer := range [][]byte{nil, into} {
-				m, err := client.CallLong(ctx, client.To("server"), buffer, Bytes(want), fmt.Append(nil, k))
+				m, err := client.CallLong(ctx, client.To("server"), buffer, NewBody(want), fmt.Append(nil, k))
 				must(t, err)
 				if string(m.Data) != fmt.Sprint("re: ", k) || !bytes.Equal(m.Body(), want) {
 					t.Fatalf("%d bytes: the reply %q has %d", n, m.Data, len(m.Body()))
@@ -126,19 +126,19 @@ func TestAMessageWithoutAWindowWaitsOrIsRefused(t *testing.T) {
 		ctx := testutil.Within(t)
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
 		to := client.To("server")
-		if err := client.SendLong(ctx, to, Bytes(make([]byte, 10))); !errors.Is(err, ErrNoWindow) {
+		if err := client.SendLong(ctx, to, NewBody(make([]byte, 10))); !errors.Is(err, ErrNoWindow) {
 			t.Errorf("a service that takes none: %v", err)
 		}
 		must(t, server.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
-		if err := client.SendLong(ctx, to, Bytes(make([]byte, 1001))); !errors.Is(err, ErrTooLarge) {
+		if err := client.SendLong(ctx, to, NewBody(make([]byte, 1001))); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("one that is too large: %v", err)
 		}
-		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 600))))
+		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 600))))
 		second := make(chan error, 1)
-		go func() { second <- client.SendLong(ctx, to, Bytes(make([]byte, 500))) }()
+		go func() { second <- client.SendLong(ctx, to, NewBody(make([]byte, 500))) }()
 		first, err := server.Receive(ctx)
 		must(t, err)
-		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 300)))) // there is room for it
+		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 300)))) // there is room for it
 		select {
 		case err := <-second:
 			t.Fatalf("a message went beyond MaxBytes: %v", err)
@@ -152,8 +152,8 @@ func TestAMessageWithoutAWindowWaitsOrIsRefused(t *testing.T) {
 			m.Release()
 		}
 		must(t, server.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000, Refuse: true}))
-		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 600))))
-		if err := client.SendLong(ctx, to, Bytes(make([]byte, 600))); !errors.Is(err, ErrNoWindow) {
+		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 600))))
+		if err := client.SendLong(ctx, to, NewBody(make([]byte, 600))); !errors.Is(err, ErrNoWindow) {
 			t.Errorf("one that does not wait: %v", err)
 		}
 	})
@@ -167,10 +167,10 @@ func TestAMessageGoesIntoTheFirstWindowThatIsLargeEnough(t *testing.T) {
 		must(t, err)
 		defer file.Close()
 		small, large := make([]byte, 1000), make([]byte, 100000)
-		must(t, server.Post(NewWindow(small), NewWindow(large), FileWindow(file, 7, 1<<20)))
+		must(t, server.Post(NewWindow(small), NewWindow(large), NewFileWindow(file, 7, 1<<20)))
 		want := pattern(1, 90000)
 		for range 2 {
-			must(t, client.SendLong(ctx, client.To("server"), Bytes(want)))
+			must(t, client.SendLong(ctx, client.To("server"), NewBody(want)))
 		}
 		m, err := server.Receive(ctx)
 		must(t, err)
@@ -194,8 +194,8 @@ func TestAMessageGoesIntoTheFirstWindowThatIsLargeEnough(t *testing.T) {
 			}
 			return NewWindow(make([]byte, o.Size)), nil
 		}}))
-		must(t, client.SendLong(ctx, client.To("server"), Bytes(want)))
-		if err := client.SendLong(ctx, client.To("server"), Bytes(want), []byte("no")); !errors.Is(err, ErrNoWindow) || !bytes.Contains([]byte(err.Error()), []byte("not today")) {
+		must(t, client.SendLong(ctx, client.To("server"), NewBody(want)))
+		if err := client.SendLong(ctx, client.To("server"), NewBody(want), []byte("no")); !errors.Is(err, ErrNoWindow) || !bytes.Contains([]byte(err.Error()), []byte("not today")) {
 			t.Error(err)
 		}
 		m, err = server.Receive(ctx)
@@ -242,7 +242,7 @@ func TestAReturnBufferIsLeftAloneWhenTheCallerGaveUp(t *testing.T) {
 		defer serving.Wait()
 		defer stop()
 		serving.Go(func() {
-			server.Serve(served, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(body)) })
+			server.Serve(served, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, NewBody(body)) })
 		})
 		to, into := client.To("server"), make([]byte, 8<<20)
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -286,10 +286,10 @@ func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
 		server, client := register(t, there, "server"), register(t, here, "")
 		to := client.To("server")
 		must(t, server.TakeLong(Long{MaxBytes: 3 << 20, MaxPeerBytes: 3 << 20}))
-		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 3<<20)))) // takes all that there is
+		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 3<<20)))) // takes all that there is
 		short, cancel := context.WithCancel(ctx)
 		waiting := make(chan error, 1)
-		go func() { waiting <- client.SendLong(short, to, Bytes(make([]byte, 2<<20))) }()
+		go func() { waiting <- client.SendLong(short, to, NewBody(make([]byte, 2<<20))) }()
 		inTime(t, "two messages", func() bool { n, _ := openLong(there); return n == 2 })
 		cancel()
 		if err := <-waiting; !errors.Is(err, context.Canceled) {
@@ -300,10 +300,10 @@ func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
 		must(t, err)
 		m.Release()
 		failing := io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), iotest.ErrReader(errors.New("the disk is gone")))
-		if err := client.SendLong(ctx, to, Reader(failing, 2<<20)); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		if err := client.SendLong(ctx, to, NewReaderBody(failing, 2<<20)); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
 			t.Errorf("a reader that fails: %v", err)
 		}
-		if err := client.SendLong(ctx, to, Reader(bytes.NewReader(make([]byte, 1<<20)), 2<<20)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err := client.SendLong(ctx, to, NewReaderBody(bytes.NewReader(make([]byte, 1<<20)), 2<<20)); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("a reader that ends: %v", err)
 		}
 		for _, e := range []*Endpoint{here, there} {
@@ -312,7 +312,7 @@ func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
 				return n == 0 && taken == 0
 			})
 		}
-		must(t, client.SendLong(ctx, to, Bytes(pattern(3, 2<<20))))
+		must(t, client.SendLong(ctx, to, NewBody(pattern(3, 2<<20))))
 		m, err = server.Receive(ctx)
 		must(t, err)
 		if !bytes.Equal(m.Body(), pattern(3, 2<<20)) {
@@ -383,9 +383,9 @@ func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
 		to := client.To("server")
 		window := make([]byte, 16<<20)
 		must(t, server.Post(NewWindow(make([]byte, 10)), NewWindow(window)))
-		must(t, client.SendLong(ctx, to, Bytes(make([]byte, 10)))) // here, and not received
+		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 10)))) // here, and not received
 		sending := make(chan error, 1)
-		go func() { sending <- client.SendLong(ctx, to, Bytes(bytes.Repeat([]byte{1}, 16<<20))) }()
+		go func() { sending <- client.SendLong(ctx, to, NewBody(bytes.Repeat([]byte{1}, 16<<20))) }()
 		must(t, server.Close())
 		clear(window)
 		if i := bytes.IndexByte(window, 1); i >= 0 {
@@ -414,7 +414,7 @@ func TestTheSenderOfALongMessageHearsThatTheEndpointIsClosed(t *testing.T) {
 		comes := make(chan struct{})
 		body := &announcing{at: 4 << 20, reached: comes}
 		sending := make(chan error, 1)
-		go func() { sending <- client.SendLong(ctx, client.To("server"), Reader(body, n)) }()
+		go func() { sending <- client.SendLong(ctx, client.To("server"), NewReaderBody(body, n)) }()
 		<-comes
 		must(t, there.Close())
 		err := <-sending
@@ -464,7 +464,7 @@ func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
 				})
 				var held []Message
 				for {
-					m, err := client.CallLong(ctx, to, into, Bytes(into))
+					m, err := client.CallLong(ctx, to, into, NewBody(into))
 					if err != nil {
 						if !errors.Is(err, ErrPeerGone) && !errors.Is(err, ErrNoService) && !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrRefused) {
 							t.Errorf("round %d: %v", round, err)
@@ -509,7 +509,7 @@ func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 			k, data := frame()
 			r.peer.put(r, k, 77, [][]byte{data})
 			inTime(t, "the end of the peer", func() bool { return there.Peers() == 1 })
-			must(t, other.SendLong(ctx, other.To("server"), Bytes([]byte("good"))))
+			must(t, other.SendLong(ctx, other.To("server"), NewBody([]byte("good"))))
 			m, err := server.Receive(ctx)
 			must(t, err)
 			if string(m.Body()) != "good" {

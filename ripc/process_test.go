@@ -91,7 +91,7 @@ func runChild(args []string) error {
 	case "echo":
 		err = echo(ctx, s)
 	case "long":
-		err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, Bytes(m.Body())) })
+		err = s.Serve(ctx, func(ctx context.Context, m *Message) { m.ReplyLong(ctx, NewBody(m.Body())) })
 	case "count": // tells what it received, after each message, in a file that outlives it
 		file, cerr := os.OpenFile(args[3], os.O_WRONLY, 0)
 		if cerr != nil {

@@ -18,12 +18,12 @@ type Window struct {
 	size   int64
 }
 
-// NewWindow is a window of memory. It belongs to the service from Post until the message that lies
-// in it is released.
+// NewWindow returns a window of memory. It belongs to the service from Post until the message that
+// lies in it is released.
 func NewWindow(b []byte) *Window { return &Window{bytes: b, size: int64(len(b))} }
 
-// FileWindow is a window into a file that is open for writing.
-func FileWindow(f *os.File, offset, size int64) *Window {
+// NewFileWindow returns a window into a file that is open for writing.
+func NewFileWindow(f *os.File, offset, size int64) *Window {
 	return &Window{file: f, offset: offset, size: size}
 }
 

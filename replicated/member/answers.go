@@ -219,7 +219,7 @@ func (a *answers) reply(together hooks.Replies, m *ripc.Message, answer []byte) 
 			defer a.end(of, counts, 0)
 			ctx, cancel := context.WithTimeout(context.Background(), longReply)
 			defer cancel()
-			_ = long.ReplyLong(ctx, ripc.Bytes(answer)) // the client learns why it failed
+			_ = long.ReplyLong(ctx, ripc.NewBody(answer)) // the client learns why it failed
 			long.Release()
 		}()
 		return

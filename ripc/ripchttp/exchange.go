@@ -312,7 +312,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 		if !x.has.contentType && !x.has.encoding {
 			x.head = appendField(x.head, "Content-Type", http.DetectContentType(p[:min(len(p), sniffBytes)]))
 		}
-		return x.sendWhole(ripc.Bytes(p))
+		return x.sendWhole(ripc.NewBody(p))
 	}
 	if err := x.spill(); err != nil {
 		return 0, err
@@ -388,7 +388,7 @@ func bodyOf(part *io.LimitedReader) (body ripc.Body, ok bool) {
 		if info, statErr := from.Stat(); err != nil || statErr != nil || !info.Mode().IsRegular() || at+part.N > info.Size() {
 			return body, false
 		}
-		return ripc.File(from, at, part.N), true
+		return ripc.NewFileBody(from, at, part.N), true
 	case *Content:
 		body, err := from.buffer.Part(int(from.at), int(part.N))
 		return body, err == nil
