@@ -74,7 +74,7 @@ func (g *Group) openDurable(ctx context.Context) (err error) {
 	}
 	d := &durable{group: g, logs: map[persist.LogID]*shardLog{}, jobs: newJobs()}
 	g.durable = d
-	if d.store, err = persist.Open(persist.StoreConfig{Dir: g.cfg.Dir, Cluster: g.cfg.Cluster, Node: g.cfg.ID}); err != nil {
+	if d.store, err = persist.Open(ctx, persist.Config{Dir: g.cfg.Dir, Cluster: g.cfg.Cluster, Node: g.cfg.ID}); err != nil {
 		return err
 	}
 	if d.memory, err = restart.Load(d.store); err != nil {
@@ -142,7 +142,7 @@ func (d *durable) perform(e life.Effect) (r life.Result) {
 
 func (d *durable) serve() {
 	g := d.group
-	d.opening = nil
+	d.opening = context.Background()
 	d.server = logwire.NewServer(logwire.ServerConfig{
 		Cluster: g.cfg.Cluster, Find: d.find, List: d.list, Partial: d.partial, Settle: d.settle, Identity: d.identity, Open: g.cfg.OpenLogs, Reject: g.port.Reject,
 	})
@@ -198,7 +198,7 @@ func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
 	cfg := g.cfg.Subgroups[n].Log
 	k := &shardLog{room: bell.New()}
 	open := persist.LogConfig{
-		ID: id, Context: d.opening, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign, Repair: repair,
+		ID: id, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign, Repair: repair,
 		Wake: func() {
 			g.parker.Wake()
 			k.wake()
@@ -211,7 +211,7 @@ func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
 		},
 		Damaged: func(err error) { d.jobs.add(func() { d.found(id, err) }) },
 	}
-	if k.log, err = descriptors.Retry(func() (*persist.Log, error) { return d.store.Log(open) }); err != nil {
+	if k.log, err = descriptors.Retry(func() (*persist.Log, error) { return d.store.Log(d.opening, open) }); err != nil {
 		return err
 	}
 	if !repair {

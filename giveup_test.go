@@ -47,7 +47,7 @@ func TestAShardThatWaitsForDisksThatAreGoneGoesOnWhenAnOperatorGivesThemUp(t *te
 	closeAll(four)
 	eventually(t, "node 4 is out", func() bool { return len(groups[0].View().Members) == 4 })
 
-	s, err := persist.Open(persist.StoreConfig{Dir: filepath.Join(dir, "node-4"), Cluster: "durable", Node: 4})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: filepath.Join(dir, "node-4"), Cluster: "durable", Node: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,12 +171,12 @@ func inShard(t *testing.T, groups ...*squall.Group) {
 // takesAll asks a member for all of the log, as one does that comes back.
 func takesAll(t *testing.T, addr string) error {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "durable", Node: 9})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: t.TempDir(), Cluster: "durable", Node: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: "log"}})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: persist.LogID{Name: "log"}})
 	if err != nil {
 		t.Fatal(err)
 	}

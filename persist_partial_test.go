@@ -138,7 +138,7 @@ func TestALogIsNotCutToOneThatIsNotWhole(t *testing.T) {
 // incomplete are the logs of which a member's directory says that they lack something.
 func incomplete(t *testing.T, dir string, id squall.NodeID) []restart.IncompleteLog {
 	t.Helper()
-	store, err := persist.Open(persist.StoreConfig{Dir: filepath.Join(dir, fmt.Sprint("node-", id)), Cluster: "durable", Node: id})
+	store, err := persist.Open(t.Context(), persist.Config{Dir: filepath.Join(dir, fmt.Sprint("node-", id)), Cluster: "durable", Node: id})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,12 +150,12 @@ func TestASlowFollowerSeesEachView(t *testing.T) {
 // A time is settled by a later record if that is on every disk. One that only this disk has may be
 // cut, and another one come before it.
 func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
-	store, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "c", Node: 1})
+	store, err := persist.Open(t.Context(), persist.Config{Dir: t.TempDir(), Cluster: "c", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	log, err := store.Log(persist.LogConfig{ID: persist.LogID{Name: "a"}})
+	log, err := store.Log(t.Context(), persist.LogConfig{ID: persist.LogID{Name: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,13 +183,13 @@ func TestTheTimeOfARestartIsBehindEverythingThatWasSettled(t *testing.T) {
 		"the clock":       {least: order.TimeOf(time.Now())},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "c", Node: 1})
+			store, err := persist.Open(t.Context(), persist.Config{Dir: t.TempDir(), Cluster: "c", Node: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer store.Close()
 			id := persist.LogID{Name: "log"}
-			log, err := store.Log(persist.LogConfig{ID: id})
+			log, err := store.Log(t.Context(), persist.LogConfig{ID: id})
 			if err != nil {
 				t.Fatal(err)
 			}

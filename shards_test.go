@@ -163,12 +163,12 @@ func TestADiskThatFailsBeforeTheLoopRunsHaltsTheGroup(t *testing.T) {
 // shows.
 func TestAClockBeginsBehindTheOwnLogs(t *testing.T) {
 	c := logged(t.TempDir(), 1, SubgroupConfig{})
-	s, err := persist.Open(persist.StoreConfig{Dir: c.Dir, Cluster: c.Cluster, Node: c.ID})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: c.Dir, Cluster: c.Cluster, Node: c.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ahead := order.TimeOf(time.Now().Add(time.Hour))
-	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: "log"}})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: persist.LogID{Name: "log"}})
 	if err == nil {
 		err = l.Import(t.Context(), persist.Record{Version: order.Version{View: 1}, Time: ahead, Sender: 1})
 	}

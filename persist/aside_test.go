@@ -23,7 +23,7 @@ func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
 			refused(t, err, ErrLogOpen)
 			mustClose(t, s)
 			for n := 1; n <= 2; n++ {
-				s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+				s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
 				to, err := s.SetAside(ticks)
 				if err != nil {
 					t.Fatal(err)
@@ -34,7 +34,7 @@ func TestALogThatIsSetAsideIsKeptAndBeginsAnew(t *testing.T) {
 				if ids, err := s.Logs(); err != nil || len(ids) != 0 {
 					t.Fatalf("%v, %v", ids, err)
 				}
-				if l, err = s.Log(LogConfig{ID: ticks, Engine: engine}); err != nil {
+				if l, err = s.Log(t.Context(), LogConfig{ID: ticks, Engine: engine}); err != nil {
 					t.Fatal(err)
 				}
 				reads(t, l.Range(order.Version{}, order.Version{}), 0, 0)
@@ -63,11 +63,11 @@ func TestALogThatIsMissingIsDamaged(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, readOnly := range []bool{true, false} {
-		s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1, ReadOnly: readOnly})
+		s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1, ReadOnly: readOnly})
 		if ids, err := s.Logs(); err != nil || len(ids) != 1 || ids[0] != ticks {
 			t.Errorf("%v, %v", ids, err)
 		}
-		_, err = s.Log(LogConfig{ID: ticks})
+		_, err = s.Log(t.Context(), LogConfig{ID: ticks})
 		refused(t, err, ErrDamaged, "ticks.0", "it is missing", "when it is started again")
 		refused(t, err, ErrMissing)
 		mustClose(t, s)
@@ -84,11 +84,11 @@ func TestALogThatIsMissingCanBeForgotten(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "logs", "ticks.0")); err != nil {
 		t.Fatal(err)
 	}
-	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
 	if to, err := s.SetAside(ticks); to != "" || err != nil {
 		t.Fatal(to, err)
 	}
-	if l, err := s.Log(LogConfig{ID: ticks, Engine: EngineWAL}); err != nil || l.Info().Engine != "wal" {
+	if l, err := s.Log(t.Context(), LogConfig{ID: ticks, Engine: EngineWAL}); err != nil || l.Info().Engine != "wal" {
 		t.Error(err)
 	}
 }
@@ -111,14 +111,14 @@ func TestWhatIsInThePlaceOfALogIsSetAside(t *testing.T) {
 			if r := verifiedAs(t, dir); len(r.Faults) != 1 || len(r.Foreign) != 1 || r.Foreign[0] != "ticks.0" {
 				t.Errorf("%+v", r)
 			}
-			s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-			_, err := s.Log(LogConfig{ID: ticks, Repair: true})
+			s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+			_, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 			refused(t, err, ErrDamaged, "ticks.0")
 			to, err := s.SetAside(ticks)
 			if err != nil || !isThere(to) {
 				t.Fatal(to, err)
 			}
-			if _, err = s.Log(LogConfig{ID: ticks}); err != nil {
+			if _, err = s.Log(t.Context(), LogConfig{ID: ticks}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -156,7 +156,7 @@ func TestWhatIsNoLogIsLeftAlone(t *testing.T) {
 	if r := verifiedAs(t, dir); !r.OK() || len(r.Logs) != 1 || !slices.Equal(r.Foreign, names) {
 		t.Errorf("%+v", r)
 	}
-	if all, err := CompareLogs(dir); err != nil || len(all) != 1 {
+	if all, err := CompareLogs(t.Context(), dir); err != nil || len(all) != 1 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	s, l = reopened(t, dir, LogConfig{Repair: true})
@@ -164,7 +164,7 @@ func TestWhatIsNoLogIsLeftAlone(t *testing.T) {
 		t.Errorf("%v, %v", ids, err)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
 	if to, err := s.SetAside(ticks); err != nil || filepath.Base(to) != "ticks.0.damaged.2" {
 		t.Error(to, err)
 	}
@@ -189,9 +189,9 @@ func TestALogUnderTheNameOfAnotherOneIsNamed(t *testing.T) {
 	mustClose(t, s)
 	other := LogID{Name: "other"}
 	rename(t, filepath.Join(dir, "logs", "ticks.0"), filepath.Join(dir, "logs", "other.0"))
-	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
 	for _, repair := range []bool{false, true} {
-		_, err := s.Log(LogConfig{ID: other, Repair: repair})
+		_, err := s.Log(t.Context(), LogConfig{ID: other, Repair: repair})
 		refused(t, err, ErrOtherLog, "other.0", "that of ticks.0", "call it ticks.0 again")
 		if errors.Is(err, ErrDamaged) {
 			t.Error(err)
@@ -222,10 +222,10 @@ func TestALabelThatIsDamagedIsWrittenAnewByRepair(t *testing.T) {
 			if r := verifiedAs(t, dir); len(r.Logs) != 1 || len(r.Logs[0].Faults) != 1 || r.Logs[0].Records != 10 || r.Logs[0].Engine != e.String() {
 				t.Errorf("%s: %+v", what, r)
 			}
-			s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-			_, err := s.Log(LogConfig{ID: ticks})
+			s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+			_, err := s.Log(t.Context(), LogConfig{ID: ticks})
 			refused(t, err, ErrDamaged, labelFile)
-			l, err = s.Log(LogConfig{ID: ticks, Repair: true})
+			l, err = s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,8 +253,8 @@ func TestALabelOfFilesThatAreNotThereStaysDamaged(t *testing.T) {
 	if r := verifiedAs(t, dir); r.OK() || len(r.Logs) != 1 {
 		t.Errorf("%+v", r)
 	}
-	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-	_, err := s.Log(LogConfig{ID: ticks, Repair: true})
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+	_, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 	refused(t, err, ErrDamaged, labelFile)
 }
 
@@ -268,8 +268,8 @@ func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {
 	}
 	mustClose(t, s)
 	for range 2 {
-		s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-		_, err := s.Log(LogConfig{ID: ticks})
+		s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+		_, err := s.Log(t.Context(), LogConfig{ID: ticks})
 		refused(t, err, ErrDamaged, "ticks.0", "record 3")
 		mustClose(t, s)
 	}
@@ -289,12 +289,12 @@ func TestDamageThatWasNotedOutlivesARepairThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
 	broken := func(e engine.Log) engine.Log { return &faulty{Log: e, fails: true} }
-	if _, err := s.Log(LogConfig{ID: ticks, Repair: true, wrap: broken}); !errors.Is(err, errBroken) {
+	if _, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true, wrap: broken}); !errors.Is(err, errBroken) {
 		t.Fatalf("repaired with %v", err)
 	}
-	_, err := s.Log(LogConfig{ID: ticks})
+	_, err := s.Log(t.Context(), LogConfig{ID: ticks})
 	refused(t, err, ErrDamaged, "ticks.0", "record 3")
 	mustClose(t, s)
 }

@@ -87,8 +87,8 @@ func TestASnapshotAndTheRecordsBehindItAreEachThereOnce(t *testing.T) {
 				check("at once", l, c.end)
 				check("after a crash", reopenedAs(t, dir, LogConfig{}), c.end)
 				mustClose(t, s)
-				r := mustOpen(t, StoreConfig{Dir: dir, ReadOnly: true})
-				l, err := r.Log(LogConfig{ID: ticks})
+				r := mustOpen(t, Config{Dir: dir, ReadOnly: true})
+				l, err := r.Log(t.Context(), LogConfig{ID: ticks})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -239,8 +239,8 @@ func TestALogThatIsDamagedBeforeItsSnapshotGoesOnBehindIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustClose(t, s)
-		r := mustOpen(t, StoreConfig{Dir: dir, ReadOnly: true})
-		l, err := r.Log(LogConfig{ID: ticks})
+		r := mustOpen(t, Config{Dir: dir, ReadOnly: true})
+		l, err := r.Log(t.Context(), LogConfig{ID: ticks})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func TestWhatASnapshotStandsForIsNotCompared(t *testing.T) {
 		}
 		mustClose(t, s)
 	}
-	all, err := CompareLogs(a, b)
+	all, err := CompareLogs(t.Context(), a, b)
 	if err != nil || len(all) != 1 || all[0].Records != 0 || all[0].Differ != "" {
 		t.Errorf("%+v, %v", all, err)
 	}

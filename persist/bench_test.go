@@ -34,12 +34,12 @@ func pump(b testing.TB, l *Log, wake <-chan struct{}, from order.Version, count,
 }
 
 func benchStore(b testing.TB, dir string, e Engine) (*Store, *Log, chan struct{}) {
-	s, err := Open(StoreConfig{Dir: dir, Cluster: "bench", Node: 1})
+	s, err := Open(b.Context(), Config{Dir: dir, Cluster: "bench", Node: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
 	wake := make(chan struct{}, 1)
-	l, err := s.Log(LogConfig{ID: LogID{Name: "bench"}, Engine: e, Wake: func() {
+	l, err := s.Log(b.Context(), LogConfig{ID: LogID{Name: "bench"}, Engine: e, Wake: func() {
 		select {
 		case wake <- struct{}{}:
 		default:

@@ -27,7 +27,7 @@ type Comparison struct {
 // CompareLogs reads the logs of several members' directories side by side, record by record. Where
 // all of them have records, these must be the same: version, time, sender and data. A log may begin
 // later than another one, or end earlier. No process may have the directories open.
-func CompareLogs(dirs ...string) (all []Comparison, err error) {
+func CompareLogs(ctx context.Context, dirs ...string) (all []Comparison, err error) {
 	stores := make([]*Store, 0, len(dirs))
 	defer func() {
 		for _, s := range stores {
@@ -37,7 +37,7 @@ func CompareLogs(dirs ...string) (all []Comparison, err error) {
 	by := map[LogID][]*Store{}
 	var ids []LogID
 	for _, dir := range dirs {
-		s, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
+		s, err := Open(ctx, Config{Dir: dir, ReadOnly: true})
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func CompareLogs(dirs ...string) (all []Comparison, err error) {
 	}
 	slices.SortFunc(ids, compareIDs)
 	for _, id := range ids {
-		c, err := compareLog(id, by[id])
+		c, err := compareLog(ctx, id, by[id])
 		if err != nil {
 			return all, err
 		}
@@ -74,13 +74,13 @@ type side struct {
 	some  bool           // there is one
 }
 
-func openSide(s *Store, id LogID) (*side, error) {
+func openSide(ctx context.Context, s *Store, id LogID) (*side, error) {
 	c := LogConfig{ID: id}
 	dir, err := s.place(&c)
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(engine.Opening{Context: context.Background(), ReadOnly: true}, c.driver, dir)
+	e, err := engine.Open(engine.Opening{Context: ctx, ReadOnly: true}, c.driver, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (x *side) advance() (err error) {
 	return err
 }
 
-func compareLog(id LogID, stores []*Store) (c Comparison, err error) {
+func compareLog(ctx context.Context, id LogID, stores []*Store) (c Comparison, err error) {
 	c.Log = id
 	var sides []*side
 	defer func() {
@@ -115,18 +115,18 @@ func compareLog(id LogID, stores []*Store) (c Comparison, err error) {
 		}
 	}()
 	for _, s := range stores {
-		x, err := openSide(s, id)
+		x, err := openSide(ctx, s, id)
 		if err != nil {
 			return c, err
 		}
 		sides = append(sides, x)
 		c.Dirs = append(c.Dirs, x.dir)
 	}
-	return c, c.run(sides)
+	return c, c.run(ctx, sides)
 }
 
 // run goes through the records that all sides should have.
-func (c *Comparison) run(sides []*side) error {
+func (c *Comparison) run(ctx context.Context, sides []*side) error {
 	if err := c.begin(sides); err != nil {
 		return err
 	}
@@ -138,6 +138,9 @@ func (c *Comparison) run(sides []*side) error {
 			}
 		}
 		v := sides[0].at.Version
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if c.Records == 0 {
 			c.From = v
 		}

@@ -149,14 +149,14 @@ func (f *forgetful) loseNames(dir string) {
 	}
 }
 
-func (f *forgetful) config() StoreConfig {
-	return StoreConfig{Dir: filepath.Join(f.root, "far", "down"), Cluster: "prices", Node: 7, disk: f}
+func (f *forgetful) config() Config {
+	return Config{Dir: filepath.Join(f.root, "far", "down"), Cluster: "prices", Node: 7, disk: f}
 }
 
 // keeps says whether what was put in a new store is there after a crash.
 func keeps(t *testing.T) error {
 	f := newForgetful(t, testutil.MemoryDir(t))
-	s, err := Open(f.config())
+	s, err := Open(t.Context(), f.config())
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func keeps(t *testing.T) error {
 		return err
 	}
 	f.lose()
-	if s, err = Open(f.config()); err != nil {
+	if s, err = Open(t.Context(), f.config()); err != nil {
 		return err
 	}
 	defer mustClose(t, s)
@@ -199,7 +199,7 @@ func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 	for at := 1; ; at++ {
 		f := newForgetful(t, testutil.MemoryDir(t))
 		f.crash = at
-		s, err := Open(f.config())
+		s, err := Open(t.Context(), f.config())
 		if err == nil {
 			mustClose(t, s)
 			if at < 10 {
@@ -211,7 +211,7 @@ func TestACrashAtAnyStepOfMakingAStoreLeavesOneThatCanBeMade(t *testing.T) {
 			t.Fatalf("step %d: %v", at, err)
 		}
 		f.lose()
-		s, err = Open(f.config())
+		s, err = Open(t.Context(), f.config())
 		if err != nil {
 			t.Fatalf("after a crash at step %d: %v", at, err)
 		}
@@ -230,12 +230,12 @@ func TestACrashAtAnyStepOfMakingALogLeavesOneThatCanBeMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for at := 1; ; at++ {
 				f := newForgetful(t, testutil.MemoryDir(t))
-				s, err := Open(f.config())
+				s, err := Open(t.Context(), f.config())
 				if err != nil {
 					t.Fatal(err)
 				}
 				f.steps, f.crash = 0, at
-				_, err = s.Log(LogConfig{ID: ticks})
+				_, err = s.Log(t.Context(), LogConfig{ID: ticks})
 				mustClose(t, s)
 				if err == nil {
 					if at < 6 {
@@ -247,10 +247,10 @@ func TestACrashAtAnyStepOfMakingALogLeavesOneThatCanBeMade(t *testing.T) {
 					t.Fatalf("step %d: %v", at, err)
 				}
 				crash(f)
-				if s, err = Open(f.config()); err != nil {
+				if s, err = Open(t.Context(), f.config()); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := s.Log(LogConfig{ID: ticks}); err != nil {
+				if _, err := s.Log(t.Context(), LogConfig{ID: ticks}); err != nil {
 					t.Fatalf("after a crash at step %d: %v", at, err)
 				}
 				mustClose(t, s)

@@ -15,7 +15,7 @@ import (
 )
 
 // filled makes a store whose values take several pages, and returns what meta.db holds.
-func filled(t *testing.T, c StoreConfig) (values map[string][]byte, file []byte) {
+func filled(t *testing.T, c Config) (values map[string][]byte, file []byte) {
 	t.Helper()
 	s := mustOpen(t, c)
 	values = map[string][]byte{}
@@ -70,12 +70,12 @@ func TestADamagedMetaIsNamedOrChangesNothing(t *testing.T) {
 }
 
 // harm opens a store whose meta.db was changed and reports whether that was said.
-func harm(t *testing.T, c StoreConfig, values map[string][]byte, file []byte, what string) bool {
+func harm(t *testing.T, c Config, values map[string][]byte, file []byte, what string) bool {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(c.Dir, engine.MetaFile), file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(c)
+	s, err := Open(t.Context(), c)
 	if err != nil {
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), engine.MetaFile) {
 			t.Fatalf("%s: %v", what, err)
@@ -101,7 +101,7 @@ func TestADamagedHeadOfMetaDoesNotBringBackWhatWasBefore(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(c.Dir, engine.MetaFile), broken, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Open(c)
+		_, err := Open(t.Context(), c)
 		refused(t, err, ErrDamaged, engine.MetaFile, "1 of its 2 head pages")
 	}
 }
@@ -121,7 +121,7 @@ func TestADamagedLabelIsNamed(t *testing.T) {
 		if err := os.WriteFile(path, broken, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(c); !errors.Is(err, ErrDamaged) {
+		if _, err := Open(t.Context(), c); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("byte %d (%q to %q): %v", at, whole[at], broken[at], err)
 		}
 	}

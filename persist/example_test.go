@@ -32,12 +32,12 @@ func Example() {
 
 // keep appends three records.
 func keep(dir string) error {
-	store, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: 1})
+	store, err := persist.Open(context.Background(), persist.Config{Dir: dir, Cluster: "shop", Node: 1})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	log, err := store.Log(persist.LogConfig{ID: persist.LogID{Name: "orders"}})
+	log, err := store.Log(context.Background(), persist.LogConfig{ID: persist.LogID{Name: "orders"}})
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ func keep(dir string) error {
 
 // show prints the records from the second on.
 func show(dir string) error {
-	store, err := persist.Open(persist.StoreConfig{Dir: dir, ReadOnly: true})
+	store, err := persist.Open(context.Background(), persist.Config{Dir: dir, ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	log, err := store.Log(persist.LogConfig{ID: persist.LogID{Name: "orders"}})
+	log, err := store.Log(context.Background(), persist.LogConfig{ID: persist.LogID{Name: "orders"}})
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestAFullDiskIsNamedAndWhatWasDurableIsKept(t *testing.T) {
 func TestAFullDiskIsNamedWhereverSomethingIsWritten(t *testing.T) {
 	t.Parallel()
 	mount, _ := small(t)
-	c := StoreConfig{Dir: filepath.Join(mount, "store"), Cluster: "test", Node: 1}
+	c := Config{Dir: filepath.Join(mount, "store"), Cluster: "test", Node: 1}
 	s := mustOpen(t, c)
 	refused(t, s.Put(map[string][]byte{"large": make([]byte, 2<<20)}), ErrDiskFull, engine.MetaFile, "free some space")
 	refused(t, s.Put(map[string][]byte{"small": nil}), ErrDiskFull, engine.MetaFile)
@@ -75,11 +75,11 @@ func TestAFullDiskIsNamedWhereverSomethingIsWritten(t *testing.T) {
 	}
 	err := writeSnapshot(osDisk{}, mount, snapshotHead{}, writes(string(make([]byte, 2<<20))))
 	refused(t, err, ErrDiskFull, engine.SnapshotFile)
-	_, err = s.Log(LogConfig{ID: ticks, Engine: EngineWAL})
+	_, err = s.Log(t.Context(), LogConfig{ID: ticks, Engine: EngineWAL})
 	refused(t, err, ErrDiskFull, "ticks.0")
 	mustClose(t, s)
 	fill(t, mount)
-	_, err = Open(StoreConfig{Dir: filepath.Join(mount, "other"), Cluster: "test", Node: 1})
+	_, err = Open(t.Context(), Config{Dir: filepath.Join(mount, "other"), Cluster: "test", Node: 1})
 	refused(t, err, ErrDiskFull, mount)
 }
 
@@ -104,12 +104,12 @@ func TestAReadOnlyFileSystemIsNamed(t *testing.T) {
 	appendSamples(t, l, 0, 20)
 	mustClose(t, s)
 	remount(unix.MS_RDONLY, "size=16m")
-	_, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	_, err := Open(t.Context(), Config{Dir: dir, Cluster: "test", Node: 1})
 	refused(t, err, ErrReadOnlyDisk, dir, "mount it writable")
-	_, err = Open(StoreConfig{Dir: filepath.Join(mount, "other"), Cluster: "test", Node: 1})
+	_, err = Open(t.Context(), Config{Dir: filepath.Join(mount, "other"), Cluster: "test", Node: 1})
 	refused(t, err, ErrReadOnlyDisk, mount)
-	s = mustOpen(t, StoreConfig{Dir: dir, ReadOnly: true})
-	l, err = s.Log(LogConfig{ID: ticks})
+	s = mustOpen(t, Config{Dir: dir, ReadOnly: true})
+	l, err = s.Log(t.Context(), LogConfig{ID: ticks})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func readIdentity(dir string) (identity, error) {
 
 // check compares the identity with what a caller expects. A caller that only reads may leave it
 // open.
-func (id identity) check(c StoreConfig) error {
+func (id identity) check(c Config) error {
 	if id.Cluster != c.Cluster && !(c.ReadOnly && c.Cluster == "") {
 		return fmt.Errorf("%s: %w: it is that of cluster %q, and this one is called %q; name another directory, or the cluster as it was",
 			c.Dir, ErrOtherCluster, id.Cluster, c.Cluster)

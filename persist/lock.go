@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,8 +23,8 @@ const lockPatience = time.Second
 // once, also while they are made.
 type lock struct{ dir *os.File }
 
-// takeLock tries a directory that is in use until patience is over.
-func takeLock(dir string, shared bool, patience time.Duration) (*lock, error) {
+// takeLock tries a directory that is in use until patience is over, or ctx ends.
+func takeLock(ctx context.Context, dir string, shared bool, patience time.Duration) (*lock, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, engine.Named(err, dir)
@@ -32,7 +33,7 @@ func takeLock(dir string, shared bool, patience time.Duration) (*lock, error) {
 	if shared {
 		how = syscall.LOCK_SH | syscall.LOCK_NB
 	}
-	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(patience); ; {
 		err := syscall.Flock(int(f.Fd()), how)
 		if err == nil {
 			return &lock{f}, nil
@@ -42,6 +43,11 @@ func takeLock(dir string, shared bool, patience time.Duration) (*lock, error) {
 		}
 		if time.Now().After(until) {
 			return nil, errors.Join(fmt.Errorf("%s: %w: %s", dir, ErrInUse, engine.InUseAdvice), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("%s: %w", dir, context.Cause(ctx)), f.Close())
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

@@ -77,9 +77,6 @@ type LogConfig struct {
 	// instead of refusing to open; Info says what was dropped. What cannot be repaired in place, as
 	// a snapshot, is refused all the same, and nothing was dropped then.
 	Repair bool
-	// Context ends what opening and repairing take long for, if it ends before; what was dropped
-	// then stays dropped. nil: nothing does.
-	Context context.Context
 
 	relabeled bool                        // the label was written anew
 	wrap      func(engine.Log) engine.Log // nil: none. A test puts an engine that fails in front of the log's
@@ -130,21 +127,18 @@ type state struct {
 }
 
 // openLog opens the log in a directory that has an engine's files.
-func openLog(s *Store, dir string, c LogConfig) (_ *Log, err error) {
+func openLog(ctx context.Context, s *Store, dir string, c LogConfig) (_ *Log, err error) {
 	l := &Log{store: s, dir: dir, config: c, work: make(chan struct{}, 1)}
-	o := engine.Opening{Context: context.Background(), ReadOnly: s.config.ReadOnly, Repair: c.Repair}
-	if c.Context != nil {
-		o.Context = c.Context
-	}
+	o := engine.Opening{Context: ctx, ReadOnly: s.config.ReadOnly, Repair: c.Repair}
 	opened, err := engine.Open(o, c.driver, dir)
 	if err != nil {
 		return nil, err
 	}
-	l.engine, opened.Until = opened, o.Context
+	l.engine, opened.Until = opened, ctx
 	if c.wrap != nil {
 		l.engine = c.wrap(l.engine)
 	}
-	if err := l.openBook(o.Context); err != nil {
+	if err := l.openBook(ctx); err != nil {
 		return nil, errors.Join(err, l.engine.Close())
 	}
 	opened.Until = nil

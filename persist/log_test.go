@@ -31,13 +31,13 @@ func engines(t *testing.T, test func(t *testing.T, e Engine)) {
 // reopened is a log in a store that is closed with the test.
 func reopened(t *testing.T, dir string, c LogConfig) (*Store, *Log) {
 	t.Helper()
-	s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s, err := Open(t.Context(), Config{Dir: dir, Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
 	c.ID = LogID{Name: "ticks"}
-	l, err := s.Log(c)
+	l, err := s.Log(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +136,12 @@ func TestWhatIsDurableIsReadByVersionByTimeAndInRangesAlsoAfterwards(t *testing.
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
+		s, err := Open(t.Context(), Config{Dir: dir, ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if l, err = s.Log(LogConfig{ID: LogID{Name: "ticks"}}); err != nil {
+		if l, err = s.Log(t.Context(), LogConfig{ID: LogID{Name: "ticks"}}); err != nil {
 			t.Fatal(err)
 		}
 		reads(t, l.Range(order.Version{}, order.Version{}), 0, 150)

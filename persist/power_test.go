@@ -332,7 +332,7 @@ type workDone struct {
 // workload appends to a log, cuts it once, appends again, and closes the store.
 func workload(t *testing.T, dir string, p *platter) (o workDone) {
 	t.Helper()
-	s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s, err := Open(t.Context(), Config{Dir: dir, Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func workload(t *testing.T, dir string, p *platter) (o workDone) {
 		o.closed = s.Close()
 		o.reported = append(o.reported, reported...)
 	}()
-	l, err := s.Log(LogConfig{ID: ticks, Engine: p.holds(dir, smallSegments), Failed: func(err error) {
+	l, err := s.Log(t.Context(), LogConfig{ID: ticks, Engine: p.holds(dir, smallSegments), Failed: func(err error) {
 		reported = append(reported, err)
 	}})
 	if err != nil {
@@ -379,12 +379,12 @@ func workload(t *testing.T, dir string, p *platter) (o workDone) {
 // hasAtLeast opens a log as a process does that comes after a crash: it has what was acknowledged,
 // in order, and nothing that was never appended.
 func hasAtLeast(dir string, t *testing.T, acked, appended int) error {
-	s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s, err := Open(t.Context(), Config{Dir: dir, Cluster: "test", Node: 1})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	l, err := s.Log(LogConfig{ID: ticks})
+	l, err := s.Log(t.Context(), LogConfig{ID: ticks})
 	if err != nil {
 		return err
 	}
@@ -451,11 +451,11 @@ func TestWhatTheNextProcessFindsSurvivesALossOfPower(t *testing.T) {
 		o := workload(t, dir, p)
 		done := p.hit == ""
 		p.stop = 0
-		s, err := Open(StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+		s, err := Open(t.Context(), Config{Dir: dir, Cluster: "test", Node: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := s.Log(LogConfig{ID: ticks, Engine: p.holds(dir, smallSegments)})
+		l, err := s.Log(t.Context(), LogConfig{ID: ticks, Engine: p.holds(dir, smallSegments)})
 		if err != nil {
 			t.Fatalf("operation %d, %s: %v", at, p.hit, err)
 		}

@@ -204,15 +204,15 @@ func TestALogWhoseSnapshotIsDamagedIsNotRepairedInPlace(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
 		dir := withDamagedSnapshot(t, e)
-		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-		_, err := s.Log(LogConfig{ID: ticks, Repair: true})
+		s := mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+		_, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 		refused(t, err, ErrDamaged, "ticks.0/snapshot", "wrong checksum")
 		refused(t, err, ErrSnapshot)
 		to, err := s.SetSnapshotAside(ticks)
 		if err != nil || filepath.Base(to) != "ticks.0.damaged.1" {
 			t.Fatal(to, err)
 		}
-		l, err := s.Log(LogConfig{ID: ticks, Repair: true})
+		l, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,8 +264,8 @@ func TestANoteOfDamageSaysEachThingOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	s = mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-	_, err = s.Log(LogConfig{ID: ticks})
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+	_, err = s.Log(t.Context(), LogConfig{ID: ticks})
 	refused(t, err, ErrDamaged, "a reader found: "+filepath.Join(dir, "logs", "ticks.0", engine.SnapshotFile)+": the snapshot is damaged: its content")
 	if n := strings.Count(err.Error(), engine.LogAdvice); n != 1 {
 		t.Errorf("%v gives its advice %d times", err, n)
@@ -383,11 +383,11 @@ func TestACrashAtAnyStepOfAnInstallLeavesTheOldStateOrTheNewOne(t *testing.T) {
 // before is durable.
 func openTicks(t *testing.T, f *forgetful) *Log {
 	t.Helper()
-	s, err := Open(f.config())
+	s, err := Open(t.Context(), f.config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Log(LogConfig{ID: LogID{Name: "ticks"}})
+	l, err := s.Log(t.Context(), LogConfig{ID: LogID{Name: "ticks"}})
 	if err != nil {
 		t.Fatal(err)
 	}

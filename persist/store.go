@@ -2,6 +2,7 @@ package persist
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +17,8 @@ import (
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-// StoreConfig says where a store is and whose it is.
-type StoreConfig struct {
+// Config says where a store is and whose it is.
+type Config struct {
 	Dir     string       // made if it is missing, with what is missing above it
 	Cluster string       // with ReadOnly, "" is any
 	Node    order.NodeID // with ReadOnly, 0 is any
@@ -38,7 +39,7 @@ type StoreConfig struct {
 //	logs/NAME.SHARD/     one log each: log.json, the engine's files, a snapshot
 //	logs/…damaged.N      what was set aside; it is left alone, as everything there that is not called as a log is
 type Store struct {
-	config   StoreConfig
+	config   Config
 	disk     disk
 	identity identity
 	lock     *lock
@@ -49,8 +50,9 @@ type Store struct {
 	closed bool
 }
 
-// Open opens a store, and makes it if nothing is there.
-func Open(c StoreConfig) (_ *Store, err error) {
+// Open opens a store, and makes it if nothing is there. A directory that another process has open
+// is tried again for a second, or until ctx ends.
+func Open(ctx context.Context, c Config) (_ *Store, err error) {
 	s := &Store{config: c, disk: c.disk, open: map[LogID]*Log{}}
 	if s.disk == nil {
 		s.disk = osDisk{}
@@ -61,7 +63,7 @@ func Open(c StoreConfig) (_ *Store, err error) {
 	if err := s.reach(); err != nil {
 		return nil, err
 	}
-	if s.lock, err = takeLock(c.Dir, c.ReadOnly, cmp.Or(c.patience, lockPatience)); err != nil {
+	if s.lock, err = takeLock(ctx, c.Dir, c.ReadOnly, cmp.Or(c.patience, lockPatience)); err != nil {
 		return nil, err
 	}
 	if err := s.enter(); err != nil {
@@ -222,8 +224,9 @@ func compareIDs(a, b LogID) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Shard, b.Shard))
 }
 
-// Log opens a log, and makes it if it is not here. It can be open once at a time.
-func (s *Store) Log(c LogConfig) (*Log, error) {
+// Log opens a log, and makes it if it is not here. It can be open once at a time. If ctx ends, so
+// does opening and repairing; what was dropped by then stays dropped.
+func (s *Store) Log(ctx context.Context, c LogConfig) (*Log, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -239,7 +242,7 @@ func (s *Store) Log(c LogConfig) (*Log, error) {
 	if err := s.noted(dir, c); err != nil {
 		return nil, err
 	}
-	l, err := openLog(s, dir, c)
+	l, err := openLog(ctx, s, dir, c)
 	if err == nil && c.Repair {
 		err = s.Put(map[string][]byte{damageKey(c.ID): nil})
 	}

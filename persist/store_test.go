@@ -1,24 +1,26 @@
 package persist
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-func storeAt(t *testing.T, dir string) StoreConfig {
+func storeAt(t *testing.T, dir string) Config {
 	t.Helper()
-	return StoreConfig{Dir: dir, Cluster: "prices", Node: 7}
+	return Config{Dir: dir, Cluster: "prices", Node: 7}
 }
 
-func mustOpen(t *testing.T, c StoreConfig) *Store {
+func mustOpen(t *testing.T, c Config) *Store {
 	t.Helper()
-	s, err := Open(c)
+	s, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +84,13 @@ func TestADirectoryOfAnotherClusterOrNodeIsRefused(t *testing.T) {
 	mustClose(t, mustOpen(t, c))
 	other := c
 	other.Cluster = "trades"
-	_, err := Open(other)
+	_, err := Open(t.Context(), other)
 	refused(t, err, ErrOtherCluster, c.Dir, `"prices"`, `"trades"`, "name another directory")
 	other = c
 	other.Node = 8
-	_, err = Open(other)
+	_, err = Open(t.Context(), other)
 	refused(t, err, ErrOtherNode, c.Dir, "node 7", "is 8", "name another directory")
-	mustClose(t, mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true}))
+	mustClose(t, mustOpen(t, Config{Dir: c.Dir, ReadOnly: true}))
 }
 
 func TestALaterFormatIsRefused(t *testing.T) {
@@ -103,7 +105,7 @@ func TestALaterFormatIsRefused(t *testing.T) {
 	if err := writeLabel(osDisk{}, path, later); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(c)
+	_, err := Open(t.Context(), c)
 	refused(t, err, ErrNewerFormat, path, "format 9", "knows 1", "use the program that wrote it")
 }
 
@@ -113,14 +115,18 @@ func TestADirectoryIsOpenOnce(t *testing.T) {
 	c := storeAt(t, testutil.MemoryDir(t))
 	c.patience = 1 // nobody releases it meanwhile
 	s := mustOpen(t, c)
-	_, err := Open(c)
+	_, err := Open(t.Context(), c)
 	refused(t, err, ErrInUse, c.Dir, "squall log")
-	_, err = Open(StoreConfig{Dir: c.Dir, ReadOnly: true, patience: 1})
+	_, err = Open(t.Context(), Config{Dir: c.Dir, ReadOnly: true, patience: 1})
 	refused(t, err, ErrInUse, c.Dir, "squall log")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = Open(ended, Config{Dir: c.Dir, ReadOnly: true, patience: time.Hour}) // until its context ends
+	refused(t, err, context.Canceled, c.Dir)
 	mustClose(t, s)
-	mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true})
-	mustOpen(t, StoreConfig{Dir: c.Dir, ReadOnly: true})
-	_, err = Open(c)
+	mustOpen(t, Config{Dir: c.Dir, ReadOnly: true})
+	mustOpen(t, Config{Dir: c.Dir, ReadOnly: true})
+	_, err = Open(t.Context(), c)
 	refused(t, err, ErrInUse, c.Dir)
 }
 
@@ -137,7 +143,7 @@ func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
 	}
 	for _, readOnly := range []bool{false, true} {
 		c.ReadOnly = readOnly
-		_, err := Open(c)
+		_, err := Open(t.Context(), c)
 		refused(t, err, ErrDamaged, engine.IdentityFile, "it is missing")
 	}
 	_, err := Verify(t.Context(), c.Dir, nil, nil)
@@ -147,15 +153,15 @@ func TestALostIdentityIsNoEmptyDirectory(t *testing.T) {
 func TestWhatIsReadOnlyIsNotMade(t *testing.T) {
 	t.Parallel()
 	dir := testutil.MemoryDir(t)
-	_, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
+	_, err := Open(t.Context(), Config{Dir: dir, ReadOnly: true})
 	refused(t, err, ErrNoStore, dir, "started with")
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("it left %v", left)
 	}
 	mustClose(t, mustOpen(t, storeAt(t, dir)))
-	s := mustOpen(t, StoreConfig{Dir: dir, ReadOnly: true})
+	s := mustOpen(t, Config{Dir: dir, ReadOnly: true})
 	refused(t, s.Put(map[string][]byte{"a": nil}), ErrReadOnlyDisk, dir)
-	_, err = s.Log(LogConfig{ID: LogID{Name: "ticks"}})
+	_, err = s.Log(t.Context(), LogConfig{ID: LogID{Name: "ticks"}})
 	refused(t, err, ErrNotFound, "ticks.0")
 }
 
@@ -187,11 +193,11 @@ func TestNothingThatWasKeptIsMadeASecondTime(t *testing.T) {
 	mustClose(t, s)
 	moved := filepath.Join(c.Dir, "moved")
 	rename(t, filepath.Join(c.Dir, engine.IdentityFile), moved)
-	_, err := Open(c)
+	_, err := Open(t.Context(), c)
 	refused(t, err, ErrDamaged, engine.IdentityFile, "1 values", "move the directory away")
 	rename(t, moved, filepath.Join(c.Dir, engine.IdentityFile))
 	rename(t, filepath.Join(c.Dir, engine.MetaFile), moved)
-	_, err = Open(c)
+	_, err = Open(t.Context(), c)
 	refused(t, err, ErrDamaged, engine.MetaFile, "missing")
 }
 
@@ -207,7 +213,7 @@ func TestNothingIsDoneAfterClose(t *testing.T) {
 	s := mustOpen(t, storeAt(t, testutil.MemoryDir(t)))
 	mustClose(t, s)
 	mustClose(t, s)
-	_, err := s.Log(LogConfig{ID: LogID{Name: "ticks"}})
+	_, err := s.Log(t.Context(), LogConfig{ID: LogID{Name: "ticks"}})
 	refused(t, err, ErrClosed)
 }
 
@@ -216,11 +222,11 @@ func TestADirectoryIsLockedForOneWriterOrManyReaders(t *testing.T) {
 	t.Parallel()
 	dir := testutil.MemoryDir(t)
 	for _, c := range []struct{ first, second, may bool }{{false, false, false}, {false, true, false}, {true, false, false}, {true, true, true}} {
-		held, err := takeLock(dir, c.first, 0)
+		held, err := takeLock(t.Context(), dir, c.first, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := takeLock(dir, c.second, 0)
+		other, err := takeLock(t.Context(), dir, c.second, 0)
 		if (err == nil) != c.may || err != nil && !errors.Is(err, ErrInUse) {
 			t.Errorf("held to be shared: %v, wanted to be shared: %v: %v", c.first, c.second, err)
 		}

@@ -477,10 +477,10 @@ func (p *pristine) trial(ctx context.Context, dir string, h harmed) (outcome, er
 	if _, err := Verify(context.Background(), dir, nil, nil); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerFormat) {
 		return "", fmt.Errorf("verify: %w", err)
 	}
-	if _, err := p.readAll(ctx, StoreConfig{Dir: dir, ReadOnly: true}, LogConfig{}); err != nil && !saysDamage(err) {
+	if _, err := p.readAll(ctx, Config{Dir: dir, ReadOnly: true}, LogConfig{}); err != nil && !saysDamage(err) {
 		return "", fmt.Errorf("reading: %w", err)
 	}
-	got, err := p.readAll(ctx, StoreConfig{Dir: dir, Cluster: "test", Node: 1}, LogConfig{})
+	got, err := p.readAll(ctx, Config{Dir: dir, Cluster: "test", Node: 1}, LogConfig{})
 	if err == nil {
 		return p.judge(got, h)
 	}
@@ -530,17 +530,17 @@ func (p *pristine) judge(got Info, h harmed) (outcome, error) {
 // repaired repairs the log, as its member or an operator does, and reads and writes what is left of
 // it.
 func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
-	c := StoreConfig{Dir: dir, Cluster: "test", Node: 1}
-	s, err := Open(c)
+	c := Config{Dir: dir, Cluster: "test", Node: 1}
+	s, err := Open(ctx, c)
 	if err != nil {
 		return refusal, nil // the store's own files
 	}
 	how := mended
-	repair := LogConfig{ID: ticks, Repair: true, Context: ctx}
-	l, err := s.Log(repair)
+	repair := LogConfig{ID: ticks, Repair: true}
+	l, err := s.Log(ctx, repair)
 	if errors.Is(err, ErrSnapshot) {
 		if _, err = s.SetSnapshotAside(ticks); err == nil {
-			l, err = s.Log(repair)
+			l, err = s.Log(ctx, repair)
 		}
 	}
 	if errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrOtherLog) {
@@ -549,7 +549,7 @@ func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
 	if errors.Is(err, ErrDamaged) {
 		how = aside
 		if _, err = s.SetAside(ticks); err == nil {
-			l, err = s.Log(repair)
+			l, err = s.Log(ctx, repair)
 		}
 	}
 	if err != nil {
@@ -569,14 +569,14 @@ func (p *pristine) repaired(ctx context.Context, dir string) (outcome, error) {
 }
 
 // readAll opens a store and reads every record and every value.
-func (p *pristine) readAll(ctx context.Context, c StoreConfig, lc LogConfig) (i Info, err error) {
-	s, err := Open(c)
+func (p *pristine) readAll(ctx context.Context, c Config, lc LogConfig) (i Info, err error) {
+	s, err := Open(ctx, c)
 	if err != nil {
 		return i, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	lc.ID, lc.Context = ticks, ctx
-	l, err := s.Log(lc)
+	lc.ID = ticks
+	l, err := s.Log(ctx, lc)
 	if err != nil {
 		return i, err
 	}

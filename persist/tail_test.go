@@ -63,12 +63,12 @@ func TestDamageBeforeTheLastGroupIsNoInterruptedWrite(t *testing.T) {
 	for n := 9; n < 30; n += 10 {
 		dir, segment := crashed(t)
 		spoil(t, segment, n, frameOf)
-		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-		_, err := s.Log(LogConfig{ID: ticks})
+		s := mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+		_, err := s.Log(t.Context(), LogConfig{ID: ticks})
 		if !errors.Is(err, ErrDamaged) {
 			t.Fatalf("record %d: %v", n, err)
 		}
-		l, err := s.Log(LogConfig{ID: ticks, Repair: true})
+		l, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,11 +143,11 @@ func TestASegmentThatEndsBeforeTheNoteIsDamaged(t *testing.T) {
 			if r, err := Verify(t.Context(), dir, nil, nil); err != nil || r.OK() {
 				t.Errorf("it is not found: %+v, %v", r, err)
 			}
-			s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
-			if _, err := s.Log(LogConfig{ID: ticks}); !errors.Is(err, ErrDamaged) {
+			s := mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+			if _, err := s.Log(t.Context(), LogConfig{ID: ticks}); !errors.Is(err, ErrDamaged) {
 				t.Fatal(err)
 			}
-			l, err := s.Log(LogConfig{ID: ticks, Repair: true})
+			l, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true})
 			if err != nil {
 				t.Fatal(err)
 			}

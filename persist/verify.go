@@ -101,11 +101,11 @@ type Progress struct {
 // directory could not be read. progress may be nil. A check that ctx ends has the context's error.
 func Verify(ctx context.Context, dir string, keys map[order.NodeID]ed25519.PublicKey, progress func(Progress)) (Report, error) {
 	v := &verifier{Report: Report{Dir: dir, Logs: []LogReport{}}, ctx: ctx, keys: keys, progress: progress}
-	s := &Store{config: StoreConfig{Dir: dir, ReadOnly: true}}
+	s := &Store{config: Config{Dir: dir, ReadOnly: true}}
 	if err := s.reach(); err != nil {
 		return v.Report, err
 	}
-	held, err := takeLock(dir, true, lockPatience)
+	held, err := takeLock(ctx, dir, true, lockPatience)
 	if err != nil {
 		return v.Report, err
 	}

@@ -165,12 +165,12 @@ func disturb(t *testing.T, dir, path string, whole []byte, rnd *rand.Rand) {
 // readDamaged reads what can be read of the log, without changing it.
 func readDamaged(t *testing.T, dir string) {
 	t.Helper()
-	s, err := Open(StoreConfig{Dir: dir, ReadOnly: true})
+	s, err := Open(t.Context(), Config{Dir: dir, ReadOnly: true})
 	if err != nil {
 		return
 	}
 	defer func() { _ = s.Close() }()
-	l, err := s.Log(LogConfig{ID: ticks})
+	l, err := s.Log(t.Context(), LogConfig{ID: ticks})
 	if err != nil {
 		return
 	}
@@ -215,7 +215,7 @@ func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
 	s, l := reopened(t, c, LogConfig{})
 	appendSamples(t, l, 0, 50)
 	mustClose(t, s)
-	all, err := CompareLogs(a, b, c)
+	all, err := CompareLogs(t.Context(), a, b, c)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -230,7 +230,7 @@ func TestLogsOfSeveralMembersAreComparedRecordByRecord(t *testing.T) {
 	}
 	appendSamples(t, l, 51, 60)
 	mustClose(t, s)
-	all, err = CompareLogs(a, b, c)
+	all, err = CompareLogs(t.Context(), a, b, c)
 	if err != nil || len(all) != 1 || all[0].Records != 10 || !strings.Contains(all[0].Differ, "senders") || !strings.Contains(all[0].Differ, c) {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -255,11 +255,11 @@ func TestAVersionThatIsNotKnownIsLeftOut(t *testing.T) {
 func TestOneLogOfAnOpenStoreIsVerified(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, e Engine) {
-		s := mustOpen(t, StoreConfig{Dir: tarnished(t, e, 25, true), Cluster: "test", Node: 1})
+		s := mustOpen(t, Config{Dir: tarnished(t, e, 25, true), Cluster: "test", Node: 1})
 		if r, err := s.VerifyLog(t.Context(), ticks); err != nil || len(r.Faults) == 0 || r.Records < 30 || r.Engine != e.String() {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if _, err := s.Log(LogConfig{ID: ticks, Repair: true}); err != nil {
+		if _, err := s.Log(t.Context(), LogConfig{ID: ticks, Repair: true}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := s.VerifyLog(t.Context(), ticks)
@@ -284,7 +284,7 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || blocks != 1 || len(r.Faults) > 0 {
 			t.Errorf("after %d blocks: %+v, %v", blocks, r, err)
 		}
-		s := mustOpen(t, StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+		s := mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
 		if _, err := s.VerifyLog(ctx, ticks); !errors.Is(err, context.Canceled) {
 			t.Errorf("one log: %v", err)
 		}

@@ -322,11 +322,11 @@ func (h *host) asked() context.Context {
 
 func TestTheOwnLogsErrorEndsACatchUp(t *testing.T) {
 	t.Parallel()
-	s, err := persist.Open(persist.StoreConfig{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Log(persist.LogConfig{ID: prices})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: prices})
 	if err = errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ var prices = persist.LogID{Name: "prices", Shard: 1}
 // newLog makes a log in a directory of its own.
 func newLog(t testing.TB, engine persist.Engine) *persist.Log {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func newLog(t testing.TB, engine persist.Engine) *persist.Log {
 			t.Error(err)
 		}
 	})
-	l, err := s.Log(persist.LogConfig{ID: prices, Engine: engine})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: prices, Engine: engine})
 	if err != nil {
 		t.Fatal(err)
 	}

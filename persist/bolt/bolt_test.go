@@ -21,16 +21,16 @@ func (user) String() string { return "bolt" }
 
 // This test is a program that imports one of the two engines.
 func TestALogOfAnEngineThatIsNotImportedNamesTheImport(t *testing.T) {
-	config := persist.StoreConfig{Dir: t.TempDir(), Cluster: "blue", Node: 1}
-	s, err := persist.Open(config)
+	config := persist.Config{Dir: t.TempDir(), Cluster: "blue", Node: 1}
+	s, err := persist.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := persist.LogID{Name: "ticks"}
-	if _, err := s.Log(persist.LogConfig{ID: id, Engine: user{}}); err == nil || !strings.Contains(err.Error(), "use bolt.Engine or wal.Engine") {
+	if _, err := s.Log(t.Context(), persist.LogConfig{ID: id, Engine: user{}}); err == nil || !strings.Contains(err.Error(), "use bolt.Engine or wal.Engine") {
 		t.Errorf("an engine of one's own: %v", err)
 	}
-	l, err := s.Log(persist.LogConfig{ID: id, Engine: bolt.Engine})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: id, Engine: bolt.Engine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,11 @@ func TestALogOfAnEngineThatIsNotImportedNamesTheImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	relabel(t, filepath.Join(config.Dir, "logs", "ticks.0", "log.json"))
-	if s, err = persist.Open(config); err != nil {
+	if s, err = persist.Open(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Log(persist.LogConfig{ID: id}); !errors.Is(err, persist.ErrNoEngine) || !strings.Contains(err.Error(), "import github.com/squall-go/squall/persist/wal") {
+	if _, err := s.Log(t.Context(), persist.LogConfig{ID: id}); !errors.Is(err, persist.ErrNoEngine) || !strings.Contains(err.Error(), "import github.com/squall-go/squall/persist/wal") {
 		t.Errorf("%v: it does not say what to import", err)
 	}
 }

@@ -22,11 +22,11 @@ import (
 func longSnapshot(t *testing.T, bytes int64) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
-	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: dir, Cluster: "shop", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: "orders"}})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: persist.LogID{Name: "orders"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // This test is a program that imports no engine.
 func TestAProgramWithoutAnEngineIsToldWhatToImport(t *testing.T) {
-	_, err := persist.Open(persist.StoreConfig{Dir: t.TempDir(), Cluster: "blue", Node: 1})
+	_, err := persist.Open(t.Context(), persist.Config{Dir: t.TempDir(), Cluster: "blue", Node: 1})
 	missing(t, err)
 	missing(t, persist.CheckEngine(nil))
 	_, err = squall.Open(t.Context(), squall.Config{

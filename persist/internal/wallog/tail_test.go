@@ -16,12 +16,12 @@ import (
 func TestASegmentThatEndsWithinItsLastBlockIsLookedThrough(t *testing.T) {
 	t.Parallel()
 	dir := testutil.MemoryDir(t)
-	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "test", Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: dir, Cluster: "test", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: "ticks"}, Engine: Driver{}})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: persist.LogID{Name: "ticks"}, Engine: Driver{}})
 	if err != nil {
 		t.Fatal(err)
 	}

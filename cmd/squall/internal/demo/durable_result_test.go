@@ -63,11 +63,11 @@ func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 // keep writes the log of a node: the messages of processes 1 and 2, by turns.
 func (r *durableRun) keep(t *testing.T, node squall.NodeID, messages int) {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: nodeDir(r.Dir, node), Cluster: "test", Node: node})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: nodeDir(r.Dir, node), Cluster: "test", Node: node})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Log(persist.LogConfig{ID: persist.LogID{Name: durableSubgroup}})
+	l, err := s.Log(t.Context(), persist.LogConfig{ID: persist.LogID{Name: durableSubgroup}})
 	for i := range messages {
 		load := r.kept()
 		data := load.Message(1+i%2, uint64(i/2))

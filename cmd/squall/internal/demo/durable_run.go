@@ -152,11 +152,11 @@ func (r *durableRun) killAll(ctx context.Context) error {
 
 // readDisks reads what the members' logs have, while none of them runs, and looks whether
 // everything that was acknowledged is there.
-func (r *durableRun) readDisks(context.Context) error {
+func (r *durableRun) readDisks(ctx context.Context) error {
 	var most uint64
 	load := r.kept()
 	for id := squall.NodeID(1); int(id) <= r.Nodes; id++ {
-		state, lives, err := testlab.ReadDisk(nodeDir(r.Dir, id), &load)
+		state, lives, err := testlab.ReadDisk(ctx, nodeDir(r.Dir, id), &load)
 		if err != nil {
 			return fmt.Errorf("the log of node %d: %w", id, err)
 		}
@@ -167,7 +167,7 @@ func (r *durableRun) readDisks(context.Context) error {
 		}
 		most = max(most, state.Messages)
 	}
-	same, err := r.compareDisks()
+	same, err := r.compareDisks(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,12 +177,12 @@ func (r *durableRun) readDisks(context.Context) error {
 }
 
 // compareDisks is how many messages all logs have, which must be the same ones.
-func (r *durableRun) compareDisks() (same uint64, err error) {
+func (r *durableRun) compareDisks(ctx context.Context) (same uint64, err error) {
 	var dirs []string
 	for id := squall.NodeID(1); int(id) <= r.Nodes; id++ {
 		dirs = append(dirs, nodeDir(r.Dir, id))
 	}
-	all, err := persist.CompareLogs(dirs...)
+	all, err := persist.CompareLogs(ctx, dirs...)
 	for _, c := range all {
 		if same += c.Records; c.Differ != "" {
 			err = errors.Join(err, fmt.Errorf("%w: %s", ErrDisagree, c.Differ))

@@ -46,7 +46,7 @@ type directory struct {
 
 func openDirectory(ctx context.Context, name string) (*directory, error) {
 	s, err := until(ctx, func() (*persist.Store, error) {
-		return persist.Open(persist.StoreConfig{Dir: name, ReadOnly: true})
+		return persist.Open(ctx, persist.Config{Dir: name, ReadOnly: true})
 	})
 	if err != nil {
 		return nil, inUse(name, err, "name its HOST:PORT instead of the directory")
@@ -66,7 +66,7 @@ func (d *directory) log(ctx context.Context, id persist.LogID) (*persist.Log, er
 	if l := d.logs[id]; l != nil {
 		return l, nil
 	}
-	l, err := until(ctx, func() (*persist.Log, error) { return d.store.Log(persist.LogConfig{ID: id, Context: ctx}) })
+	l, err := until(ctx, func() (*persist.Log, error) { return d.store.Log(ctx, persist.LogConfig{ID: id}) })
 	d.left = d.left || ctx.Err() != nil
 	if err == nil {
 		d.logs[id] = l

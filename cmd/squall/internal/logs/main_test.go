@@ -121,11 +121,11 @@ func keyOf(node order.NodeID) ed25519.PrivateKey {
 // opened opens a member's directory and the log in it.
 func opened(t *testing.T, dir string, node order.NodeID, c persist.LogConfig) (*persist.Store, *persist.Log) {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: node})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: dir, Cluster: "shop", Node: node})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Log(c)
+	l, err := s.Log(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func inGroup(t *testing.T, dir string, node order.NodeID) {
 	self := views.Member{ID: node, Incarnation: 7, Addr: "10.0.0.1:1"}
 	v := (&views.View{ID: 3, Cluster: "shop", Members: []views.Member{self}}).WithKey("k")
 	v.Found(history, views.NewSecret("secret"))
-	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: node})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: dir, Cluster: "shop", Node: node})
 	if err != nil {
 		t.Fatal(err)
 	}

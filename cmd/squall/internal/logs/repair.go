@@ -98,16 +98,16 @@ type repairer struct {
 // repair repairs the logs of a directory. What was done before an error is in the result.
 func repair(ctx context.Context, dir string, w wanted) (r Repairs, err error) {
 	r = Repairs{Dir: dir, Logs: []RepairedAs{}}
-	c := persist.StoreConfig{Dir: dir, ReadOnly: true}
-	s, err := persist.Open(c)
+	c := persist.Config{Dir: dir, ReadOnly: true}
+	s, err := persist.Open(ctx, c)
 	if err != nil {
 		return r, inUse(dir, err, stopIt)
 	}
-	c = persist.StoreConfig{Dir: dir, Cluster: s.Cluster(), Node: s.Node()}
+	c = persist.Config{Dir: dir, Cluster: s.Cluster(), Node: s.Node()}
 	if err := s.Close(); err != nil {
 		return r, err
 	}
-	if s, err = persist.Open(c); err != nil {
+	if s, err = persist.Open(ctx, c); err != nil {
 		return r, inUse(dir, err, stopIt)
 	}
 	m := &repairer{wanted: w, ctx: ctx, store: s}
@@ -253,11 +253,11 @@ func (m *repairer) missing(one *RepairedAs, id persist.LogID, elsewhere bool) (e
 
 // repair reads all of a log that no other member has, and drops the damaged records.
 func (m *repairer) repair(one *RepairedAs, id persist.LogID) error {
-	c := persist.LogConfig{ID: id, Repair: true, Context: m.ctx}
-	l, err := m.store.Log(c)
+	c := persist.LogConfig{ID: id, Repair: true}
+	l, err := m.store.Log(m.ctx, c)
 	if errors.Is(err, persist.ErrSnapshot) {
 		if one.Snapshot, err = m.store.SetSnapshotAside(id); err == nil {
-			l, err = m.store.Log(c)
+			l, err = m.store.Log(m.ctx, c)
 		}
 	}
 	if errors.Is(err, persist.ErrDamaged) {

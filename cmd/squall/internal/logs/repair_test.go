@@ -100,7 +100,7 @@ func withOthers(t *testing.T, dir string) {
 // remembers looks at what a member that does not run knows.
 func remembers(t *testing.T, dir string, look func(*persist.Store, *restart.Memory)) {
 	t.Helper()
-	s, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: "shop", Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: dir, Cluster: "shop", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,10 +157,10 @@ func TestDamageOfALogThatOthersHaveIsNotedForTheMember(t *testing.T) {
 		golden(t, "repair-noted", must(t, "repair", "--yes", dir))
 		lacks(t, dir, true)
 		remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
-			if _, err := s.Log(persist.LogConfig{ID: orders}); !errors.Is(err, persist.ErrDamaged) || strings.Count(err.Error(), dir) != 1 {
+			if _, err := s.Log(t.Context(), persist.LogConfig{ID: orders}); !errors.Is(err, persist.ErrDamaged) || strings.Count(err.Error(), dir) != 1 {
 				t.Error(err)
 			}
-			l, err := s.Log(persist.LogConfig{ID: orders, Repair: true}) // as the member does
+			l, err := s.Log(t.Context(), persist.LogConfig{ID: orders, Repair: true}) // as the member does
 			if err != nil || l.Info().Count != 17 {
 				t.Error(err)
 			}
@@ -231,7 +231,7 @@ func TestAMissingLogIsLeftToItsMember(t *testing.T) {
 				t.Error(out)
 			}
 			remembers(t, dir, func(s *persist.Store, _ *restart.Memory) {
-				if l, err := s.Log(persist.LogConfig{ID: orders, Engine: wal.Engine}); err != nil || l.Info().Engine != "wal" {
+				if l, err := s.Log(t.Context(), persist.LogConfig{ID: orders, Engine: wal.Engine}); err != nil || l.Info().Engine != "wal" {
 					t.Error(err)
 				}
 			})

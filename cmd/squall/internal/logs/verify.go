@@ -132,7 +132,7 @@ func (v *verification) everything(ctx context.Context) error {
 	}
 	v.bar.Begin("comparing", 0)
 	var err error
-	f.compared, err = persist.CompareLogs(v.dirs...)
+	f.compared, err = persist.CompareLogs(ctx, v.dirs...)
 	for _, c := range f.compared {
 		if c.Differ != "" {
 			v.fault("log %v: %s", c.Log, c.Differ)

@@ -84,7 +84,7 @@ func TestDirectoriesOfTwoClustersAreNotGoodTogether(t *testing.T) {
 	t.Parallel()
 	shop := stopped(t, "shop", 1, persist.LogConfig{ID: orders}, records(5)...)
 	ledger := filepath.Join(t.TempDir(), "ledger")
-	s, err := persist.Open(persist.StoreConfig{Dir: ledger, Cluster: "ledger", Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: ledger, Cluster: "ledger", Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,11 +126,11 @@ func TestAnAuditReadsDirectories(t *testing.T) {
 	a := Audit{Log: persist.LogID{Name: "kept"}, Same: true, Acknowledged: acknowledgedOf(recordsOf(100), 1, 2)}
 	for node := squall.NodeID(1); node <= 2; node++ {
 		a.Disks = append(a.Disks, Disk{node, t.TempDir()})
-		s, err := persist.Open(persist.StoreConfig{Dir: a.Disks[node-1].Dir, Cluster: "audit", Node: node})
+		s, err := persist.Open(t.Context(), persist.Config{Dir: a.Disks[node-1].Dir, Cluster: "audit", Node: node})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := s.Log(persist.LogConfig{ID: a.Log, Engine: Engines[engines[node-1]]})
+		l, err := s.Log(t.Context(), persist.LogConfig{ID: a.Log, Engine: Engines[engines[node-1]]})
 		for _, r := range recordsOf(100) {
 			if err == nil {
 				err = l.Import(t.Context(), r)

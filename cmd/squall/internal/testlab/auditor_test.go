@@ -90,11 +90,11 @@ type shelf struct {
 
 // open opens a node's log to be read.
 func open(d Disk, id persist.LogID) (*shelf, error) {
-	store, err := persist.Open(persist.StoreConfig{Dir: d.Dir, ReadOnly: true})
+	store, err := persist.Open(context.Background(), persist.Config{Dir: d.Dir, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	log, err := store.Log(persist.LogConfig{ID: id})
+	log, err := store.Log(context.Background(), persist.LogConfig{ID: id})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -188,7 +188,7 @@ func TestWhenAllHaveLostTheirLogsNobodyGoesOnUnasked(t *testing.T) {
 		lab.must(err)
 	}
 	KillAll(back, func() time.Duration { return 0 })
-	s, err := persist.Open(persist.StoreConfig{Dir: lab.Disk(1), Cluster: lab.Name, Node: 1})
+	s, err := persist.Open(t.Context(), persist.Config{Dir: lab.Disk(1), Cluster: lab.Name, Node: 1})
 	lab.must(err)
 	memory, err := restart.Load(s)
 	lab.must(err)

@@ -86,10 +86,10 @@ var (
 )
 
 func (k *keeper) open(dir string, engine string) (err error) {
-	if k.store, err = persist.Open(persist.StoreConfig{Dir: dir, Cluster: "keepers", Node: 1}); err != nil {
+	if k.store, err = persist.Open(context.Background(), persist.Config{Dir: dir, Cluster: "keepers", Node: 1}); err != nil {
 		return err
 	}
-	k.log, err = k.store.Log(persist.LogConfig{ID: keeperLog, Engine: Engines[engine]})
+	k.log, err = k.store.Log(context.Background(), persist.LogConfig{ID: keeperLog, Engine: Engines[engine]})
 	return err
 }
 

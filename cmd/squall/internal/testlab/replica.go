@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,13 +143,13 @@ func (h *history) readLog(snapshot io.ReadCloser, records func(func(squall.Recor
 }
 
 // ReadDisk returns the state that a directory of which no process runs has for a load.
-func ReadDisk(dir string, l *Load) (s State, lives Lives, err error) {
-	store, err := persist.Open(persist.StoreConfig{Dir: dir, ReadOnly: true})
+func ReadDisk(ctx context.Context, dir string, l *Load) (s State, lives Lives, err error) {
+	store, err := persist.Open(ctx, persist.Config{Dir: dir, ReadOnly: true})
 	if err != nil {
 		return s, nil, err
 	}
 	defer store.Close()
-	log, err := store.Log(persist.LogConfig{ID: persist.LogID{Name: l.Name}})
+	log, err := store.Log(ctx, persist.LogConfig{ID: persist.LogID{Name: l.Name}})
 	if err != nil {
 		return s, nil, err
 	}

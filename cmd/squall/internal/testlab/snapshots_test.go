@@ -26,7 +26,7 @@ func (c *Cluster) readDisk(id squall.NodeID, l *Load) (d onDisk, err error) {
 		err = fmt.Errorf("%s is damaged: %+v", dir, report)
 	}
 	if err == nil {
-		d.State, d.lives, err = ReadDisk(dir, l)
+		d.State, d.lives, err = ReadDisk(context.Background(), dir, l)
 	}
 	if err != nil {
 		err = fmt.Errorf("node %d: %w", id, err)

@@ -160,13 +160,13 @@ func stream(ctx context.Context, s Spec) (r Run, err error) {
 			return err
 		}
 		r = s.summarize(samples, busy)
-		return s.finish(f)
+		return s.finish(ctx, f)
 	})
 	return r, err
 }
 
 // finish waits until everything is on every disk, ends the group, and compares its logs.
-func (s Spec) finish(f *bench.Fleet) error {
+func (s Spec) finish(ctx context.Context, f *bench.Fleet) error {
 	sent := uint64(0)
 	err := f.Until(func() (missing, fatal error) {
 		states, err := bench.Ask[State](f, bench.Request{Op: opState}, bench.AnswerWithin)
@@ -189,7 +189,7 @@ func (s Spec) finish(f *bench.Fleet) error {
 	for node := 1; node <= s.Nodes; node++ {
 		dirs = append(dirs, f.Dir(node))
 	}
-	return compare(dirs, sent)
+	return compare(ctx, dirs, sent)
 }
 
 // sum is how much was sent, and whether all of it is delivered and on every disk.
@@ -201,8 +201,8 @@ func sum(states []State) (sent uint64, settled bool) {
 }
 
 // compare reads the logs of all members.
-func compare(dirs []string, sent uint64) error {
-	all, err := persist.CompareLogs(dirs...)
+func compare(ctx context.Context, dirs []string, sent uint64) error {
+	all, err := persist.CompareLogs(ctx, dirs...)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func loop(ctx context.Context, s Spec) (r Run, err error) {
 			return err
 		}
 		r.Latency = samples[0].Latency
-		return s.finish(f)
+		return s.finish(ctx, f)
 	})
 	return r, err
 }
@@ -246,7 +246,7 @@ func mixed(ctx context.Context, s Spec) (r Run, err error) {
 		r = s.summarize(both, busy)
 		rate := func(x *Sample) float64 { return x.Rate(float64(x.Delivered[1])) }
 		r.Alone, r.Beside = slowest(alone, rate), slowest(both, rate)
-		return s.finish(f)
+		return s.finish(ctx, f)
 	})
 	return r, err
 }

@@ -46,7 +46,7 @@ func TestAMeterKnowsHowManyMessagesLieBeforeAVersion(t *testing.T) {
 func logOf(t *testing.T, data ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	err := withLog(dir, Spec{Engine: "wal"}, func(l *logUnderTest) error {
+	err := withLog(t.Context(), dir, Spec{Engine: "wal"}, func(l *logUnderTest) error {
 		for i, d := range data {
 			l.log.Append(&persist.Record{Version: version(i), Time: squall.Time(i + 1), Sender: 1, Data: []byte(d)})
 		}
@@ -69,7 +69,7 @@ func TestLogsThatDifferFailTheRun(t *testing.T) {
 		"one is short":  {[]string{"a"}, 2, errCount},
 		"too few":       {[]string{"a", "b"}, 3, errCount},
 	} {
-		if err := compare([]string{logOf(t, "a", "b"), logOf(t, c.other...)}, c.sent); !errors.Is(err, c.want) {
+		if err := compare(t.Context(), []string{logOf(t, "a", "b"), logOf(t, c.other...)}, c.sent); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -24,7 +24,7 @@ func reopen(ctx context.Context, s Spec) (r Run, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	start := time.Now()
-	if err := withLog(dir, s, func(l *logUnderTest) error { return l.fill(ctx, s.Records) }); err != nil {
+	if err := withLog(ctx, dir, s, func(l *logUnderTest) error { return l.fill(ctx, s.Records) }); err != nil {
 		return r, err
 	}
 	r.FillRate = float64(s.Records*recordBytes) / time.Since(start).Seconds()
@@ -32,7 +32,7 @@ func reopen(ctx context.Context, s Spec) (r Run, err error) {
 		return r, err
 	}
 	start = time.Now()
-	err = withLog(dir, s, func(l *logUnderTest) error {
+	err = withLog(ctx, dir, s, func(l *logUnderTest) error {
 		defer func() { r.OpenMs = float64(time.Since(start)) / 1e6 }()
 		return l.ends(s.Records)
 	})
@@ -45,13 +45,13 @@ type logUnderTest struct {
 	room chan struct{} // rung when it may have room
 }
 
-func withLog(dir string, s Spec, do func(l *logUnderTest) error) error {
-	store, err := persist.Open(persist.StoreConfig{Dir: dir, Cluster: bench.Cluster, Node: 1})
+func withLog(ctx context.Context, dir string, s Spec, do func(l *logUnderTest) error) error {
+	store, err := persist.Open(ctx, persist.Config{Dir: dir, Cluster: bench.Cluster, Node: 1})
 	if err != nil {
 		return err
 	}
 	l := &logUnderTest{room: make(chan struct{}, 1)}
-	l.log, err = store.Log(persist.LogConfig{ID: persist.LogID{Name: logged}, Engine: engines[s.Engine], Wake: l.wake})
+	l.log, err = store.Log(ctx, persist.LogConfig{ID: persist.LogID{Name: logged}, Engine: engines[s.Engine], Wake: l.wake})
 	if err == nil {
 		err = do(l)
 	}
