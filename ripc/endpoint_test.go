@@ -59,7 +59,7 @@ func open(t testing.TB, cfg Config) *Endpoint {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
+		if err := errors.Join(e.audit(false), e.Close(), e.auditClosed(false)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -89,13 +89,19 @@ func NewReceiver(own, peer []byte, direct bool) *Receiver {
 // Bound has the receiver ask before it allocates more than the Allowance (RP17).
 func (r *Receiver) Bound(m Memory) { r.memory = m }
 
-// Unbound has the receiver ask no more, and returns how many bytes it has beyond the Allowance.
-func (r *Receiver) Unbound() (bytes int) {
+// Charged is how many bytes it has beyond the Allowance: the bytes for which it asked.
+func (r *Receiver) Charged() int {
 	if r.memory == nil {
 		return 0
 	}
-	r.memory = nil
 	return max(0, r.used-Allowance)
+}
+
+// Unbound has the receiver ask no more, and returns how many bytes it has for which it asked.
+func (r *Receiver) Unbound() (bytes int) {
+	bytes = r.Charged()
+	r.memory = nil
+	return bytes
 }
 
 // take reports whether so many bytes may be allocated. Without them, the peer has to wait.
