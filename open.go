@@ -60,7 +60,7 @@ func (g *Group) listen(ctx context.Context) (err error) {
 		return err
 	}
 	c.ID, g.lock = id, lock
-	if g.port, err = port.Listen(port.Config{
+	if g.port, err = port.Open(ctx, port.Config{
 		Addr: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
 		OnReject: g.rejections.add,
 	}); err != nil {
@@ -72,7 +72,7 @@ func (g *Group) listen(ctx context.Context) (err error) {
 		return err
 	}
 	g.parker.OneLoop = true
-	if g.node, err = auto.New(auto.Mode(c.Fabric), g.port, c.TLS); err != nil {
+	if g.node, err = auto.Open(ctx, auto.Config{Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS}); err != nil {
 		return err
 	}
 	if err = g.openBulk(ctx); err != nil {

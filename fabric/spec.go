@@ -37,13 +37,3 @@ type Spec struct {
 	Peers    []Peer // by rank, self included
 	Parker   *Parker
 }
-
-// Node is a process's end of a fabric.
-type Node interface {
-	// Open lays out a table at once; its links come up one by one, in the background, until the
-	// table is closed. A peer that cannot be reached for good, or whose process is known to have
-	// ended before its link came up, is a Failure; one that is not there yet is waited for.
-	Open(spec Spec) (*Table, error)
-	// Close stops accepting connections for further links.
-	Close() error
-}

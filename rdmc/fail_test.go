@@ -390,7 +390,7 @@ func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
 
 func TestAPeerThatHangsUpAtOnceIsNotCalledAgainAtOnce(t *testing.T) {
 	w := newWorld(t, 2, 0)
-	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 			return nil, fmt.Errorf("%w: a node needs an address to listen on, or a port", ErrConfig)
 		}
 		var err error
-		if c.Port, err = port.Listen(port.Config{Addr: c.Self.Addr, TLS: c.TLS}); err != nil {
+		if c.Port, err = port.Open(ctx, port.Config{Addr: c.Self.Addr, TLS: c.TLS}); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ func newWorld(t *testing.T, n int, failAfter time.Duration) *world {
 	t.Helper()
 	w := &world{t: t, rejects: make(chan port.Rejection, 1000)}
 	for i := range n {
-		p, err := port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { w.rejects <- r }})
+		p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { w.rejects <- r }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -402,7 +402,7 @@ func TestAPlaceThatIsNotThereFailsTheGroup(t *testing.T) {
 
 func listenPort(t *testing.T) *port.Port {
 	t.Helper()
-	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

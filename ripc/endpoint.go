@@ -69,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 		return nil, err
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	if err := e.listen(); err != nil {
+	if err := e.listen(ctx); err != nil {
 		e.cancel()
 		e.ports.close()
 		e.closeParker()

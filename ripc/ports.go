@@ -1,6 +1,7 @@
 package ripc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -43,7 +44,7 @@ func (p *ports) close() (err error) {
 }
 
 // listen opens the sockets.
-func (e *Endpoint) listen() (err error) {
+func (e *Endpoint) listen(ctx context.Context) (err error) {
 	if e.cfg.Transport != TCP {
 		e.ports.local, err = listenLocal(e)
 		if err != nil && (e.cfg.Transport == SHM || !errors.Is(err, errors.ErrUnsupported)) {
@@ -53,7 +54,7 @@ func (e *Endpoint) listen() (err error) {
 	if e.cfg.Addr == "" || e.cfg.Transport == SHM {
 		return nil
 	}
-	e.ports.tcp, err = port.Listen(port.Config{
+	e.ports.tcp, err = port.Open(ctx, port.Config{
 		Addr: e.cfg.Addr, Advertise: e.cfg.Advertise, TLS: e.cfg.TLS,
 		OnReject: func(r port.Rejection) { e.cfg.OnReject(fmt.Errorf("ripc: %s: %w", r.Remote, r.Err)) },
 	})

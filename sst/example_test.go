@@ -73,8 +73,8 @@ type process struct {
 // start listens, and makes what the others have to know of this process.
 func start(id order.NodeID) *process {
 	p := &process{identity: trust.NewIdentity(), parker: must(fabric.NewParker())}
-	p.port = must(port.Listen(port.Config{Addr: "127.0.0.1:0"}))
-	p.node = must(auto.New(auto.Auto, p.port, nil))
+	p.port = must(port.Open(context.Background(), port.Config{Addr: "127.0.0.1:0"}))
+	p.node = must(auto.Open(context.Background(), auto.Config{Port: p.port}))
 	p.peer = fabric.Peer{ID: id, Addr: p.port.Addr(), Host: p.node.Host(), SHM: p.node.SHM(), PublicKey: p.identity.PublicKey()}
 	return p
 }

@@ -36,7 +36,16 @@ func (m Mode) String() string { return [...]string{"auto", "shm", "tcp"}[m] }
 // was allowed.
 var ErrNoSharedMemory = errors.New("no shared memory")
 
-// Node implements fabric.Node.
+// Config describes a Node.
+type Config struct {
+	Mode Mode
+	// Port stays the caller's. Connections that are turned away, through shared memory too, are
+	// reported to it.
+	Port *port.Port
+	TLS  *tls.Config // of the port; nil: none
+}
+
+// Node is this process's end of all its links.
 type Node struct {
 	mode Mode
 	host string
@@ -46,15 +55,17 @@ type Node struct {
 	presence *presence
 }
 
-// New makes this process's end. The port stays the caller's; connections that are turned away,
-// through shared memory too, are reported to it.
-func New(mode Mode, p *port.Port, tlsConfig *tls.Config) (*Node, error) {
-	n := &Node{mode: mode, host: hostID(), tcp: tcp.NewConnector(p, tlsConfig), presence: newPresence(p, tlsConfig)}
-	if mode == TCP {
+// Open makes this process's end, and listens for shared memory unless the mode is TCP.
+func Open(ctx context.Context, c Config) (*Node, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	n := &Node{mode: c.Mode, host: hostID(), tcp: tcp.NewConnector(c.Port, c.TLS), presence: newPresence(c.Port, c.TLS)}
+	if c.Mode == TCP {
 		return n, nil
 	}
-	err := n.shm.listen(p.Reject)
-	if err != nil && mode == SHM {
+	err := n.shm.listen(c.Port.Reject)
+	if err != nil && c.Mode == SHM {
 		n.presence.close()
 		n.tcp.Close()
 		return nil, fmt.Errorf("%w: %w", ErrNoSharedMemory, err)
@@ -92,7 +103,9 @@ func (n *Node) Close() error {
 	return n.shm.close()
 }
 
-// Open implements fabric.Node.
+// Open lays out a table at once. Its links come up one by one, in the background, until the table
+// is closed. A peer that cannot be reached for good, or whose process is known to have ended before
+// its link came up, is a fabric.Failure; one that is not there yet is waited for.
 func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 	shared, remote, apart := n.choose(&spec)
 	own, release, err := n.shm.ownRow(len(shared) > 0, spec.Peers[spec.Self].Shape.RowBytes)

@@ -33,11 +33,11 @@ func newMember(t *testing.T, mode Mode) *member {
 	t.Helper()
 	m := &member{t: t, rejected: make(chan port.Rejection, 1024), identity: trust.NewIdentity()}
 	var err error
-	if m.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { m.rejected <- r }}); err != nil {
+	if m.port, err = port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { m.rejected <- r }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.port.Close() })
-	if m.Node, err = New(mode, m.port, nil); errors.Is(err, ErrNoSharedMemory) {
+	if m.Node, err = Open(t.Context(), Config{Mode: mode, Port: m.port}); errors.Is(err, ErrNoSharedMemory) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)

@@ -20,11 +20,12 @@
 //	FP3  at most MaxPending connections are pending, and none for longer than HandshakeTimeout
 //	FP4  with TLS, no byte of a peer is looked at before its certificate was verified
 //
-// Shared words: pending, handlers and closing are guarded by Port.mu; the rest is written by Listen
+// Shared words: pending, handlers and closing are guarded by Port.mu; the rest is written by Open
 // only.
 package port
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -94,8 +95,8 @@ type visitor struct {
 	told  bool // its rejection was reported; guarded by Port.mu
 }
 
-// Listen opens the port. Its errors name the address.
-func Listen(c Config) (*Port, error) {
+// Open listens at an address. Its errors name the address.
+func Open(ctx context.Context, c Config) (*Port, error) {
 	p := &Port{
 		timeout: c.HandshakeTimeout, maxPending: c.MaxPending, onReject: c.OnReject,
 		done: make(chan struct{}), handlers: map[Kind]func(net.Conn){},
@@ -110,7 +111,7 @@ func Listen(c Config) (*Port, error) {
 	if p.tls, err = serverTLS(c.TLS); err != nil {
 		return nil, fmt.Errorf("port: listen on %s: %w", c.Addr, err)
 	}
-	if p.listener, err = net.Listen("tcp", c.Addr); err != nil {
+	if p.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Addr); err != nil {
 		return nil, fmt.Errorf("port: listen on %s: %w%s", c.Addr, err, advice(err))
 	}
 	if p.advertised, err = advertised(c, p.listener.Addr().(*net.TCPAddr)); err != nil {

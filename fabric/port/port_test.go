@@ -39,7 +39,7 @@ func listen(t *testing.T, c Config) (*Port, <-chan Rejection) {
 	if c.Addr == "" {
 		c.Addr = "127.0.0.1:0"
 	}
-	p, err := Listen(c)
+	p, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestOwnAddressPrefersTheNamedInterfaceAndLoopbackLast(t *testing.T) {
 
 func TestAnAddressInUseIsNamedAndTheErrorSaysWhatToDo(t *testing.T) {
 	p, _ := listen(t, Config{})
-	_, err := Listen(Config{Addr: p.Addr()})
+	_, err := Open(t.Context(), Config{Addr: p.Addr()})
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), p.Addr()) || !strings.Contains(err.Error(), "choose another port") {
 		t.Fatalf("error %v does not name %s, or not what to do", err, p.Addr())
 	}
@@ -231,7 +231,7 @@ func TestAHandlerReportsWhatItTurnsAway(t *testing.T) {
 
 func TestAdvertisingAnUnspecifiedHostIsRefused(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:1", "[::]:1", ":1", "host"} {
-		if p, err := Listen(Config{Addr: "127.0.0.1:0", Advertise: addr}); err == nil {
+		if p, err := Open(t.Context(), Config{Addr: "127.0.0.1:0", Advertise: addr}); err == nil {
 			p.Close()
 			t.Errorf("advertised %s", addr)
 		}

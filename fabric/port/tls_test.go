@@ -124,7 +124,7 @@ func TestATLSHandshakeThatStallsTimesOut(t *testing.T) {
 func TestListenRefusesTLSWithoutCertificateOrAuthority(t *testing.T) {
 	config := testutil.NewAuthority(t).TLS()
 	bare := &tls.Config{}
-	if _, err := Listen(Config{Addr: "127.0.0.1:0", TLS: bare}); !errors.Is(err, ErrNoCertificate) || !errors.Is(err, ErrNoClientCAs) {
+	if _, err := Open(t.Context(), Config{Addr: "127.0.0.1:0", TLS: bare}); !errors.Is(err, ErrNoCertificate) || !errors.Is(err, ErrNoClientCAs) {
 		t.Fatal(err)
 	}
 	config.ClientCAs = nil // the peers' authority is then the one for servers

@@ -54,12 +54,12 @@ func member(ctx context.Context, parent *proc.Parent) error {
 	if err := parent.Config(&role); err != nil {
 		return err
 	}
-	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	p, err := port.Open(ctx, port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
 	var invited invitation
-	fab, err := auto.New(auto.Auto, p, nil)
+	fab, err := auto.Open(ctx, auto.Config{Port: p})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func member(ctx context.Context, parent *proc.Parent) error {
 	return errors.Join(table.Close(), fab.Close(), p.Close())
 }
 
-func openAs(n fabric.Node, identity *trust.Identity, self order.Rank, peers []fabric.Peer, parker *fabric.Parker) (*fabric.Table, error) {
+func openAs(n *auto.Node, identity *trust.Identity, self order.Rank, peers []fabric.Peer, parker *fabric.Parker) (*fabric.Table, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	table, err := n.Open(fabric.Spec{Scope: scope, Identity: identity, Self: self, Peers: peers, Parker: parker})

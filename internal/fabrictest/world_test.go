@@ -91,11 +91,11 @@ func (w world) node(t testing.TB) node {
 	t.Helper()
 	var n node
 	var err error
-	if n.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", TLS: w.tls}); err != nil {
+	if n.port, err = port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", TLS: w.tls}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.port.Close() })
-	if n.fabric, err = auto.New(w.mode, n.port, w.tls); err != nil {
+	if n.fabric, err = auto.Open(t.Context(), auto.Config{Mode: w.mode, Port: n.port, TLS: w.tls}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.fabric.Close() })
@@ -164,12 +164,12 @@ func (w world) openEarly(t testing.TB, n int, shape fabric.RowShape) ([]*fabric.
 }
 
 func sharedMemory() bool {
-	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	p, err := port.Open(context.Background(), port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		return false
 	}
 	defer p.Close()
-	n, err := auto.New(auto.SHM, p, nil)
+	n, err := auto.Open(context.Background(), auto.Config{Mode: auto.SHM, Port: p})
 	if err != nil {
 		return false
 	}

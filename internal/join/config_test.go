@@ -67,7 +67,7 @@ func TestGroupsFormOverMutualTLS(t *testing.T) {
 	config := selfSigned(t)
 	all := cluster(t, 3)
 	for i, p := range all {
-		secure, err := port.Listen(port.Config{Addr: "127.0.0.1:0", TLS: config})
+		secure, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", TLS: config})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func cluster(t *testing.T, n int) []*process {
 	var all []*process
 	for id := 1; id <= n; id++ {
 		one := &process{t: t, signal: make(chan struct{}, 1)}
-		p, err := port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { one.note(rejected{r}) }})
+		p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { one.note(rejected{r}) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,7 +151,7 @@ func TestAProcessJoinsOverMutualTLS(t *testing.T) {
 	config := selfSigned(t)
 	all := cluster(t, 2)
 	secure := func(p *process) {
-		other, err := port.Listen(port.Config{Addr: "127.0.0.1:0", TLS: config})
+		other, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", TLS: config})
 		if err != nil {
 			t.Fatal(err)
 		}

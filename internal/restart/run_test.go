@@ -73,7 +73,7 @@ func members(t *testing.T, n int) (all []*process) {
 	t.Helper()
 	var list []views.Member
 	for id := 1; id <= n; id++ {
-		p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+		p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestAContextThatEndsEndsTheWaiting(t *testing.T) {
 func TestTheyFindEachOtherThroughOneOfThem(t *testing.T) {
 	all := members(t, 3)
 	for _, p := range all {
-		moved, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+		moved, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}

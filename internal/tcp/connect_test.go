@@ -36,7 +36,7 @@ func newDesk(t *testing.T, borne time.Duration) *desk {
 	t.Helper()
 	d := &desk{t: t, rejected: make(chan port.Rejection, 1024), people: [3]*trust.Identity{trust.NewIdentity(), trust.NewIdentity(), trust.NewIdentity()}}
 	var err error
-	if d.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { d.rejected <- r }}); err != nil {
+	if d.port, err = port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0", OnReject: func(r port.Rejection) { d.rejected <- r }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.port.Close() })

@@ -105,7 +105,7 @@ func (w *world) joins() {
 func (w *world) place(id order.NodeID) *place {
 	p := &place{id: w.ids[id], rejections: make(chan port.Rejection, 16), given: make(chan Given, 16)}
 	var err error
-	if p.port, err = port.Listen(port.Config{Addr: "127.0.0.1:0"}); err != nil {
+	if p.port, err = port.Open(w.t.Context(), port.Config{Addr: "127.0.0.1:0"}); err != nil {
 		w.t.Fatal(err)
 	}
 	p.Source = NewSource(SourceConfig{

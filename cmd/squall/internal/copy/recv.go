@@ -134,7 +134,7 @@ func (o *receiveOptions) run(ctx context.Context, dir string, who security, out,
 		return fmt.Errorf("what an earlier command left in %s: %w", dir, err)
 	}
 	s := &server{o: o, who: who, root: root, path: dir, out: out, errs: errs, busy: make(chan struct{}, 1), ended: make(chan ended)}
-	if s.port, err = port.Listen(port.Config{Addr: o.listen, TLS: who.tls, OnReject: s.rejected}); err != nil {
+	if s.port, err = port.Open(ctx, port.Config{Addr: o.listen, TLS: who.tls, OnReject: s.rejected}); err != nil {
 		return err
 	}
 	defer s.sessions.Wait()

@@ -194,7 +194,7 @@ func settling(t *testing.T, settle func(context.Context, order.Time) error, all 
 	t.Helper()
 	s, l := opened(t, t.TempDir(), 1, persist.LogConfig{ID: orders})
 	put(t, l, all...)
-	p, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ var stranded = trust.NewIdentity()
 // record is a process that listens, and says that it is whatever process is asked for.
 func record(t *testing.T, lab *Cluster, id squall.NodeID) views.Member {
 	t.Helper()
-	listener, err := port.Listen(port.Config{Addr: "127.0.0.1:0"})
+	listener, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 	lab.must(err)
 	t.Cleanup(func() { listener.Close() })
 	listener.Handle(port.KindPresence, func(conn net.Conn) {
