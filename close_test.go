@@ -57,6 +57,7 @@ func TestCloseLosesNothingThatSendAccepted(t *testing.T) {
 
 // Close keeps to its context while an upcall runs, and releases behind the upcall.
 func TestCloseDoesNotWaitForAnUpcallForEver(t *testing.T) {
+	t.Parallel()
 	release, running := make(chan struct{}), make(chan struct{})
 	groups := cluster(t, 1, func(_ int, c *squall.Config) {
 		c.Subgroups = []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {

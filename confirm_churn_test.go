@@ -23,6 +23,7 @@ var cycles = flag.Int("cycles", 3, "members that come and go while others confir
 // that join, are evicted, halt and are closed. Whatever it confirms, the application of that member
 // had been given what any other one had before.
 func TestTryConfirmWhileMembersComeAndGo(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("no shared memory here")
 	}

@@ -289,18 +289,19 @@ func hostileMember(t *testing.T, mode squall.Fabric, secure bool) {
 			others = append(others, r)
 		}
 	}
-	t.Run("poses", func(t *testing.T) { // most of their time they wait until they are hung up on
-		for _, to := range others {
-			for _, as := range others {
-				if as != to {
+	var posing sync.WaitGroup // most of its time it waits until it is hung up on
+	for _, to := range others {
+		for _, as := range others {
+			if as != to {
+				posing.Go(func() {
 					t.Run(fmt.Sprintf("as %d to %d", as, to), func(t *testing.T) {
-						t.Parallel()
 						(&insider{t, evil.g, evil.tls, evil.shm}).pose(v, as, to)
 					})
-				}
+				})
 			}
 		}
-	})
+	}
+	posing.Wait()
 	if secure {
 		for i, g := range groups {
 			if r, _ := v.RankOf(g.ID()); int(r) == n-1 { // it calls all others

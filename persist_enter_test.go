@@ -105,6 +105,7 @@ func TestAMemberThatMovesBeforeItsLogIsWholeRecordsWhatItsNextShardDelivers(t *t
 // over the log of that one. As it comes back, its application takes over its own log of shard 0;
 // the second time it comes back while it still recovers from the log of shard 1.
 func TestAMemberThatReturnsToItsShardRecoversFromItsLog(t *testing.T) {
+	t.Parallel()
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprint("recovering=", busy), func(t *testing.T) { returnsToItsShard(t, busy) })
 	}

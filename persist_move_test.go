@@ -18,6 +18,7 @@ import (
 // Node 2 goes from shard 0 to shard 1 while its application still has to take messages of shard 0.
 // What both members of that one were to deliver is in the logs of both.
 func TestTheEndOfAShardIsInTheLogOfWhoMovesAway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	layout := func(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 		p := []squall.ShardPlaces{{Members: []squall.NodeID{1, 2}}, {Members: []squall.NodeID{3}}}

@@ -404,6 +404,7 @@ func freeAddrs(t testing.TB, n int) (addrs []string) {
 }
 
 func TestThoseThatComeBackSayForWhomTheyWait(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	groups, _ := durableCluster(t, dir, 3, nil)
 	persistSome(t, groups, "x", 5)

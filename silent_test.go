@@ -149,8 +149,12 @@ func halves(view squall.ViewID, shape fabric.RowShape) map[string][]byte {
 
 // A member that stops in the middle of a frame keeps its connection, so only its heartbeat tells.
 func TestAMemberThatFallsSilentWithinAFrameFails(t *testing.T) {
+	t.Parallel()
 	for name := range halves(0, fabric.RowShape{}) {
-		t.Run(name, func(t *testing.T) { silentWithin(t, name) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			silentWithin(t, name)
+		})
 	}
 }
 

@@ -337,6 +337,7 @@ func TestTheSourceOfAStateMayDie(t *testing.T) {
 // Messages that do not fit the backlog hold up the subgroup's senders and no other subgroup, and
 // none of them is lost.
 func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
+	t.Parallel()
 	replicas := []*replica{newReplica(), newReplica(), newReplica()}
 	var quickCount [3]atomic.Int64
 	subgroups := func(i int, change func(*squall.SubgroupConfig)) []squall.SubgroupConfig {
@@ -387,6 +388,7 @@ func TestAFullBacklogHoldsUpItsOwnSubgroupOnly(t *testing.T) {
 
 // While a large state is handed over, the group goes on.
 func TestTheGroupGoesOnWhileALargeStateIsHandedOver(t *testing.T) {
+	t.Parallel()
 	replicas := []*replica{newReplica(), newReplica(), newReplica(), newReplica()}
 	for _, r := range replicas[:3] {
 		r.state.ballast = make([]byte, 64<<20)

@@ -52,6 +52,7 @@ func loaded(t *testing.T, fabric squall.Fabric, events func(i int) func(squall.E
 
 // G3, G4
 func TestSurvivorsOfAFailureDeliverTheSameAndLoseNothing(t *testing.T) {
+	t.Parallel()
 	for _, fabric := range fabrics {
 		for failed := range 3 { // by rank: the leader too
 			t.Run(fmt.Sprintf("%v/rank=%d", fabric, failed), func(t *testing.T) {
@@ -143,6 +144,7 @@ func TestOfTwoTheSeniorOneGoesOnAlone(t *testing.T) {
 }
 
 func TestAMemberJoinsUnderLoadThroughAnyOther(t *testing.T) {
+	t.Parallel()
 	for through := range 3 {
 		t.Run(fmt.Sprintf("through rank %d", through), func(t *testing.T) {
 			groups, js, load := loaded(t, squall.FabricAuto, func(i int) func(squall.Event) { return noFailure(t, i) })
@@ -557,6 +559,7 @@ func blocked(t *testing.T, async int) (groups []*squall.Group, open func()) {
 }
 
 func TestAMemberThatStandsStillInAnUpcallIsEvictedAndToldWhich(t *testing.T) {
+	t.Parallel()
 	groups, open := blocked(t, 0)
 	send(t, must(groups[0].Subgroup("slow")), "wait")
 	awaitView(t, 2, groups[:2]...)

@@ -28,10 +28,7 @@ func TestEveryCallOfAHaltedMemberIsAnswered(t *testing.T) {
 	}
 	seed := testutil.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	end := time.Now().Add(4 * time.Second)
-	if testing.Short() {
-		end = time.Now().Add(time.Second)
-	}
+	end := time.Now().Add(time.Duration(testutil.Seeds(1, 4)) * time.Second)
 	calls := 0
 	for ; time.Now().Before(end); calls++ {
 		answered := make(chan struct{})
