@@ -23,7 +23,8 @@ type guest struct {
 	machine *protocol.Participant
 	conn    *net.UDPConn
 	begun   time.Time
-	got     []protocol.Sample // of all readers
+	got     []protocol.Sample                // of all readers
+	last    map[*protocol.RemoteWriter]int64 // numbers of the samples that are to be acknowledged
 	done    chan struct{}
 	running sync.WaitGroup
 }
@@ -33,12 +34,13 @@ func (g *guest) now() int64 { return int64(time.Since(g.begun)) + 1 }
 func (g *guest) Send(to wire.Locator, message []byte) {
 	_, _ = g.conn.WriteToUDPAddrPort(message, to) // a reliable writer sends lost messages again
 }
-func (g *guest) Sample(_ *protocol.Reader, _ *protocol.RemoteWriter, s protocol.Sample) bool {
+func (g *guest) Sample(_ *protocol.Reader, w *protocol.RemoteWriter, s protocol.Sample) bool {
 	g.got = append(g.got, s)
+	g.last[w] = s.Sequence
 	return true
 }
 func (g *guest) WriterMatched(*protocol.Reader, *protocol.RemoteWriter)    {}
-func (g *guest) WriterGone(*protocol.Reader, *protocol.RemoteWriter)       {}
+func (g *guest) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter)   { delete(g.last, w) }
 func (g *guest) ReaderMatched(*protocol.Writer, wire.Endpoint)             {}
 func (g *guest) ReaderGone(*protocol.Writer, wire.Endpoint)                {}
 func (g *guest) ReaderSilent(*protocol.Writer, wire.Endpoint)              {}
@@ -57,7 +59,7 @@ func newGuestAt(t *testing.T, addr string, cfg protocol.Config, to ...*rtps.Gate
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guest{conn: conn, begun: time.Now(), done: make(chan struct{})}
+	g := &guest{conn: conn, begun: time.Now(), done: make(chan struct{}), last: map[*protocol.RemoteWriter]int64{}}
 	at := []wire.Locator{conn.LocalAddr().(*net.UDPAddr).AddrPort()}
 	var announce []wire.Locator
 	for _, gw := range to {
@@ -90,11 +92,15 @@ func newGuestAt(t *testing.T, addr string, cfg protocol.Config, to ...*rtps.Gate
 	return g
 }
 
-// with calls f with the lock, and sends what it has put together.
+// with calls f with the lock, acknowledges the samples that came, and sends what was put together.
 func (g *guest) with(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f()
+	for w, last := range g.last {
+		w.Acknowledge(g.now(), last)
+	}
+	clear(g.last)
 	g.machine.Flush()
 }
 
