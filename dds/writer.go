@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
@@ -63,7 +64,7 @@ func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (Future, error) {
 	return w.write(ctx, what{op: space.Write}, v, true)
 }
 
-// WriteIn writes a sample of a coherent set.
+// WriteIn writes a sample of a coherent set. If it fails, the sample is not in the set.
 func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
 	w.mu.Lock()
 	coherent := w.set.Presentation.Coherent
@@ -78,8 +79,10 @@ func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
 	case w.p != s.p:
 		return fmt.Errorf("dds: topic %q: %w: the coherent set is of another participant", w.topic.name, ErrUnknown)
 	}
-	s.begin()
 	_, err := w.write(ctx, what{op: space.Write, set: s.number}, v, false)
+	if err == nil {
+		s.begin()
+	}
 	return err
 }
 
@@ -114,46 +117,52 @@ type what struct {
 // write writes a sample. The writer's lock is not held while the call waits for buffer space: the
 // group's loop may write, too.
 func (w *Writer[T]) write(ctx context.Context, s what, v T, future bool) (Future, error) {
+	f, left, err := w.try(s, v, future)
+	if left == nil {
+		return f, err
+	}
+	if left.longest > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, left.longest)
+		defer cancel()
+	}
+	f, err = w.out.Write(ctx, &left.Unsent)
 	w.mu.Lock()
-	f, err := w.try(s, v, future)
-	if err != core.ErrNoRoom {
+	w.writing.Record = left.Record // memory for the next one
+	w.mu.Unlock()
+	return f, err
+}
+
+// left is a sample that waits for buffer space, and how long it may wait; 0: no limit.
+type left struct {
+	core.Unsent
+	longest time.Duration
+}
+
+// try writes a sample if that need not wait; otherwise it returns what is left to do. If the codec
+// panics, the writer can be used again.
+func (w *Writer[T]) try(of what, v T, future bool) (f Future, rest *left, err error) {
+	w.mu.Lock()
+	defer func() {
+		w.value = *new(T)
 		yield := w.writing.Yield
 		w.mu.Unlock()
 		if yield {
 			runtime.Gosched()
 		}
-		return f, err
-	}
-	unsent, longest := w.writing.Unsent, w.set.Reliability.MaxBlocking
-	w.writing.Unsent = core.Unsent{}
-	w.mu.Unlock()
-	if longest > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, longest)
-		defer cancel()
-	}
-	f, err = w.out.Write(ctx, &unsent)
-	w.mu.Lock()
-	w.writing.Record = unsent.Record // memory for the next one
-	w.mu.Unlock()
-	return f, err
-}
-
-// try writes a sample if that need not wait. The lock is held.
-func (w *Writer[T]) try(of what, v T, future bool) (f Future, err error) {
+	}()
 	switch {
 	case w.closed.Load():
-		return nil, fmt.Errorf("%w: the writer was closed", ErrUnknown)
+		return nil, nil, fmt.Errorf("%w: the writer was closed", ErrUnknown)
 	case of.op == space.Dispose && w.topic.key == nil:
-		return nil, fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
+		return nil, nil, fmt.Errorf("dds: topic %q has no keys: nothing can be disposed of", w.topic.name)
 	}
 	w.value = v
 	s := &w.writing.Sample
 	s.Operation, s.Set, s.Sequence, s.Source, s.Key = of.op, of.set, of.sequence, of.source, s.Key[:0]
 	if w.topic.key != nil {
 		if s.Key, err = w.topic.key.Append(s.Key, &w.value); err != nil {
-			w.forget()
-			return nil, fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
+			return nil, nil, fmt.Errorf("dds: topic %q: %w", w.topic.name, err)
 		}
 	}
 	w.writing.Future, w.writing.Size = future, -1
@@ -162,13 +171,12 @@ func (w *Writer[T]) try(of what, v T, future bool) (f Future, err error) {
 	} else if w.sizer != nil {
 		w.writing.Size = w.sizer.Size(&w.value)
 	}
-	f, err = w.out.TryWrite(&w.writing)
-	w.forget()
-	return f, err
+	if f, err = w.out.TryWrite(&w.writing); err == core.ErrNoRoom {
+		rest = &left{w.writing.Unsent, w.set.Reliability.MaxBlocking}
+		w.writing.Unsent = core.Unsent{}
+	}
+	return f, rest, err
 }
-
-// forget ends the use of a value.
-func (w *Writer[T]) forget() { w.value = *new(T) }
 
 // written is a writer as its outlet sees it: a value that is encoded.
 type written[T any] Writer[T]
@@ -260,7 +268,7 @@ type Set struct {
 
 	mu    sync.Mutex
 	calls int  // of WriteIn, in progress: no sample of the set follows its end
-	begun bool // a sample of it may have been sent
+	begun bool // it has a sample
 	ended bool
 }
 
@@ -332,7 +340,9 @@ func (s *Set) drop(ctx context.Context) {
 
 // Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer
 // coherent access. They take effect at one position, at all readers, if f returns nil. If it
-// returns an error or panics, or this process fails before, none of them does. Coherent returns
+// returns an error or panics, or this process fails before, none of them does. A set without samples
+// takes effect at no position, and is no error: a call of WriteIn that fails adds none, and f
+// decides whether the others count without it. Coherent returns
 // when the set is in the order, or when ctx has ended: then the set has its place already, or is
 // dropped. Calls of WriteIn on other goroutines that are in progress when f returns count: the set
 // ends after them.

@@ -70,19 +70,26 @@ func (o *outlet) TryWrite(w *core.Writing) (core.Future, error) {
 	}
 	if w.Size < 0 {
 		copy(claim.Bytes, w.Record)
-	} else if err := o.encode(claim.Bytes, t, w); err != nil {
-		return nil, errors.Join(err, claim.Abort())
+	} else if err := o.encode(claim, t, w); err != nil {
+		return nil, err
 	}
 	w.Yield = p.keeper.pace(n)
 	return finish(claim, w.Future)
 }
 
-// encode encodes a record in its place.
-func (o *outlet) encode(room []byte, t int64, w *core.Writing) error {
+// encode encodes a record in its place. If the codec fails or panics, the place is given back.
+func (o *outlet) encode(claim squall.Claim, t int64, w *core.Writing) (err error) {
+	encoded, room := false, claim.Bytes
+	defer func() {
+		if !encoded {
+			err = errors.Join(err, claim.Abort())
+		}
+	}()
 	b, err := record(room[:0:len(room)], t, w)
 	if err == nil && len(b) != len(room) {
 		err = fmt.Errorf("dds: topic %q: the codec says that a record has %d bytes, and makes %d", o.topic, len(room), len(b))
 	}
+	encoded = err == nil
 	return err
 }
 
