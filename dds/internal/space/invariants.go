@@ -78,19 +78,25 @@ func (s *Space) listed() string {
 	if len(s.byName) != len(s.topics) || len(s.byID) != len(s.endpoints) {
 		return fmt.Sprintf("%d topics with %d names, %d endpoints with %d ids", len(s.topics), len(s.byName), len(s.endpoints), len(s.byID))
 	}
-	of := 0
+	type place struct {
+		topic  *topic
+		reader bool
+	}
+	of, places := 0, make(map[*endpoint]place, len(s.endpoints))
 	for _, t := range s.topics {
 		if s.byName[t.Name] != t {
 			return fmt.Sprintf("topic %q is not found by its name", t.Name)
 		}
 		of += len(t.writers) + len(t.readers)
+		for _, w := range t.writers {
+			places[w] = place{t, false}
+		}
+		for _, r := range t.readers {
+			places[r] = place{t, true}
+		}
 	}
 	for _, e := range s.endpoints {
-		list := e.topic.writers
-		if e.Reader {
-			list = e.topic.readers
-		}
-		if s.byID[e.ID] != e || e.closed || s.byName[e.Topic] != e.topic || !slices.Contains(list, e) {
+		if s.byID[e.ID] != e || e.closed || s.byName[e.Topic] != e.topic || places[e] != (place{e.topic, e.Reader}) {
 			return fmt.Sprintf("%v is not where it belongs", e.ID)
 		}
 	}
@@ -100,13 +106,38 @@ func (s *Space) listed() string {
 	return ""
 }
 
-// mutual is TS2.
+// mutual is TS2. Each match is looked at twice from either side, and not searched for: there may be
+// a million.
 func (s *Space) mutual() string {
-	for _, e := range s.endpoints {
-		for i, o := range e.matched {
-			if o.Reader == e.Reader || o.topic != e.topic || o.closed || s.byID[o.ID] != o || !slices.Contains(o.matched, e) || slices.Contains(e.matched[:i], o) {
+	open := make(map[*endpoint]int, len(s.endpoints))
+	for i, e := range s.endpoints {
+		open[e] = i
+	}
+	before := make([]*endpoint, len(s.endpoints)) // of each, what was found to match it last
+	back := make([][]int, len(s.endpoints))       // of each reader, the writers that match it
+	for i, e := range s.endpoints {
+		for _, o := range e.matched {
+			n, there := open[o]
+			if !there || o.Reader == e.Reader || o.topic != e.topic || before[n] == e {
 				return fmt.Sprintf("%v matches %v", e.ID, o.ID)
 			}
+			if before[n] = e; o.Reader {
+				back[n] = append(back[n], i)
+			}
+		}
+	}
+	clear(before)
+	for i, r := range s.endpoints {
+		for _, n := range back[i] {
+			before[n] = r
+		}
+		for _, w := range r.matched {
+			if r.Reader && before[open[w]] != r {
+				return fmt.Sprintf("%v matches %v, which does not match it", r.ID, w.ID)
+			}
+		}
+		if r.Reader && len(back[i]) != len(r.matched) {
+			return fmt.Sprintf("%d writers match %v, which matches %d", len(back[i]), r.ID, len(r.matched))
 		}
 	}
 	return ""
@@ -114,6 +145,7 @@ func (s *Space) mutual() string {
 
 // registered is TS3.
 func (s *Space) registered() string {
+	before := map[*endpoint]*instance{} // of each writer, the last instance that it was found to be registered with
 	for _, t := range s.topics {
 		if len(t.instances) != len(t.order) || t.gone {
 			return fmt.Sprintf("topic %q has %d instances and lists %d", t.Name, len(t.instances), len(t.order))
@@ -124,9 +156,10 @@ func (s *Space) registered() string {
 			}
 			for i := range in.writers {
 				w := in.writers[i].writer
-				if w.Reader || w.topic != t || w.closed || s.byID[w.ID] != w || in.registration(w) != &in.writers[i] {
+				if w.Reader || w.topic != t || w.closed || s.byID[w.ID] != w || before[w] == in {
 					return fmt.Sprintf("%v is registered with instance %q of topic %q", w.ID, in.key, t.Name)
 				}
+				before[w] = in
 			}
 		}
 	}
@@ -161,20 +194,21 @@ func (s *Space) represented() string {
 	if len(s.origins) != len(s.byOrigin) {
 		return fmt.Sprintf("%d origins, and %d by their names", len(s.origins), len(s.byOrigin))
 	}
-	for _, at := range s.origins {
-		writers, last := 0, (*endpoint)(nil)
-		for _, e := range s.endpoints {
-			if e.Origin != nil && *e.Origin == at.Origin {
-				writers, last = writers+1, e
-			}
-		}
-		if s.byOrigin[at.Origin] != at || at.writers != writers || at.current != last {
-			return fmt.Sprintf("origin %x has %d writers and counts %d", at.GUID, writers, at.writers)
-		}
-	}
+	writers, last := map[*origin]int{}, map[*origin]*endpoint{}
 	for _, e := range s.endpoints {
-		if e.Origin != nil && (e.Reader || s.byOrigin[*e.Origin] == nil) {
+		if e.Origin == nil {
+			continue
+		}
+		at := s.byOrigin[*e.Origin]
+		if e.Reader || at == nil {
 			return fmt.Sprintf("%v has an origin that is not known", e.ID)
+		}
+		writers[at]++
+		last[at] = e
+	}
+	for _, at := range s.origins {
+		if s.byOrigin[at.Origin] != at || at.writers != writers[at] || at.current != last[at] {
+			return fmt.Sprintf("origin %x has %d writers and counts %d", at.GUID, writers[at], at.writers)
 		}
 	}
 	return ""

@@ -70,3 +70,36 @@ func TestAReaderTakesTheEndsOfManyInstances(t *testing.T) {
 		t.Errorf("%d samples were taken, and %d instances are left, with memory for %d", len(taken), len(c.Instances()), len(c.order))
 	}
 }
+
+// A process can join a space in which many writers and many readers match, and all of the writers
+// write one instance: what that costs grows with the matches, and not with their square.
+func TestAProcessJoinsManyMatches(t *testing.T) {
+	const n = 1000
+	st := state{Topics: []topicState{{Info: TopicInfo{Name: "t", Type: "T"}, Instances: make([]instanceState, 1)}}}
+	both := [2][]int{make([]int, n), make([]int, n)}
+	for i := range 2 * n {
+		reader := i / n
+		both[reader][i%n] = i
+		e := endpointState{Info: EndpointInfo{ID: id(1, uint32(i)), Topic: "t", Reader: reader == 1}}
+		if reader == 0 {
+			e.Info.Origin = &Origin{GUID: [16]byte{byte(i), byte(i >> 8)}}
+			st.Origins = append(st.Origins, originState{Origin: *e.Info.Origin})
+			st.Topics[0].Instances[0].Writers = append(st.Topics[0].Instances[0].Writers, registrationState{Writer: i, Writes: 1})
+		}
+		st.Endpoints = append(st.Endpoints, e)
+	}
+	for i := range st.Endpoints {
+		st.Endpoints[i].Matched = both[1-i/n]
+	}
+	var b bytes.Buffer
+	if err := st.write(&b, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ReadState(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if matches, _ := s.Matches(id(1, n)); matches != n || len(s.byName["t"].instances[""].writers) != n {
+		t.Errorf("a reader matches %d of %d writers", matches, n)
+	}
+}

@@ -222,9 +222,6 @@ func ReadState(r io.Reader) (*Space, error) {
 	if l.bad {
 		return nil, fmt.Errorf("%w: a number of an endpoint", ErrMalformed)
 	}
-	for _, at := range s.origins {
-		s.restand(at)
-	}
 	for _, r := range rules[:ofStates] {
 		if what := r.broken(s); what != "" {
 			return nil, fmt.Errorf("%w: a state that breaks %s: %s", ErrMalformed, r.id, what)
@@ -268,7 +265,8 @@ func (l *loading) endpoints(st *state) error {
 			e.topic.writers = append(e.topic.writers, e)
 		}
 		if e.Origin != nil {
-			l.originOf(*e.Origin).writers++
+			at := l.originOf(*e.Origin)
+			at.writers, at.current = at.writers+1, e // the last one that was opened
 		}
 		l.Space.endpoints, l.byID[e.ID] = append(l.Space.endpoints, e), e
 		if !e.Reader {
