@@ -23,6 +23,10 @@ type SnapshotPolicy struct {
 	Every   time.Duration // time since the last snapshot, if there is a record after it
 }
 
+// DefaultSnapshots is the policy of persistent objects and persistent spaces of topics, unless
+// LogConfig.Snapshots has another one.
+var DefaultSnapshots = SnapshotPolicy{Records: 1 << 20, Bytes: 64 << 20}
+
 // NoSnapshots is the policy of a process that takes no snapshot by itself, where there is a
 // default.
 var NoSnapshots = SnapshotPolicy{Bytes: -1}

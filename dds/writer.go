@@ -340,9 +340,9 @@ func (s *Set) drop(ctx context.Context) {
 
 // Coherent calls f, which writes samples with WriteIn, of writers of this participant that offer
 // coherent access. They take effect at one position, at all readers, if f returns nil. If it
-// returns an error or panics, or this process fails before, none of them does. A set without samples
-// takes effect at no position, and is no error: a call of WriteIn that fails adds none, and f
-// decides whether the others count without it. Coherent returns
+// returns an error or panics, or this process fails before, none of them does. A set without
+// samples takes effect at no position, and is no error: a call of WriteIn that fails adds none, and
+// f decides whether the others count without it. Coherent returns
 // when the set is in the order, or when ctx has ended: then the set has its place already, or is
 // dropped. Calls of WriteIn on other goroutines that are in progress when f returns count: the set
 // ends after them.

@@ -23,7 +23,8 @@ type Config struct {
 	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members,
 	// Senders, Shards and Layout must not be set: all members of the group have the space. RingBytes
 	// of 0 is 2 MiB here, and Window of 0 is 16 384: all topics share the rings, and with more room
-	// processes that share a processor change less often.
+	// processes that share a processor change less often. The log of a persistent space has
+	// squall.DefaultSnapshots, unless Log.Snapshots has another policy.
 	Subgroup squall.SubgroupConfig
 	// Unordered is a subgroup for samples that need no order, if its name is set; all members set it
 	// alike. Its Mode is Unordered, and what Subgroup must not have it must not have, either. Writers
@@ -93,6 +94,9 @@ func newBackend(cfg Config) (*backend, error) {
 	err = errors.Join(err, whole(sg))
 	sg.DeliverSome, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
 	sg.RingBytes, sg.Window = cmp.Or(sg.RingBytes, ringBytes), cmp.Or(sg.Window, window)
+	if sg.Mode == squall.Persistent && sg.Log.Snapshots == (squall.SnapshotPolicy{}) {
+		sg.Log.Snapshots = squall.DefaultSnapshots
+	}
 	if sg.Mode == squall.Ordered {
 		p.keeper = newKeeper(p, sg)
 	}

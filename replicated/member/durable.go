@@ -4,16 +4,12 @@ import (
 	"github.com/squall-go/squall"
 )
 
-// DefaultSnapshots is when a member takes a snapshot of a persistent object, unless
-// LogConfig.Snapshots says otherwise. With squall.NoSnapshots it takes none by itself.
-var DefaultSnapshots = squall.SnapshotPolicy{Records: 1 << 20, Bytes: 64 << 20}
-
 // durable returns the declaration of a persistent object with its defaults: replies are durable,
 // and the log is bounded by snapshots.
 func durable(sg squall.SubgroupConfig) squall.SubgroupConfig {
 	sg.Log.DeliverAfterPersist = true
 	if sg.Log.Snapshots == (squall.SnapshotPolicy{}) {
-		sg.Log.Snapshots = DefaultSnapshots
+		sg.Log.Snapshots = squall.DefaultSnapshots
 	}
 	return sg
 }

@@ -22,7 +22,7 @@ func TestAPersistentObjectIsSafeByDefault(t *testing.T) {
 		}
 		return sg.Log
 	}
-	if l := declared(squall.SubgroupConfig{Mode: squall.Persistent}, nil); !l.DeliverAfterPersist || l.Snapshots != DefaultSnapshots {
+	if l := declared(squall.SubgroupConfig{Mode: squall.Persistent}, nil); !l.DeliverAfterPersist || l.Snapshots != squall.DefaultSnapshots {
 		t.Errorf("by default: %+v", l)
 	}
 	early := func(o *Object[*counter]) { o.EarlyReplies() }
