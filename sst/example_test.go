@@ -13,18 +13,19 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// Three processes share a table of counters. Each process counts in its own row and pushes the row
-// to the others, and all processes see the same minimum over the rows: the work that every process
-// has done.
+// done is the counter of the example: the word of its line, and the type of what it counts.
+const done sst.Counter[order.Index] = 0
+
+// Three processes share a table. Each process counts in its own row and pushes the row to the
+// others. The least count over the rows is what every process has done. As counters only grow, that
+// holds forever, whatever else is in flight: no process asks another one, and none waits for an
+// answer. This is how a group finds out that a message is stable.
 //
 // Here the three are in one process; what each of them says to the others is a fabric.Peer.
 func Example() {
 	all := []order.Rank{0, 1, 2}
 	layout := sst.NewLayout(len(all))
-	counter := make([]int, len(all)) // where each row has its counter
-	for _, r := range all {
-		counter[r] = layout.Line(r, "progress", "done")
-	}
+	progress := layout.Lines("progress", "done") // where each row has the line, by rank
 	processes := []*process{start(1), start(2), start(3)}
 	var peers []fabric.Peer // by rank, the same list at all of them
 	for r, p := range processes {
@@ -34,25 +35,18 @@ func Example() {
 	for r, p := range processes {
 		defer p.stop()
 		p.open(all[r], peers, layout)
-		sst.Store(p.table.Line(all[r], counter[r]), 0, 10+uint64(r))
+		done.Store(p.table.Line(all[r], progress[r]), 10+order.Index(r))
 	}
 	for r, p := range processes {
 		p.connected()
-		p.table.PushLine(all, counter[r])
+		p.table.PushLine(all, progress[r])
 		p.table.Flush()
 	}
 	for r, p := range processes {
-		least := func() uint64 {
-			m := sst.Load(p.table.Line(0, counter[0]), 0)
-			for _, other := range all[1:] {
-				m = min(m, sst.Load(p.table.Line(other, counter[other]), 0))
-			}
-			return m
-		}
-		for least() == 0 {
+		for done.Min(p.table, progress) == 0 {
 			p.table.Poll()
 		}
-		fmt.Printf("process %d: every process has done %d\n", r, least())
+		fmt.Printf("process %d: every process has done %d\n", r, done.Min(p.table, progress))
 	}
 	// Output:
 	// process 0: every process has done 10

@@ -57,6 +57,14 @@ func (l *Layout) Line(r order.Rank, name string, words ...string) (off int) {
 	return (len(row.lines) - 1) * fabric.LineBytes
 }
 
+// Lines declares a control line in every row, and returns its offsets by rank.
+func (l *Layout) Lines(name string, words ...string) (offs []int) {
+	for r := range l.rows {
+		offs = append(offs, l.Line(order.Rank(r), name, words...))
+	}
+	return offs
+}
+
 // Vector declares so many words on consecutive lines and returns the offset of the first.
 func (l *Layout) Vector(r order.Rank, name string, words int) (off int) {
 	off = len(l.rows[r].lines) * fabric.LineBytes

@@ -132,40 +132,44 @@ func TestATableSmallerThanItsLayoutIsRefused(t *testing.T) {
 	}
 }
 
+// first and second are the counters of a line.
+const (
+	first  sst.Counter[uint64] = 0
+	second sst.Counter[uint64] = 1
+)
+
 // D1 is what the layers above keep; here a counter only has to travel as it is.
 func TestACounterIsLoadedAsItWasStored(t *testing.T) {
 	l := sst.NewLayout(2)
-	var offs [2]int
-	for r := range offs {
-		offs[r] = l.Line(order.Rank(r), "x", "n")
-	}
+	offs := l.Lines("x", "n")
 	both := tables(t, l, 2)
-	if v := sst.Load(both[1].Line(0, offs[0]), 0); v != 0 {
+	if v := first.Load(both[1].Line(0, offs[0])); v != 0 {
 		t.Errorf("D1: a counter starts at %d", v)
 	}
-	sst.Store(both[0].Line(0, offs[0]), 0, 1<<63+5)
+	first.Store(both[0].Line(0, offs[0]), 1<<63+5)
 	both[0].PushLine([]order.Rank{0, 1}, offs[0])
 	both[0].Flush()
 	both[1].Poll()
-	if v := sst.Load(both[1].Line(0, offs[0]), 0); v != 1<<63+5 {
+	if v := first.Load(both[1].Line(0, offs[0])); v != 1<<63+5 {
 		t.Errorf("loaded %d", v)
+	}
+	if least := first.Min(both[1], offs); least != 0 { // of the own row
+		t.Errorf("the least of %d and 0 is %d", uint64(1<<63+5), least)
 	}
 }
 
 func TestDumpShowsEveryRowOnALine(t *testing.T) {
 	l := sst.NewLayout(3)
-	off := make([]int, 3)
-	for r := range off {
-		off[r] = l.Line(order.Rank(r), "chat", "sent", "received")
-	}
+	off := l.Lines("chat", "sent", "received")
 	vector := l.Vector(2, "taken", 9)
 	all := tables(t, l, 3)
 	for r, table := range all {
-		sst.Store(table.Line(order.Rank(r), off[r]), 0, uint64(10*r+1))
-		sst.Store(table.Line(order.Rank(r), off[r]), 1, uint64(10*r+2))
+		first.Store(table.Line(order.Rank(r), off[r]), uint64(10*r+1))
+		second.Store(table.Line(order.Rank(r), off[r]), uint64(10*r+2))
 		if r == 2 {
-			sst.Store(table.Line(2, vector+fabric.LineBytes), 0, 77)
-			table.PushLine([]order.Rank{1}, vector+fabric.LineBytes)
+			at, word := sst.Cell(vector, 8)
+			word.Store(table.Line(2, at), 77)
+			table.PushLine([]order.Rank{1}, at)
 		}
 		table.PushLine([]order.Rank{1}, off[r])
 		table.Flush()

@@ -60,7 +60,7 @@ func (t *Table) Dump(w io.Writer) error {
 				if k > 0 {
 					b.WriteByte(' ')
 				}
-				fmt.Fprintf(&b, "%s=%d", word, Load(line, k))
+				fmt.Fprintf(&b, "%s=%d", word, Counter[uint64](k).Load(line))
 			}
 			b.WriteByte('}')
 		}

@@ -52,15 +52,15 @@ type peer struct {
 	sign      time.Duration // and when it last gave a sign of life
 }
 
-// Words of the member line.
+// Counters of the member line.
 const (
-	wordHeartbeat = iota
-	wordClock     // if there are persistent subgroups
-	wordComplete
-	wordWall // if there are persistent subgroups: its wall clock
+	wordHeartbeat sst.Counter[uint64]     = 0
+	wordClock     sst.Counter[order.Time] = 1 // if there are persistent subgroups
+	wordComplete  sst.Counter[uint64]     = 2
+	wordWall      sst.Counter[order.Time] = 3 // if there are persistent subgroups: its wall clock
 )
 
-// memberWords are the names of these words.
+// memberWords are the names of these counters.
 var memberWords = []string{"heartbeat", "clock", "complete", "wall"}
 
 // open lays this member on the table of a view.
@@ -226,7 +226,7 @@ func (e *epoch) beat() int {
 	e.nextBeat = e.m.now + e.m.cfg.Heartbeat
 	e.m.slice()
 	e.tellWall()
-	sst.Store(e.line, wordHeartbeat, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
+	wordHeartbeat.Store(e.line, e.line[wordHeartbeat]+1) // the loop is the only writer, so the plain load is its own value
 	e.tellTime()
 	e.tellComplete()
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
@@ -322,7 +322,7 @@ func (e *epoch) listen() {
 			continue
 		}
 		p := &e.peers[r]
-		beat := sst.Load(e.table.Line(rank, e.layout.line[r]), wordHeartbeat)
+		beat := wordHeartbeat.Load(e.table.Line(rank, e.layout.line[r]))
 		if beat != p.heartbeat || asleep {
 			p.heartbeat, p.changed = beat, now
 		} else if missed > cfg.Heartbeat {
@@ -371,7 +371,7 @@ func (e *epoch) sign(m views.Member) time.Duration {
 		return 0
 	}
 	p := &e.peers[r]
-	if beat := sst.Load(e.table.Line(r, e.layout.line[r]), wordHeartbeat); beat != p.heartbeat {
+	if beat := wordHeartbeat.Load(e.table.Line(r, e.layout.line[r])); beat != p.heartbeat {
 		p.heartbeat, p.changed = beat, e.m.now
 	}
 	return p.changed

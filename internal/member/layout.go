@@ -3,7 +3,6 @@ package member
 import (
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/viewchange"
-	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
@@ -21,9 +20,7 @@ type Layout struct {
 // each subgroup in the rows of its members, then the confirmation rounds.
 func NewLayout(v *views.View) (*Layout, error) {
 	l := &Layout{Layout: sst.NewLayout(len(v.Members))}
-	for r := range v.Members {
-		l.line = append(l.line, l.Line(order.Rank(r), "member", memberWords...))
-	}
+	l.line = l.Lines("member", memberWords...)
 	l.change = viewchange.Declare(l.Layout, v)
 	for _, sg := range v.Subgroups {
 		l.subs = append(l.subs, multicast.Declare(l.Layout, sg))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 )
 
 // clock is a hybrid logical clock. Any goroutine.
@@ -55,14 +54,14 @@ func (e *epoch) tellTime() {
 	if !e.view.Persistent() || e.change.Leading() {
 		return
 	}
-	sst.Store(e.line, wordClock, uint64(e.m.Now()))
+	wordClock.Store(e.line, e.m.Now())
 }
 
 // tellWall publishes the wall clock: what others believe of times goes by wall clocks, which no
 // message moves.
 func (e *epoch) tellWall() {
 	if e.view.Persistent() {
-		sst.Store(e.line, wordWall, uint64(e.m.wall()))
+		wordWall.Store(e.line, e.m.wall())
 	}
 }
 
@@ -75,7 +74,7 @@ func (e *epoch) tellComplete() {
 			whole |= 1 << e.view.Declared(i)
 		}
 	}
-	sst.Store(e.line, wordComplete, whole)
+	wordComplete.Store(e.line, whole)
 }
 
 // whole reports whether a member has the state of the part's shard, or all of its log.
@@ -88,7 +87,7 @@ func (p *part) whole() bool {
 
 // whole reports whether a member of a subgroup told that it has its state, or all of its log.
 func (e *epoch) whole(subgroup int, r order.Rank) bool {
-	return sst.Load(e.table.Line(r, e.layout.line[r]), wordComplete)>>e.view.Declared(subgroup)&1 != 0
+	return wordComplete.Load(e.table.Line(r, e.layout.line[r]))>>e.view.Declared(subgroup)&1 != 0
 }
 
 // persist tells the others how far this member's disk is, and takes note of how far all disks are.
@@ -146,11 +145,7 @@ func (p *part) hearTime() order.Time {
 	if e.change.Wedged() {
 		return 0
 	}
-	least := order.Time(sst.Load(e.line, wordClock))
-	for r := range e.view.Members {
-		least = min(least, order.Time(sst.Load(e.table.Line(order.Rank(r), e.layout.line[r]), wordClock)))
-	}
-	return max(least, 1) - 1
+	return max(wordClock.Min(e.table, e.layout.line), 1) - 1
 }
 
 // noteTime notes behind what all messages lie whose time is not after t.

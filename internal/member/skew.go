@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 )
 
 // MaxSkew is how far the wall clocks of members of a persistent subgroup may differ. The times of
@@ -52,8 +51,8 @@ func (e *epoch) hearWalls() {
 			continue
 		}
 		line := e.table.Line(r, e.layout.line[r])
-		all = all && sst.Load(line, wordHeartbeat) != 0 // which is stored behind the first reading of the clock
-		told := order.Time(sst.Load(line, wordWall))
+		all = all && wordHeartbeat.Load(line) != 0 // which is stored behind the first reading of the clock
+		told := wordWall.Load(line)
 		latest, second = max(latest, told), max(second, min(latest, told))
 	}
 	e.m.walls.raise(second)

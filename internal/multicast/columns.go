@@ -7,17 +7,17 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Words of a subgroup's control line.
+// Counters of a subgroup's control line.
 const (
-	wordSent = iota
-	wordSkipped
-	wordReceived
-	wordDelivered
-	wordPersisted
-	wordWhole
+	wordSent      sst.Counter[order.Index] = 0
+	wordSkipped   sst.Counter[order.Index] = 1
+	wordReceived  sst.Counter[order.Seq]   = 2
+	wordDelivered sst.Counter[order.Seq]   = 3
+	wordPersisted sst.Counter[order.Seq]   = 4
+	wordWhole     sst.Counter[uint64]      = 5
 )
 
-// wordNames are the names of these words.
+// wordNames are the names of these counters.
 var wordNames = []string{"sent", "skipped", "received", "delivered", "persisted", "whole"}
 
 // Columns is the place of a subgroup's columns in each row that has them.

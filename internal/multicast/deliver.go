@@ -35,7 +35,7 @@ func (s *Subgroup) deliver() (work int) {
 			s.collect()
 		}
 		if mutant.Enabled && mutant.On(mutant.EarlyDelivered) {
-			s.store(wordDelivered, uint64(s.runEnd))
+			store(s, wordDelivered, s.runEnd)
 		}
 		taken, all := s.offer()
 		work += taken
@@ -70,7 +70,7 @@ func (s *Subgroup) storeDelivered() bool {
 		return false
 	}
 	s.letGo = letGo
-	sst.Store(s.own, wordDelivered, uint64(letGo))
+	wordDelivered.Store(s.own, letGo)
 	s.unsettled = true
 	return true
 }

@@ -406,7 +406,7 @@ func TestASenderWhoseCounterShrinksFails(t *testing.T) {
 		g.send(1, "x")
 		g.settle()
 		line := g.nodes[1].table.Line(1, fabric.LineBytes)
-		sst.Store(line, 0, word) // sent
+		sst.Counter[uint64](0).Store(line, word) // sent
 		g.nodes[1].table.PushLine([]order.Rank{0}, fabric.LineBytes)
 		g.nodes[1].table.Flush()
 		g.nodes[0].cycle()
@@ -424,8 +424,8 @@ func TestAMemberWhoseProgressShrinksFails(t *testing.T) {
 		g.send(0, "y")
 		g.settle()
 		line := g.nodes[1].table.Line(1, fabric.LineBytes)
-		sst.Store(line, 2, bad[0])
-		sst.Store(line, 3, bad[1])
+		sst.Counter[uint64](2).Store(line, bad[0])
+		sst.Counter[uint64](3).Store(line, bad[1])
 		g.nodes[1].table.PushLine([]order.Rank{0}, fabric.LineBytes)
 		g.nodes[1].table.Flush()
 		g.nodes[0].cycle()

@@ -84,9 +84,9 @@ func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {
 	}
 	s.persisted, s.whole = max(s.persisted, persisted), whole
 	if whole {
-		s.store(wordWhole, 1)
+		store(s, wordWhole, 1)
 	}
-	s.store(wordPersisted, uint64(s.persisted))
+	store(s, wordPersisted, s.persisted)
 	return 1
 }
 
@@ -117,9 +117,9 @@ func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
 // what it said, fails.
 func (s *Subgroup) disk(m int, line *sst.Line) disk {
 	was := s.disks[m]
-	persisted := order.Seq(sst.Load(line, wordPersisted)) // before delivered, which it never passes, and before whole, which comes first
-	whole := sst.Load(line, wordWhole) != 0
-	delivered := order.Seq(sst.Load(line, wordDelivered))
+	persisted := wordPersisted.Load(line) // before delivered, which it never passes, and before whole, which comes first
+	whole := wordWhole.Load(line) != 0
+	delivered := wordDelivered.Load(line)
 	if persisted < was.persisted || persisted > delivered || was.whole && !whole || persisted > 0 && !whole { // M11
 		if r := s.sg.Members[m]; !s.table.Frozen(r) {
 			s.violated(r, fmt.Errorf("M11: persisted went from %d to %d, delivered is %d, whole %v", was.persisted, persisted, delivered, whole))

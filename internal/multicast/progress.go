@@ -2,7 +2,6 @@ package multicast
 
 import (
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -18,11 +17,11 @@ type Progress struct {
 func (s *Subgroup) Progress(member int) Progress {
 	line := s.lines[member]
 	p := Progress{
-		Sent:     order.Index(sst.Load(line, wordSent)),
-		Received: order.Seq(sst.Load(line, wordReceived)), Delivered: order.Seq(sst.Load(line, wordDelivered)),
+		Sent:     wordSent.Load(line),
+		Received: wordReceived.Load(line), Delivered: wordDelivered.Load(line),
 	}
 	if s.sg.Mode == views.Persistent {
-		p.Persisted = order.Seq(sst.Load(line, wordPersisted))
+		p.Persisted = wordPersisted.Load(line)
 	}
 	return p
 }

@@ -211,7 +211,7 @@ func (s *Subgroup) Delivered() order.Seq { return s.delivered }
 func (s *Subgroup) Received() order.Seq { return s.received }
 
 // ReceivedWord is the place of the word in the own row that says so.
-func (s *Subgroup) ReceivedWord() int { return s.cols.line[s.self] + 8*wordReceived }
+func (s *Subgroup) ReceivedWord() int { return s.cols.line[s.self] + 8*int(wordReceived) }
 
 // Taken is the position behind the last message of this view that the receiver took, and 0 if it
 // took none. Unlike Delivered, it does not move over nulls.
@@ -332,10 +332,10 @@ func (s *Subgroup) push() {
 func (s *Subgroup) receive() (work int) {
 	for k := range s.senders {
 		tx := &s.senders[k]
-		skipped := order.Index(sst.Load(tx.line, wordSkipped)) // before sent (N5)
-		sent := order.Index(sst.Load(tx.line, wordSent))
+		skipped := wordSkipped.Load(tx.line) // before sent (N5)
+		sent := wordSent.Load(tx.line)
 		if mutant.Enabled && mutant.On(mutant.SentFirst) {
-			skipped = order.Index(sst.Load(tx.line, wordSkipped))
+			skipped = wordSkipped.Load(tx.line)
 		}
 		if sent == s.got[k] && skipped <= s.reach[k] {
 			continue
@@ -403,11 +403,11 @@ func (s *Subgroup) setSent(n order.Index) {
 	s.sent = n
 	s.got[s.rank] = n
 	s.reach[s.rank] = n
-	s.store(wordSent, uint64(n))
+	store(s, wordSent, n)
 }
 
-func (s *Subgroup) store(word int, v uint64) {
-	sst.Store(s.own, word, v)
+func store[T ~uint64](s *Subgroup, counter sst.Counter[T], v T) {
+	counter.Store(s.own, v)
 	s.dirty = true
 }
 
@@ -482,7 +482,7 @@ func (s *Subgroup) Skip(n order.Index) {
 	}
 	s.skipped = min(max(s.sent, s.skipped)+n, maxIndex)
 	s.reach[s.rank] = max(s.reach[s.rank], s.skipped)
-	s.store(wordSkipped, uint64(s.skipped))
+	store(s, wordSkipped, s.skipped)
 }
 
 // acknowledge publishes how much of the order is here.
@@ -498,7 +498,7 @@ func (s *Subgroup) acknowledge() int {
 		invariants.Check(received > s.received, "M1", "received went from %d to %d", s.received, received)
 	}
 	s.received = received
-	s.store(wordReceived, uint64(received))
+	store(s, wordReceived, received)
 	return 1
 }
 
@@ -510,8 +510,8 @@ func (s *Subgroup) stabilise() (work int) {
 		if m == s.self {
 			continue
 		}
-		delivered := order.Seq(sst.Load(line, wordDelivered)) // before received, which it never passes
-		received := order.Seq(sst.Load(line, wordReceived))
+		delivered := wordDelivered.Load(line) // before received, which it never passes
+		received := wordReceived.Load(line)
 		if seen := &s.seen[m]; received < seen.received || delivered < seen.delivered || delivered > received { // M1
 			if r := s.sg.Members[m]; !s.table.Frozen(r) {
 				s.violated(r, fmt.Errorf("M1: received went from %d to %d, delivered from %d to %d", seen.received, received, seen.delivered, delivered))

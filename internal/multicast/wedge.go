@@ -10,7 +10,6 @@ import (
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -37,7 +36,7 @@ func (s *Subgroup) Told(r order.Rank) []order.Index {
 	case s.sg.Mode != views.Unordered && m == s.self:
 		s.before(s.stable, told)
 	case s.sg.Mode != views.Unordered:
-		s.before(max(s.seen[m].received, order.Seq(sst.Load(s.lines[m], wordReceived))), told)
+		s.before(max(s.seen[m].received, wordReceived.Load(s.lines[m])), told)
 	case m == s.self && s.Sender != nil:
 		told[s.rank] = order.Index(s.least)
 	case m != s.self:

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Campaign runs many seeds on all cores and stops at the first failure.
@@ -138,7 +138,7 @@ func Replay(p *Plan) string {
 func ReplayFile(name string) string { return fmt.Sprintf("%s --plan %s --trace", command(), name) }
 
 func command() string {
-	if sst.Hooked {
+	if mutant.Enabled {
 		return "go run -tags mutants ./cmd/squall sim"
 	}
 	return "go run ./cmd/squall sim"

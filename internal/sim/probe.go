@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // Probe is a rare branch. A campaign that never took one has not tested it.
@@ -217,8 +217,8 @@ func (p *Probes) AddRun(q *Probes) {
 func (p *Probes) Never() (never []Probe) {
 	for i, n := range p {
 		switch p := Probe(i); {
-		case p == LoadBetween && !sst.Hooked:
-		case p == FrozenUnseen && sst.Hooked: // there loads within a step see nearly all of it
+		case p == LoadBetween && !mutant.Enabled:
+		case p == FrozenUnseen && mutant.Enabled: // there loads within a step see nearly all of it
 		case p == RestartChoseVote || p == StaleVote: // TestRestartsChooseBetweenVotes reaches them
 		case p == SliceOver: // TestSlowCallbacksDelayNoHeartbeatByMoreThanASlice reaches it
 		case n == 0:

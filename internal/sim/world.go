@@ -10,10 +10,10 @@ import (
 	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/life"
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -270,7 +270,7 @@ func (w *world) netOptions(bug simnet.Bug) simnet.Options {
 		Kind:        func(a, b order.NodeID) simnet.Kind { return p.Kinds[w.placeOf[a]][w.placeOf[b]] },
 		Delay:       func(a, b order.NodeID) simnet.Delay { return p.Delays[w.placeOf[a]][w.placeOf[b]] },
 		SocketBytes: p.SocketBytes, PieceBytes: p.PieceBytes, FrameRanges: p.FrameRanges, NoticeAfter: p.NoticeAfter,
-		StoreOrder: storeOrder, Loads: sst.Hooked,
+		StoreOrder: storeOrder, Loads: mutant.Enabled,
 		OnPush: func(from, _ order.NodeID, off, _ int) { w.pushes(w.nodes[w.placeOf[from]].proc, off) },
 		OnDue: func(id order.NodeID, at time.Duration) {
 			if p := w.nodes[w.placeOf[id]].proc; p != nil {

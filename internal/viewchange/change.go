@@ -158,7 +158,7 @@ func (c *Change) Through() bool {
 	}
 	wait := all(c.n) &^ ranksOf(c.done.Removed) &^ failed &^ c.parted &^ only(c.cfg.Self)
 	for r := range order.Rank(c.n) {
-		if wait.Has(r) && sst.Load(c.lines[r], wordInstalled) == 0 {
+		if wait.Has(r) && wordInstalled.Load(c.lines[r]) == 0 {
 			return false
 		}
 	}
@@ -182,7 +182,7 @@ func (c *Change) Leader() order.Rank {
 // leaving returns the set of members that said that they leave.
 func (c *Change) leaving() (set Ranks) {
 	for r, line := range c.lines {
-		if sst.Load(line, wordLeaving) != 0 {
+		if wordLeaving.Load(line) != 0 {
 			set |= only(order.Rank(r))
 		}
 	}
@@ -226,7 +226,7 @@ func (c *Change) changed() bool {
 	changed := c.asked
 	c.asked = false
 	for r, line := range c.lines {
-		if revision := sst.Load(line, wordRevision); revision != c.revisions[r] {
+		if revision := wordRevision.Load(line); revision != c.revisions[r] {
 			c.revisions[r], changed = revision, true
 		}
 	}
@@ -244,16 +244,16 @@ func (c *Change) advance() bool {
 	return c.checkEvicted() || c.complete() || c.applyReports() || c.adoptSuspicions() || c.haltWithoutQuorum() || c.ask() || c.follow() || c.lead() || c.echo()
 }
 
-// set stores a word of the own view line; publish pushes it.
-func (c *Change) set(word int, v uint64) {
-	if invariants.Enabled && word >= wordProposed && word <= wordDecided {
-		invariants.Check(v > c.own[word], "V6", "word %d of the view line goes from %d to %d", word, c.own[word], v)
+// set stores a counter of the own view line; publish pushes it.
+func set[T ~uint64](c *Change, counter sst.Counter[T], v T) {
+	if word := int(counter); invariants.Enabled && word >= int(wordProposed) && word <= int(wordDecided) {
+		invariants.Check(uint64(v) > c.own[word], "V6", "word %d of the view line goes from %d to %d", word, c.own[word], v)
 	}
-	sst.Store(c.own, word, v)
+	counter.Store(c.own, v)
 }
 
 func (c *Change) publish() {
-	sst.Store(c.own, wordRevision, c.own[wordRevision]+1)
+	wordRevision.Store(c.own, c.own[wordRevision]+1)
 	c.table.PushLine(c.to, c.cfg.Columns.line[c.cfg.Self])
 }
 
@@ -349,7 +349,7 @@ func (c *Change) adoptSuspicions() bool {
 // knows that the view is over, and goes on in the next view without them, does it say all
 // (publishHeldSuspicions). So the word that tells of that is loaded last.
 func (c *Change) accusation(r order.Rank) (said Ranks, err error) {
-	said = Ranks(sst.Load(c.lines[r], wordSuspected))
+	said = wordSuspected.Load(c.lines[r])
 	final, err := c.final(r)
 	if err != nil {
 		return 0, err
@@ -372,7 +372,7 @@ func (c *Change) suspects(who Ranks) bool {
 		return true
 	}
 	c.suspect |= who
-	c.set(wordSuspected, uint64(c.suspect))
+	set(c, wordSuspected, c.suspect)
 	c.publish()
 	c.table.Flush()
 	for _, r := range who.List() {
@@ -451,9 +451,9 @@ func (c *Change) ask() bool {
 		return false
 	}
 	if leave {
-		c.set(wordLeaving, 1)
+		set(c, wordLeaving, 1)
 	}
-	c.set(wordMute, mute)
+	set(c, wordMute, mute)
 	c.publish()
 	return true
 }
@@ -496,7 +496,7 @@ func (c *Change) violated(r order.Rank, id, format string, args ...any) {
 // follow acks the proposal of this member's leader.
 func (c *Change) follow() bool {
 	l := c.Leader()
-	b := Ballot(sst.Load(c.lines[l], wordProposed))
+	b := wordProposed.Load(c.lines[l])
 	if l == c.cfg.Self || b <= Ballot(c.own[wordAcked]) || c.withheld.Has(l) {
 		return false
 	}
@@ -529,7 +529,7 @@ func (c *Change) ack(b Ballot) {
 	if !(mutant.Enabled && mutant.On(mutant.AckUnwedged)) {
 		c.wedge()
 	}
-	c.set(wordAcked, uint64(b))
+	set(c, wordAcked, b)
 	c.publish()
 }
 
@@ -537,7 +537,7 @@ func (c *Change) ack(b Ballot) {
 func (c *Change) echo() bool {
 	b := Ballot(c.own[wordAcked])
 	l := b.Leader()
-	if b == 0 || b <= Ballot(c.own[wordDecided]) || l == c.cfg.Self || c.Suspected().Has(l) || Ballot(sst.Load(c.lines[l], wordDecided)) != b {
+	if b == 0 || b <= Ballot(c.own[wordDecided]) || l == c.cfg.Self || c.Suspected().Has(l) || wordDecided.Load(c.lines[l]) != b {
 		return false
 	}
 	if c.recording != nil && c.recording.Ballot == b { // it was read and checked before it was recorded
@@ -584,7 +584,7 @@ func (c *Change) decides(b Ballot, d *Decision) bool {
 		panic("viewchange: the decision does not fit its area") // propose and checkDecision made sure
 	}
 	c.pushRecord(c.cfg.Columns.decisions, n)
-	c.set(wordDecided, uint64(b))
+	set(c, wordDecided, b)
 	c.publish()
 	c.decision = d
 	c.emit(Decided{Ballot: b, Decision: d})
@@ -604,7 +604,7 @@ func (c *Change) complete() bool {
 		return false
 	}
 	c.done = c.decision
-	c.set(wordInstalled, c.own[wordDecided])
+	set(c, wordInstalled, Ballot(c.own[wordDecided]))
 	c.publish()
 	return true
 }
@@ -623,7 +623,7 @@ func (c *Change) chosen() bool {
 		if final != 0 && final <= Ballot(c.own[wordDecided]) {
 			return true // it was chosen then, and every later ballot has the same one
 		}
-		if sst.Load(line, wordDecided) == c.own[wordDecided] {
+		if wordDecided.Load(line) == Ballot(c.own[wordDecided]) {
 			echoed |= only(order.Rank(r))
 		}
 	}
@@ -634,8 +634,8 @@ func (c *Change) chosen() bool {
 // final returns the ballot of which a member knows that it is final, or what is wrong with that:
 // the row has to have its decision, or a later one. 0: it knows of none.
 func (c *Change) final(r order.Rank) (b Ballot, err error) {
-	b = Ballot(sst.Load(c.lines[r], wordInstalled))
-	decided := Ballot(sst.Load(c.lines[r], wordDecided)) // which was stored before
+	b = wordInstalled.Load(c.lines[r])
+	decided := wordDecided.Load(c.lines[r]) // which was stored before
 	if b != 0 && (b > decided || b.Attempt() == 0 || int(b.Leader()) >= c.n) {
 		return 0, fmt.Errorf("knows that ballot %d is final, and its decision is %d", b, decided)
 	}

@@ -338,7 +338,7 @@ func TestWhatDoesNotFollowFromAViewIsRefused(t *testing.T) {
 		wrong(p)
 		n, _ := putRecord(liar.area(0, liar.cfg.Columns.proposals), newBallot(1, 0), p)
 		liar.pushRecord(liar.cfg.Columns.proposals, n)
-		liar.set(wordProposed, uint64(newBallot(1, 0)))
+		set(liar, wordProposed, newBallot(1, 0))
 		liar.publish()
 		liar.table.Flush()
 		c.now += time.Millisecond

@@ -169,7 +169,7 @@ func (c *Change) outvoted(why error) {
 // Stopped is what is wrong with what a member said it has, if it stopped the view already: what it
 // tells of its progress from then on cannot be.
 func (c *Change) Stopped(r order.Rank) error {
-	if sst.Load(c.lines[r], wordAcked) == 0 {
+	if wordAcked.Load(c.lines[r]) == 0 {
 		return nil
 	}
 	_, err := c.vectors(r)

@@ -8,19 +8,19 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Words of the view line.
+// Counters of the view line.
 const (
-	wordSuspected = iota
-	wordLeaving
-	wordMute
-	wordProposed
-	wordAcked
-	wordDecided
-	wordInstalled
-	wordRevision
+	wordSuspected sst.Counter[Ranks]  = 0
+	wordLeaving   sst.Counter[uint64] = 1
+	wordMute      sst.Counter[uint64] = 2
+	wordProposed  sst.Counter[Ballot] = 3
+	wordAcked     sst.Counter[Ballot] = 4
+	wordDecided   sst.Counter[Ballot] = 5
+	wordInstalled sst.Counter[Ballot] = 6
+	wordRevision  sst.Counter[uint64] = 7
 )
 
-// viewWords are the names of these words.
+// viewWords are the names of these counters.
 var viewWords = []string{"suspected", "leaving", "mute", "proposed", "acked", "decided", "installed", "revision"}
 
 // Columns is where the view change lies in each row.
@@ -33,10 +33,9 @@ type Columns struct {
 func Declare(l *sst.Layout, v *views.View) (c Columns) {
 	vector, record := vectorBytes(v), recordBytes(v)
 	n := len(v.Members)
-	c.line, c.vectors = make([]int, n), make([]sst.Area, n)
+	c.line, c.vectors = l.Lines("view", viewWords...), make([]sst.Area, n)
 	c.proposals, c.decisions = make([]sst.Area, n), make([]sst.Area, n)
 	for r := range order.Rank(n) {
-		c.line[r] = l.Line(r, "view", viewWords...)
 		c.vectors[r] = l.Bytes(r, vector)
 		c.proposals[r] = l.Bytes(r, record)
 		c.decisions[r] = l.Bytes(r, record)

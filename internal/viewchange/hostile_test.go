@@ -10,7 +10,6 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -89,7 +88,7 @@ func (c *Change) writes(t *testing.T, d *Decision) {
 		t.Fatalf("%d and %d bytes, there is room for %d", n, len(short), len(area))
 	}
 	c.pushRecord(c.cfg.Columns.decisions, putText(area, c.nextAt, []byte(short)))
-	c.set(wordDecided, uint64(c.nextAt))
+	set(c, wordDecided, c.nextAt)
 	c.publish()
 	c.table.Flush()
 }
@@ -106,7 +105,7 @@ func TestABallotThatIsFarAheadIsFoundOut(t *testing.T) {
 	for name, acked := range map[string]Ballot{"the last attempt": ^Ballot(0)&^0xff | 2, "far ahead": newBallot(2*maxLead, 1)} {
 		t.Run(name, func(t *testing.T) {
 			rogue(t, 3, func(c *court, its *Change) {
-				sst.Store(its.own, wordAcked, uint64(acked))
+				wordAcked.Store(its.own, acked)
 				its.publish()
 				its.table.Flush()
 				c.dead[3] = true // it does nothing else
@@ -121,7 +120,7 @@ func TestAStepIsBounded(t *testing.T) {
 	c := newCourt(t, 3, 4, simnet.Shared)
 	c.changes[0].Join([]views.Member{{ID: 300, Addr: "late:1"}})
 	c.changes[0].cfg.OnEvent = func(Event) { // whatever happens, rank 3 is ahead
-		sst.Store(c.changes[3].own, wordAcked, uint64(newBallot(Ballot(c.changes[0].own[wordProposed]).Attempt()+1, 2)))
+		wordAcked.Store(c.changes[3].own, newBallot(Ballot(c.changes[0].own[wordProposed]).Attempt()+1, 2))
 	}
 	if work := c.changes[0].Step(); work > maxMoves || !c.changes[0].Restless() {
 		t.Errorf("%d moves in a step", work)
@@ -244,7 +243,7 @@ func TestWhoAccusesAMajorityRemovesItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rogue(t, 3, func(c *court, its *Change) {
 				its.suspect = ranksOf(accused)
-				its.set(wordSuspected, uint64(its.suspect))
+				set(its, wordSuspected, its.suspect)
 				its.publish()
 				its.table.Flush()
 				c.dead[3] = true // it does nothing else
@@ -257,8 +256,8 @@ func TestWhoAccusesAMajorityRemovesItself(t *testing.T) {
 func TestWhoAccusesAMajorityAndKnowsOfNoDecisionRemovesItself(t *testing.T) {
 	rogue(t, 3, func(c *court, its *Change) {
 		its.suspect = ranksOf(ranks(0, 1, 2))
-		its.set(wordSuspected, uint64(its.suspect))
-		its.set(wordInstalled, uint64(newBallot(1, 0)))
+		set(its, wordSuspected, its.suspect)
+		set(its, wordInstalled, newBallot(1, 0))
 		its.publish()
 		its.table.Flush()
 		c.dead[3] = true
@@ -274,7 +273,7 @@ func TestALeaderThatRemovesAMajorityIsRefused(t *testing.T) {
 		its.proposal, its.nextAt = &proposal{View: next, Removed: ranks(1, 2, 3)}, newBallot(1, 0)
 		n, _ := putRecord(its.area(0, its.cfg.Columns.proposals), its.nextAt, its.proposal)
 		its.pushRecord(its.cfg.Columns.proposals, n)
-		its.set(wordProposed, uint64(its.nextAt))
+		set(its, wordProposed, its.nextAt)
 		its.publish()
 		its.table.Flush()
 		c.dead[0] = true
@@ -295,7 +294,7 @@ func TestABallotThatCannotBeIsNotFinal(t *testing.T) {
 				}
 				c.step()
 			}
-			its.set(wordInstalled, uint64(said))
+			set(its, wordInstalled, said)
 			its.publish()
 			its.table.Flush()
 			c.dead[3] = true // it does nothing else

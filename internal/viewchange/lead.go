@@ -27,7 +27,7 @@ func (c *Change) lead() bool {
 		if c.suspect.Has(order.Rank(r)) {
 			continue
 		}
-		switch acked := Ballot(sst.Load(line, wordAcked)); {
+		switch acked := wordAcked.Load(line); {
 		case acked > c.nextAt && acked.Leader() == c.cfg.Self:
 			c.violated(order.Rank(r), "V6", "acks ballot %v, which was never proposed", acked)
 			return true
@@ -46,10 +46,10 @@ func (c *Change) due() bool {
 		return true
 	}
 	for r, line := range c.lines {
-		if sst.Load(line, wordProposed)|sst.Load(line, wordAcked)|sst.Load(line, wordDecided) != 0 {
+		if wordProposed.Load(line)|wordAcked.Load(line)|wordDecided.Load(line) != 0 {
 			return true
 		}
-		if mute := sst.Load(line, wordMute); mute&muteSaid != 0 && mute&^muteSaid != muted(c.cfg.View, order.Rank(r)) {
+		if mute := wordMute.Load(line); mute&muteSaid != 0 && mute&^muteSaid != muted(c.cfg.View, order.Rank(r)) {
 			return true
 		}
 	}
@@ -66,7 +66,7 @@ func (c *Change) propose() bool {
 	}
 	c.proposal, c.nextAt = p, newBallot(c.attempts()+1, c.cfg.Self)
 	c.pushRecord(c.cfg.Columns.proposals, putText(c.area(c.cfg.Self, c.cfg.Columns.proposals), c.nextAt, text))
-	c.set(wordProposed, uint64(c.nextAt))
+	set(c, wordProposed, c.nextAt)
 	c.emit(Proposed{Ballot: c.nextAt, View: p.View, Removed: c.members(p.Removed), Left: c.members(p.Left)})
 	c.ack(c.nextAt)
 	return true
@@ -105,10 +105,7 @@ func (c *Change) attemptBeside(r order.Rank) (highest uint64) {
 }
 
 func (c *Change) attemptIn(line *sst.Line) (highest uint64) {
-	for _, word := range []int{wordProposed, wordAcked, wordDecided} {
-		highest = max(highest, Ballot(sst.Load(line, word)).Attempt())
-	}
-	return highest
+	return max(wordProposed.Load(line), wordAcked.Load(line), wordDecided.Load(line)).Attempt()
 }
 
 func (c *Change) members(ranks []order.Rank) (members []views.Member) {
@@ -187,7 +184,7 @@ func (c *Change) place(members []views.Member) (*views.View, error) {
 		if !ok {
 			return 0
 		}
-		if mute := sst.Load(c.lines[r], wordMute); mute&muteSaid != 0 {
+		if mute := wordMute.Load(c.lines[r]); mute&muteSaid != 0 {
 			return mute &^ muteSaid
 		}
 		return muted(c.cfg.View, r)
@@ -243,7 +240,7 @@ func (c *Change) adopted() (found *Decision, ok bool) {
 	}
 	var highest Ballot
 	for r, line := range c.lines {
-		b := Ballot(sst.Load(line, wordDecided))
+		b := wordDecided.Load(line)
 		if b <= highest || c.Suspected().Has(order.Rank(r)) {
 			continue
 		}

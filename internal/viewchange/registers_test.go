@@ -8,7 +8,6 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
 
@@ -27,7 +26,7 @@ func (c *court) proposes(r int, b Ballot, p *proposal) {
 	if _, ok := putRecord(ch.area(order.Rank(r), ch.cfg.Columns.proposals), b, p); !ok {
 		c.t.Fatal("the proposal does not fit")
 	}
-	sst.Store(ch.own, wordProposed, uint64(b))
+	wordProposed.Store(ch.own, b)
 }
 
 // decided writes a decision into a row, as its owner would.
@@ -38,7 +37,7 @@ func (c *court) decided(r int, b Ballot, d *Decision) {
 	if _, ok := putRecord(ch.area(order.Rank(r), ch.cfg.Columns.decisions), b, d); !ok {
 		c.t.Fatal("the decision does not fit")
 	}
-	sst.Store(ch.own, wordDecided, uint64(b))
+	wordDecided.Store(ch.own, b)
 	ch.decision = d
 }
 
@@ -61,8 +60,8 @@ func TestWhatIsInstalledWithAHigherBallotSaysNothingOfALowerOne(t *testing.T) {
 	b := newBallot(1, 0)
 	c.decided(1, b, c.decision(0))
 	for installed, want := range map[Ballot]bool{newBallot(2, 2): false, b: true} {
-		sst.Store(c.changes[2].own, wordDecided, uint64(installed)) // no ballot is final without its decision
-		sst.Store(c.changes[2].own, wordInstalled, uint64(installed))
+		wordDecided.Store(c.changes[2].own, installed) // no ballot is final without its decision
+		wordInstalled.Store(c.changes[2].own, installed)
 		if got := c.changes[1].chosen(); got != want {
 			t.Errorf("ballot %v is installed elsewhere, and %v is chosen: %v", installed, b, got)
 		}
@@ -224,7 +223,7 @@ func TestADecisionWithoutThisMemberIsNotEchoed(t *testing.T) {
 // A leaver does not lead as long as another member stays.
 func TestWhoLeavesLeadsOnlyIfAllDo(t *testing.T) {
 	c := registers(t, 3)
-	leaves := func(r int) { sst.Store(c.changes[r].own, wordLeaving, 1) }
+	leaves := func(r int) { wordLeaving.Store(c.changes[r].own, 1) }
 	ch := c.changes[2]
 	for k, want := range []order.Rank{0, 1, 2, 0} {
 		if got := ch.Leader(); got != want {
@@ -296,11 +295,11 @@ func TestADecisionIsNotChosenByTheFewWhoAreLeft(t *testing.T) {
 		c.decided(r, b, c.decision())
 	}
 	ch.withheld = ranksOf(ranks(2, 3, 4))
-	sst.Store(c.changes[2].own, wordDecided, 0)
+	wordDecided.Store(c.changes[2].own, 0)
 	if ch.chosen() {
 		t.Error("chosen by two of five")
 	}
-	sst.Store(c.changes[2].own, wordDecided, uint64(b))
+	wordDecided.Store(c.changes[2].own, b)
 	if !ch.chosen() {
 		t.Error("not chosen, though three of five have it, and no other member is left")
 	}
@@ -362,8 +361,8 @@ func TestAMemberThatIsDoneAccusesNoAccuser(t *testing.T) {
 	c := registers(t, 4)
 	ch := c.changes[0]
 	ch.done = c.decision(3)
-	sst.Store(c.changes[1].own, wordSuspected, 1)
-	sst.Store(c.changes[2].own, wordInstalled, uint64(newBallot(1, 0)))
+	wordSuspected.Store(c.changes[1].own, 1)
+	wordInstalled.Store(c.changes[2].own, newBallot(1, 0))
 	ch.Report(1, errors.New("connection lost"))
 	for range maxMoves {
 		if !ch.advance() {
@@ -393,7 +392,7 @@ func TestAViewIsThroughWhenAllAreWhoLive(t *testing.T) {
 		t.Fatal("through, and nothing is decided")
 	}
 	ch.done = c.decision(3)
-	sst.Store(c.changes[1].own, wordInstalled, uint64(newBallot(1, 0)))
+	wordInstalled.Store(c.changes[1].own, newBallot(1, 0))
 	if ch.Through() {
 		t.Error("through, and rank 2 is not")
 	}

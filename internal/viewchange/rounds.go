@@ -8,6 +8,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
+// wordBegun is the last round that a row's owner began.
+const wordBegun sst.Counter[uint64] = 0
+
 // RoundColumns is where confirmation rounds lie in each row.
 type RoundColumns struct {
 	line     []int // by rank
@@ -16,11 +19,9 @@ type RoundColumns struct {
 
 // DeclareRounds lays confirmation rounds out in every row.
 func DeclareRounds(l *sst.Layout, v *views.View) (c RoundColumns) {
-	n := len(v.Members)
-	c.line, c.affirmed = make([]int, n), make([]int, n)
-	for r := range order.Rank(n) {
-		c.line[r] = l.Line(r, "rounds", "begun")
-		c.affirmed[r] = l.Vector(r, "affirmed", n)
+	c.line = l.Lines("rounds", "begun")
+	for r := range v.Members {
+		c.affirmed = append(c.affirmed, l.Vector(order.Rank(r), "affirmed", len(v.Members)))
 	}
 	return c
 }
@@ -50,11 +51,9 @@ func NewRounds(c *Change, columns RoundColumns) *Rounds {
 // Rebind takes a row's memory anew, after it moved.
 func (s *Rounds) Rebind(r order.Rank) {
 	s.lines[r] = s.change.table.Line(r, s.columns.line[r])
-	s.answers[r] = s.change.table.Line(r, s.columns.affirmed[r]+lineOf(s.change.cfg.Self))
+	off, _ := sst.Cell(s.columns.affirmed[r], int(s.change.cfg.Self))
+	s.answers[r] = s.change.table.Line(r, off)
 }
-
-// lineOf is where the line with the word of a rank lies in a vector that has one for each rank.
-func lineOf(r order.Rank) int { return int(r) / fabric.WordsPerLine * fabric.LineBytes }
 
 // DirectRound is a confirmation round that asks no member: it looks whether a quorum of the view
 // has no decision, in the rows themselves, where the members of the quorum write them. So it takes
@@ -73,7 +72,7 @@ func (s *Rounds) Direct() *DirectRound {
 		if r != c.cfg.Self {
 			d.ranks = append(d.ranks, r)
 		}
-		d.decided = append(d.decided, c.cfg.Columns.line[r]+8*wordDecided)
+		d.decided = append(d.decided, c.cfg.Columns.line[r]+8*int(wordDecided))
 	}
 	return d
 }
@@ -101,7 +100,7 @@ func (d *DirectRound) Confirmed() bool {
 func (s *Rounds) Begin() {
 	c := s.change
 	s.begun++
-	sst.Store(s.lines[c.cfg.Self], 0, s.begun)
+	wordBegun.Store(s.lines[c.cfg.Self], s.begun)
 	c.table.PushLine(c.to, s.columns.line[c.cfg.Self])
 	s.Affirm()
 }
@@ -114,13 +113,13 @@ func (s *Rounds) Affirm() (work int) {
 		return 0
 	}
 	for r, line := range s.lines {
-		round := sst.Load(line, 0)
+		round := wordBegun.Load(line)
 		if round <= s.affirmed[r] {
 			continue
 		}
 		s.affirmed[r] = round
-		off := s.columns.affirmed[c.cfg.Self] + lineOf(order.Rank(r))
-		sst.Store(c.table.Line(c.cfg.Self, off), r%fabric.WordsPerLine, round)
+		off, word := sst.Cell(s.columns.affirmed[c.cfg.Self], r)
+		word.Store(c.table.Line(c.cfg.Self, off), round)
 		c.table.PushLine(c.to[r:r+1], off)
 		work++
 	}
@@ -131,9 +130,9 @@ func (s *Rounds) Affirm() (work int) {
 // one none is. A member that affirmed more rounds than there were fails (V15).
 func (s *Rounds) Confirmed() bool {
 	var affirmed Ranks
-	word := int(s.change.cfg.Self) % fabric.WordsPerLine
+	_, word := sst.Cell(0, int(s.change.cfg.Self))
 	for r, line := range s.answers {
-		switch answer := sst.Load(line, word); {
+		switch answer := word.Load(line); {
 		case answer > s.begun:
 			s.change.violated(order.Rank(r), "V15", "affirms round %d, the last one was %d", answer, s.begun)
 			return false

@@ -119,7 +119,7 @@ func TestV15AMemberThatAffirmsARoundThatWasNotBegunFails(t *testing.T) {
 	c := newCourt(t, 1, 3, simnet.Framed)
 	c.rounds[0].Begin()
 	s := c.rounds[1]
-	sst.Store(c.changes[1].table.Line(1, s.columns.affirmed[1]), 0, 7)
+	sst.Counter[uint64](0).Store(c.changes[1].table.Line(1, s.columns.affirmed[1]), 7)
 	c.changes[1].table.PushLine([]order.Rank{0}, s.columns.affirmed[1])
 	var err error
 	c.within = func(r int) {
