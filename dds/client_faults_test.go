@@ -139,6 +139,7 @@ func TestARelayReadsNoHugeFrames(t *testing.T) {
 // A client that closes without a relay says that its samples have not come into the order, and does
 // not wait for ever.
 func TestAClientThatClosesWithoutARelayTellsOfItsSamples(t *testing.T) {
+	t.Parallel()
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
 	gone := make(chan struct{}, 10)
@@ -199,6 +200,7 @@ func hold(t *testing.T, p dds.Space) *dds.Reader[position] {
 
 // A client that ends while the order is held up has no writers when it goes on.
 func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
+	t.Parallel()
 	all := open(t, 1, nil)
 	lines := make(watched, 100)
 	relay := serve(t, all[0], member.RelayConfig{ClientTimeout: 600 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(lines, nil))})
@@ -228,6 +230,7 @@ func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
 
 // A claim of a client waits for its outbox as long as MaxBlocking says, and no longer.
 func TestAClaimOfAClientWaitsNoLongerThanItsWriter(t *testing.T) {
+	t.Parallel()
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
 	c, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}, OutboxBytes: 64 << 10})
@@ -262,6 +265,7 @@ func TestAClaimOfAClientWaitsNoLongerThanItsWriter(t *testing.T) {
 // A writer's MaxBlocking is for its calls at the client: a relay that waits for buffer space in the
 // order keeps the client.
 func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
+	t.Parallel()
 	all := open(t, 1, nil)
 	failed := make(chan error, 10)
 	relay := serve(t, all[0], member.RelayConfig{})
@@ -294,6 +298,7 @@ func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 
 // A client's reader whose samples have expired has room again.
 func TestAClientsReaderHasRoomWhenItsSamplesHaveExpired(t *testing.T) {
+	t.Parallel()
 	all := open(t, 1, nil)
 	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
 	r := reader(t, topic(t, c, dds.QoS{}), dds.QoS{History: qos.KeepAll(), Limits: qos.Limits{Samples: 2}})

@@ -125,6 +125,7 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 
 // The future of a sample that has not come to a relay when the client is closed says so.
 func TestAFutureEndsWithItsClient(t *testing.T) {
+	t.Parallel()
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
 	gone := make(chan struct{}, 10)

@@ -408,6 +408,7 @@ func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
 // The processes of relays are killed while a client writes sets. Each set takes effect once, as a
 // whole.
 func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
+	t.Parallel()
 	const samples = 100
 	members := 2 * *relayKills
 	addr, all := startRelays(t, members, members+1)
@@ -530,6 +531,7 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 // also while it goes from one relay to another, and where the tail of the relay does not reach
 // back, so that the readers catch up with long histories.
 func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
+	t.Parallel()
 	const rounds, samples = 6, 40
 	all := open(t, 2, nil)
 	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}

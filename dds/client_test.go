@@ -154,6 +154,7 @@ func TestTheEndOfAClientIsThatOfItsWriters(t *testing.T) {
 // A client's relay is closed again and again while it writes and reads. Its samples take effect
 // once each, in order, and it misses none.
 func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
+	t.Parallel()
 	const samples = 3000
 	for _, durability := range []qos.Durability{qos.Volatile, qos.Transient} {
 		t.Run(durability.String(), func(t *testing.T) {
@@ -259,6 +260,7 @@ var relayKills = flag.Int("relay-kills", 2, "relays that are killed under the lo
 // The processes of relays are killed while a client writes and reads. Every sample is in the order
 // once, and comes to the client's reader; how long it is without a relay is logged.
 func TestAClientSurvivesKilledRelays(t *testing.T) {
+	t.Parallel()
 	members := 2 * *relayKills
 	_, all := startRelays(t, members, members)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

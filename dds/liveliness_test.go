@@ -16,6 +16,7 @@ import (
 // A writer that is not asserted is told so, and its readers are, at one position; an assertion
 // brings it back. It may be of a member or of a client.
 func TestALeaseEndsAtOnePosition(t *testing.T) {
+	t.Parallel()
 	lost, changed := make(chan dds.LivelinessLost, 10), []chan dds.LivelinessChanged{make(chan dds.LivelinessChanged, 10), make(chan dds.LivelinessChanged, 10)}
 	ofWriter := func(e dds.Event) {
 		if e, ok := e.(dds.LivelinessLost); ok {
@@ -86,6 +87,7 @@ func TestALeaseEndsAtOnePosition(t *testing.T) {
 // The writers of a client that are MANUAL_BY_PARTICIPANT are asserted together, also at another
 // relay, and those of another client of the relay are not.
 func TestAClientAssertsItsWriters(t *testing.T) {
+	t.Parallel()
 	changed := make(chan dds.LivelinessChanged, 100)
 	all := open(t, 2, func(i int, p *member.Config, _ *squall.Config) {
 		p.Events = func(e dds.Event) {

@@ -39,6 +39,7 @@ func meet(t *testing.T, all []*witness) {
 }
 
 func TestADeathAtAnyBlockIsTheSameReasonForAllWhoLive(t *testing.T) {
+	t.Parallel()
 	const n, blocks = 4, 200
 	for _, victim := range []int{0, 1, 2, 3} {
 		for _, at := range []int64{0, 1, 2, 3, 30, 100, blocks - 1} {
@@ -389,6 +390,7 @@ func TestAReaderThatPanicsHoldsUpNothing(t *testing.T) {
 }
 
 func TestAPeerThatHangsUpAtOnceIsNotCalledAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2, 0)
 	p, err := port.Open(t.Context(), port.Config{Addr: "127.0.0.1:0"})
 	if err != nil {

@@ -172,6 +172,7 @@ func TestAGreetingThatNamesTheWrongNodesIsRefused(t *testing.T) {
 }
 
 func TestGarbageOnALinkEndsItAndNothingElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3, 0)
 	var header [relay.HeaderBytes]byte
 	(&relay.Header{Channel: 1, Length: 1}).Put(&header)
@@ -371,6 +372,7 @@ func TestK2AHugeMessageIsRefusedBeforeThereIsRoomForIt(t *testing.T) {
 }
 
 func TestK4WhoIsSilentWhileSomethingIsUnderWayIsGivenUp(t *testing.T) {
+	t.Parallel()
 	const failAfter = 200 * time.Millisecond
 	for name, root := range map[string]int{"a receiver": 0, "the root": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -401,6 +403,7 @@ func TestK4WhoIsSilentWhileSomethingIsUnderWayIsGivenUp(t *testing.T) {
 // A peer that begins to attach and says nothing more may be gone: this side would wait for it for
 // ever, and take no other link for its groups.
 func TestK4WhoIsSilentBeforeItIsAttachedIsGivenUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 400*time.Millisecond) // more than a crowded machine takes between what this test says
 	x := w.lone(0)
 	s := visit(t, w.peers[0], 99)
@@ -421,6 +424,7 @@ func TestK4WhoIsSilentBeforeItIsAttachedIsGivenUp(t *testing.T) {
 
 // A peer that stalls in the middle of a block holds the buffer, until it is given up.
 func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 200*time.Millisecond)
 	x := w.lone(1)
 	s := visit(t, w.peers[0], 99)
@@ -451,6 +455,7 @@ func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
 // A dead root that was told nothing: K1, a peer that reads nothing is cut off, and no member waits
 // for it.
 func TestK1APeerThatReadsNothingHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 300*time.Millisecond)
 	x := w.lone(0)
 	s := visit(t, w.peers[0], 99)

@@ -258,6 +258,7 @@ func (m *membership) channel() uint32 {
 // K4: a dialer whose confirmation is lost with the other side of its link gives the link up. It
 // cannot know whether the acceptor waits for another one.
 func TestK4AConfirmationThatIsLostEndsTheLink(t *testing.T) {
+	t.Parallel()
 	d, _, _, failed := loseConfirmation(t, 400*time.Millisecond)
 	d.breakFar()
 	var failure *Failure
@@ -426,6 +427,7 @@ func TestK4ANodeThatStoodStillHoldsAnOfferOverALaterLinkBack(t *testing.T) {
 // K4: a peer that stands still, and so reads nothing either, has been silent: a write that it holds
 // up does not make this node seem to have stood still itself.
 func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
+	t.Parallel()
 	n := &Node{cfg: Config{Self: Peer{ID: 1}, FailAfter: 200 * time.Millisecond}, groups: map[token]*Group{}}
 	n.ctx, n.end = context.WithCancel(t.Context())
 	defer n.end()
@@ -453,6 +455,7 @@ func TestK4APeerThatReadsNothingIsSilent(t *testing.T) {
 // the only other member and has left the group by then: the dialer, which does not know of the
 // confirmation, offers the group in vain, and must not wait for ever.
 func TestK4ADialerThatNobodyAnswersAnyMoreEnds(t *testing.T) {
+	t.Parallel()
 	for _, leaves := range []bool{false, true} {
 		d, dialer, acceptor, failed := loseConfirmation(t, 4*time.Second)
 		m := acceptor.members[1]

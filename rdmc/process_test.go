@@ -20,6 +20,7 @@ const childCommand = "member"
 
 func TestMain(m *testing.M) {
 	proc.Become(proc.Program{Name: childCommand, Run: child})
+	testutil.Overlap(4)
 	goleak.VerifyTestMain(m)
 }
 
@@ -172,6 +173,7 @@ func fleet(t testing.TB, children int, k task, c GroupConfig) (*Node, *Group, []
 }
 
 func TestARootThatIsKilledTakesNoViewAway(t *testing.T) {
+	t.Parallel()
 	sharesMemory(t)
 	for _, view := range []bool{true, false} {
 		messages, failed := make(chan Message, 2), make(chan error, 1)

@@ -44,6 +44,7 @@ func TestSendFromKeepsAWindowOfTheMessage(t *testing.T) {
 }
 
 func TestAMessageThatPassesThroughAWindowArrivesWhole(t *testing.T) {
+	t.Parallel()
 	const size = 48<<20 + 17
 	sizes := []int{2, 3, 4, 5}
 	if testing.Short() {

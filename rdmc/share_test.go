@@ -59,6 +59,7 @@ func forbidBlocks(t *testing.T, all []*witness) {
 }
 
 func TestWhatLiesInSharedMemoryIsCopiedFromThere(t *testing.T) {
+	t.Parallel()
 	sharesMemory(t)
 	for _, view := range []bool{false, true} {
 		t.Run(fmt.Sprint("view=", view), func(t *testing.T) {

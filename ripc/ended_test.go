@@ -82,6 +82,7 @@ func TestAnEmptyLongMessageIsCounted(t *testing.T) {
 // A step may find that a peer is to be cut off, and goes on with its frames: its memory stays until
 // the step is over.
 func TestTheMemoryOfAPeerStaysUntilTheStepIsOver(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		register(t, open(Config{}), "server")
@@ -146,6 +147,7 @@ func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
 // A message may be given back while the endpoint is closed: its pair is over, and the memory is
 // given back once.
 func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		for k := range 20 {

@@ -440,6 +440,7 @@ func (r *announcing) Read(b []byte) (int, error) {
 
 // A process that is killed takes nothing with it, at either side of a long message.
 func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run(transport, func(t *testing.T) {
 			ctx := testutil.Within(t)

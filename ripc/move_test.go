@@ -215,6 +215,7 @@ func TestACallWaitsForAServiceThatMoves(t *testing.T) {
 // Many callers of a service that is gone wait together, and not one after the other: that would
 // take longer than the test has.
 func TestCallersOfAServiceThatIsGoneWaitTogether(t *testing.T) {
+	t.Parallel()
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})
 	server := register(t, there, "server")

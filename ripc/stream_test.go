@@ -67,6 +67,7 @@ func eventually(t testing.TB, e *Endpoint, or string, f func() bool) {
 }
 
 func TestAStreamThatNobodyReadsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "client")

@@ -197,6 +197,7 @@ func TestJ11AnotherKeyIsAnotherProcess(t *testing.T) {
 
 // J11: a stranger listens at a member's former address, and greets the joiner in its place.
 func TestJ11NobodyGreetsForAMember(t *testing.T) {
+	t.Parallel()
 	all := cluster(t, 3)
 	g := formedOf(t, all)
 	g.doors[2].Close()

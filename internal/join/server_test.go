@@ -228,6 +228,7 @@ func TestAFounderDoesNotMindOthersThatAreNoGroup(t *testing.T) {
 }
 
 func TestAJoinerIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
 	g := formedOf(t, cluster(t, 2))
 	for name, c := range map[string]struct {
 		change func(*process)
@@ -329,6 +330,7 @@ func TestADoorOutlivesWhatIsThrownAtIt(t *testing.T) {
 
 // Connections that say nothing end, each after its time, and the door works as before.
 func TestADoorOutlivesSilence(t *testing.T) {
+	t.Parallel()
 	all := cluster(t, 2)
 	g := formedOf(t, all)
 	silent := dialByHand(t, all[0].Port.Addr())
@@ -399,6 +401,7 @@ func (p *process) count(satisfies func(Event) bool) (n int) {
 }
 
 func TestADoorOutlivesAFlood(t *testing.T) {
+	t.Parallel()
 	const flood = 1100
 	all := cluster(t, 2)
 	g := formedOf(t, all)

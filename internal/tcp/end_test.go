@@ -111,6 +111,7 @@ func (m *mute) Close() error {
 func TestFreezeWaitsForNothingAndCloseNotForLong(t *testing.T) {
 	for name, busy := range map[string]bool{"before its last write": true, "before its end": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			here, there := net.Pipe()
 			defer there.Close()
 			conn := &mute{Conn: here, closed: make(chan struct{})}

@@ -159,6 +159,7 @@ func TestAViolationFailsTheLinkAndNamesTheRule(t *testing.T) {
 		"an older view with an empty range": {"FT1", frame{view: hostileView - 1, ranges: at(control, 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHostile(t)
 			f := c.frame
 			if f.view == 0 {
@@ -188,6 +189,7 @@ func slicesOther(b []byte, want byte) int {
 }
 
 func TestGarbageFailsTheLinkAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 20 {
@@ -243,6 +245,7 @@ func TestAFrameOfAnOlderViewIsDroppedAndTheLinkLives(t *testing.T) {
 // Half a frame and silence costs the polls that find nothing, and is not an error: whether the peer
 // is alive is for its heartbeat to say. Its line is not visible before its bytes are complete.
 func TestHalfAFrameAndSilenceIsNoError(t *testing.T) {
+	t.Parallel()
 	whole := frame{view: hostileView, ranges: at(hostileShape.ControlBytes, 3000), lines: []uint64{64}, fill: 0x55}.encode()
 	for _, cut := range []int{1, 15, 16, 20, 24, 25, 1000, 3023, 3024, 3030, len(whole) - 1} {
 		h := newHostile(t)

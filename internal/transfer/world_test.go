@@ -321,6 +321,7 @@ func TestAnotherSourceTakesOver(t *testing.T) {
 		"answers with garbage":   {func(c caller, w *world) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request")) }, wire.ErrCorrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, 3, 1_000_000)
 			w.takeAll()
 			done := make(chan struct{})
@@ -525,6 +526,7 @@ func TestAStreamEndsWhenItsMemberIsGone(t *testing.T) {
 
 // A snapshot that takes long to write is not taken for a dead source.
 func TestPulsesBridgeASlowSnapshot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, 1000)
 	w.old[0].Put(5, 1, func(out io.Writer) error {
 		<-time.After(3 * quick.Silence)

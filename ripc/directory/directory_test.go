@@ -298,6 +298,7 @@ func TestANameBelongsToTheIdentityOfACertificate(t *testing.T) {
 // A client that registers more services than one owner may have is told so, and a service that it
 // closes makes room.
 func TestAClientWithTooManyNamesIsRefused(t *testing.T) {
+	t.Parallel()
 	ctx := testutil.Within(t)
 	const most = 3
 	members := cluster(t, 2, options{names: most})
@@ -365,6 +366,7 @@ func TestClientsGoOnWithAnotherMember(t *testing.T) {
 // The lease of a process that says nothing more ends, and not while it renews it. Its name is free
 // again.
 func TestADeadProcessFreesItsNames(t *testing.T) {
+	t.Parallel()
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{})
 	c, e := client(t, ClientConfig{Members: addresses(members), Lease: time.Second}, ripc.Config{})
@@ -478,6 +480,7 @@ func TestOwnersAreKnownAfterARestart(t *testing.T) {
 
 // A service that moves again and again is called all the time: every call is answered.
 func TestCallsGoOnWhileAServiceMovesInTheDirectory(t *testing.T) {
+	t.Parallel()
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{})
 	cfg := ClientConfig{Members: addresses(members), Key: key(1)}

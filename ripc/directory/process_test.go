@@ -107,6 +107,7 @@ func startMember(t *testing.T, cluster string, id int, join, addr string) *proce
 // for and call services: no name is lost that was registered, no call to a service that lives
 // fails, and a name is never at a place that its owner did not say.
 func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
+	t.Parallel()
 	ctx := testutil.Within(t)
 	seed := *killSeed
 	if seed == 0 {
