@@ -57,6 +57,7 @@
 //	word                 written by        read by              published by
 //	slots[i].state       application, loop loop                 itself (atomic); the loop's part is to mark a claim as moved
 //	freed, freedBytes    loop              application          itself (atomic)
+//	starved              application       loop                 itself (atomic); a hint
 //	descriptor, bytes    loop, application receivers            sent
 //
 // Source: Spindle §2.3; descriptors instead of fixed slots, and nulls without room, are Squall's.

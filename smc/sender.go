@@ -70,9 +70,10 @@ type Sender struct {
 	end       uint64 // position after the bytes of the last claim
 	seenFreed uint64 // the last look at freed and freedBytes
 	seenBytes uint64
-	first     uint64 // claims below are done: Carry
-	native    uint64 // claims from this one on were made in this ring: Carry. Set before the first claim.
-	foreign   int    // open claims that were made in another ring
+	first     uint64      // claims below are done: Carry
+	native    uint64      // claims from this one on were made in this ring: Carry. Set before the first claim.
+	foreign   int         // open claims that were made in another ring
+	starved   atomic.Bool // R: loop. The last claim that looked at freed found no space, and much is in flight
 	_         [64]byte
 
 	// Loop.
@@ -162,8 +163,19 @@ func (s *Sender) fits(end uint64) bool {
 		return true
 	}
 	s.seenFreed, s.seenBytes = s.freed.Load(), s.freedBytes.Load()
-	return s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
+	fits := s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
+	s.starved.Store(!fits && s.claimed-s.seenFreed >= s.window/starvedShare)
+	return fits
 }
+
+// starvedShare is the part of the window that must be in flight for a sender without space to count
+// as starved. If less fills the ring, messages are large: nulls cost nothing next to them, and
+// senders that alternate keep the bytes in flight in the processor's cache.
+const starvedShare = 32
+
+// Starved reports whether the last claim was refused for lack of space: the application is likely to
+// claim as soon as there is some. Loop.
+func (s *Sender) Starved() bool { return s.starved.Load() }
 
 // Publish stamps committed claims with indexes from first on, up to limit messages, and returns how
 // many messages these were, and how many bytes. Ranges tells what to push before sent may cover

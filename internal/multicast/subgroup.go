@@ -65,7 +65,7 @@ type Subgroup struct {
 	runEnd    order.Seq
 	maxRun    int
 	maxBytes  int
-	graced    bool // nulls are owed since the last step, which left the application a moment to send something real
+	held      int  // steps for which owed nulls were held, so that the application can send something real
 	silent    int  // how often nulls were sent since the last message
 	dirty     bool // the own line changed since it was last pushed
 	begun     bool // the view before is delivered
@@ -428,17 +428,36 @@ func (s *Subgroup) sendNulls() int {
 	case s.silent >= silentRounds && !s.Sender.Active() && s.tuning == (Tuning{}):
 		return s.autoSkip(from)
 	case owed == 0:
-		s.graced = false
+		s.held = 0
 		return 0
-	case !s.graced && s.Sender.Active():
-		s.graced = true
-		return 1
+	case s.held < s.patience():
+		s.held++
+		return 1 // so that the loop does not sleep, and the application's goroutine runs
 	}
-	s.graced = false
+	s.held = 0
 	s.silent++
 	s.setSent(from + owed)
 	s.Stats.NullsSent.add(uint64(owed))
 	return 1
+}
+
+// StarvedSteps is the number of steps for which a sender without buffer space holds its nulls. Two
+// suffice nearly always: the other members deliver what is in the ring, and the goroutine that waits
+// runs.
+const StarvedSteps = 4
+
+// patience is the number of steps for which this sender holds nulls, because a message is likely to
+// take their turns.
+func (s *Subgroup) patience() int {
+	switch {
+	case mutant.Enabled && mutant.On(mutant.TurnsKept) && s.Sender.Starved():
+		return math.MaxInt
+	case s.Sender.Starved():
+		return StarvedSteps
+	case s.Sender.Active():
+		return 1
+	}
+	return 0
 }
 
 // furthest is the count up to which this sender may send nulls and skip, so that no member sees it

@@ -25,10 +25,11 @@ const (
 	EarlyDelivered Name = "delivered is published before the application saw it"
 	AfterHalt      Name = "a halted member goes on"
 	SentFirst      Name = "sent is loaded before skipped"
+	TurnsKept      Name = "a sender without space sends no nulls"
 )
 
 // Names are all of them.
-var Names = []Name{Unstable, OneTooMany, EarlyRelease, LateRelease, LazyNulls, EagerNulls, EarlyDelivered, AfterHalt, SentFirst}
+var Names = []Name{Unstable, OneTooMany, EarlyRelease, LateRelease, LazyNulls, EagerNulls, EarlyDelivered, AfterHalt, SentFirst, TurnsKept}
 
 var active Name
 

@@ -21,6 +21,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.LateRelease:    "release",
 	mutant.LazyNulls:      "loss stall",
 	mutant.EagerNulls:     "quiet",
+	mutant.TurnsKept:      "live",
 	mutant.EarlyDelivered: "content atomic",
 	mutant.AfterHalt:      "halt",
 
