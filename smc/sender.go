@@ -173,8 +173,8 @@ func (s *Sender) fits(end uint64) bool {
 // senders that alternate keep the bytes in flight in the processor's cache.
 const starvedShare = 32
 
-// Starved reports whether the last claim was refused for lack of space: the application is likely to
-// claim as soon as there is some. Loop.
+// Starved reports whether the last claim was refused for lack of space: the application is likely
+// to claim as soon as there is some. Loop.
 func (s *Sender) Starved() bool { return s.starved.Load() }
 
 // Publish stamps committed claims with indexes from first on, up to limit messages, and returns how

@@ -442,8 +442,8 @@ func (s *Subgroup) sendNulls() int {
 }
 
 // StarvedSteps is the number of steps for which a sender without buffer space holds its nulls. Two
-// suffice nearly always: the other members deliver what is in the ring, and the goroutine that waits
-// runs.
+// suffice nearly always: the other members deliver what is in the ring, and the goroutine that
+// waits runs.
 const StarvedSteps = 4
 
 // patience is the number of steps for which this sender holds nulls, because a message is likely to
