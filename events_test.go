@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // happenings keeps the events of one member.
@@ -125,10 +126,7 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 // go on, and lose nothing.
 func TestAMemberThatClosesHasLeftAndNotFailed(t *testing.T) {
 	t.Parallel()
-	runs := 50
-	if testing.Short() {
-		runs = 10
-	}
+	runs := testutil.Seeds(10, 50)
 	for _, fabric := range []squall.Fabric{squall.FabricSHM, squall.FabricTCP} {
 		t.Run(fabric.String(), func(t *testing.T) {
 			t.Parallel()

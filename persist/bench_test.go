@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist/internal/engine"
+	"github.com/squall-go/squall/persist/internal/wallog"
 )
 
 // pump appends records as fast as a log takes them, until everything is durable.
@@ -68,7 +69,7 @@ var benchSizes = []struct {
 
 // BenchmarkLog is one log that is appended to as fast as it becomes durable.
 func BenchmarkLog(b *testing.B) {
-	for _, e := range []Engine{EngineBolt, EngineWAL} {
+	for _, e := range []Engine{EngineBolt, wallog.Driver{}} {
 		for _, size := range benchSizes {
 			b.Run(fmt.Sprintf("engine=%v/size=%s", e, size.name), func(b *testing.B) {
 				s, l, wake := benchStore(b, benchDir(b), e)
@@ -104,7 +105,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // BenchmarkDurable is the time from a record that comes alone to the word that it is durable.
 func BenchmarkDurable(b *testing.B) {
-	for _, e := range []Engine{EngineBolt, EngineWAL} {
+	for _, e := range []Engine{EngineBolt, wallog.Driver{}} {
 		b.Run(fmt.Sprintf("engine=%v", e), func(b *testing.B) {
 			s, l, wake := benchStore(b, benchDir(b), e)
 			defer s.Close()
@@ -125,7 +126,7 @@ func BenchmarkDurable(b *testing.B) {
 
 // BenchmarkReopen opens a log of 1 GB.
 func BenchmarkReopen(b *testing.B) {
-	for _, e := range []Engine{EngineBolt, EngineWAL} {
+	for _, e := range []Engine{EngineBolt, wallog.Driver{}} {
 		for _, size := range []int{1 << 10, 100 << 10} {
 			b.Run(fmt.Sprintf("engine=%v/records=%d", e, 1<<30/size), func(b *testing.B) {
 				dir := benchDir(b)

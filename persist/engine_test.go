@@ -8,7 +8,6 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/persist/internal/engine"
-	"github.com/squall-go/squall/persist/internal/wallog"
 )
 
 // fillTo stores entries of 1 MiB behind an index.
@@ -46,7 +45,7 @@ func TestALogThatIsClosedAsASegmentBecomesFullGoesOn(t *testing.T) {
 	t.Parallel()
 	for off := range uint64(3) {
 		dir := madeEngine(t, EngineWAL)
-		last := uint64(wallog.SegmentBytes>>20) - 1 + off
+		last := uint64(segmentBytes>>20) - 1 + off
 		e := opened(t, EngineWAL, dir)
 		fillTo(t, e, 1, last)
 		if err := e.Close(); err != nil {
@@ -67,7 +66,7 @@ func TestACutAsASegmentBecomesFullLeavesALogThatGoesOn(t *testing.T) {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
 			dir := madeEngine(t, EngineWAL)
 			e := opened(t, EngineWAL, dir)
-			full := uint64(wallog.SegmentBytes>>20) - 1 + off
+			full := uint64(segmentBytes>>20) - 1 + off
 			fillTo(t, e, 1, full)
 			if err := e.DeleteRange(full, full); err != nil {
 				t.Fatal(err)

@@ -59,7 +59,7 @@ func tlsOfEnv() *tls.Config {
 }
 
 // kills is how many processes of each transport are killed.
-var kills = flag.Int("kills", 20, "processes that a test of killed processes kills, over each transport")
+var kills = flag.Int("kills", testutil.Seeds(10, 20), "processes that a test of killed processes kills, over each transport")
 
 // runChild is the main function of a child: this test again, as the process with the service of a
 // test. It says that it is ready on its standard output, and ends with its standard input. Its

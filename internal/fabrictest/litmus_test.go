@@ -200,7 +200,7 @@ func TestNoWakeUpIsLostBetweenProcessesThatAlwaysPark(t *testing.T) {
 
 // pingPong is the side of rank 0, with a watchdog.
 func pingPong(t *testing.T, table *fabric.Table, p *fabric.Parker, start func(rounds uint64, finished func()) (stop func())) {
-	rounds := uint64(8000)
+	rounds := testutil.Seeds[uint64](2000, 8000)
 	if testing.Short() {
 		rounds = 1000
 	}

@@ -205,7 +205,7 @@ func bytesBeforeGuard(t *testing.T, open Open) {
 	const ring, sentOff, seenOff = mib, fabric.LineBytes, 2 * fabric.LineBytes
 	shape := shapeOf(3, ring)
 	tables := opened(t, open, 3, shape)
-	all, total := everybody(tables), uint64(scaled(16*mib))
+	all, total := everybody(tables), uint64(scaled(8*mib))
 	seed := rand.Uint64()
 	uses := make([]ringUse, len(tables))
 	for r := range uses {

@@ -102,7 +102,7 @@ func (w *world) describe() (text string) {
 }
 
 func TestRandomRestartsAgreeAndLoseNothing(t *testing.T) {
-	seeds := testutil.Seeds[uint64](200, 2000)
+	seeds := testutil.Seeds[uint64](100, 2000)
 	var restarts, adoptions, changes, waits, returns int
 	for seed := range seeds {
 		w, err := run(seed, nil)

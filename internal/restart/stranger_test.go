@@ -162,7 +162,7 @@ func snapshotOf(c *Core) snapshot {
 // Y8: whatever a stranger says, and a second group of the name, and whatever is said again of what
 // was said to others: nothing changes.
 func TestRandomStrangersAndASecondGroupChangeNothing(t *testing.T) {
-	seeds := testutil.Seeds[uint64](30, 200)
+	seeds := testutil.Seeds[uint64](15, 200)
 	if testing.Short() {
 		seeds = 20
 	}

@@ -434,7 +434,7 @@ func TestWhoWasGivenUpByTooManyIsEvicted(t *testing.T) {
 
 // V5 to V9 over random histories of crashes, wrong suspicions, leaves and joins at any moment.
 func TestRandomChangesAgree(t *testing.T) {
-	seeds := testutil.Seeds[uint64](1000, 4000)
+	seeds := testutil.Seeds[uint64](500, 4000)
 	if testing.Short() {
 		seeds = 300
 	}

@@ -52,7 +52,7 @@ func TestAReaderTakesTheEndsOfManyInstances(t *testing.T) {
 	w.topic("t", qos.Set{})
 	s, by := w.members[0], w.writer(1, 1, "t", qos.Set{})
 	c := w.reader(1, 2, "t", qos.Set{History: qos.KeepAll()})[0]
-	const instances = 1 << 19
+	instances := testutil.Seeds(1<<18, 1<<19)
 	var key [4]byte
 	for i := range uint32(instances) {
 		binary.LittleEndian.PutUint32(key[:], i)

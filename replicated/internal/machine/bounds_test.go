@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/views"
 )
@@ -84,7 +85,7 @@ func (f *fillings) outboxBytes() (n int) {
 // compares the machine with a list of all of it. The machine is encoded and decoded now and then.
 func TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds(t *testing.T) {
 	full, dropping := 0, 0
-	for seed := range uint64(6) {
+	for seed := range testutil.Seeds[uint64](2, 6) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		m := &machine.Machine{}
 		want := &fillings{outbox: map[machine.Destination][]machine.Sent{}}

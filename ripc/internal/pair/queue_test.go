@@ -15,6 +15,7 @@ import (
 type roomPlan struct {
 	memory  [4][]byte // of the rows and their copies, for one world after the other
 	direct  bool
+	large   bool        // most of the states are of this plan
 	deaf    [4]bool     // channels whose messages the application does not receive: their frames are copied out of the ring
 	late    bool        // the reader has not looked when the senders begin
 	before  []roomFrame // in the ring, received and held, when the senders begin
@@ -397,13 +398,16 @@ func TestASenderThatHasRoomIsWoken(t *testing.T) {
 	}
 	for name, plan := range map[string]roomPlan{
 		"one sender to each channel":                   {before: full, senders: []roomFrame{{1, largeFrame}, {2, largeFrame}}, frees: []int{0, 1, 2}},
-		"room in two windows, and in the ring for one": {before: full, senders: []roomFrame{{1, largeFrame}, {2, largeFrame}, {1, largeFrame}}, frees: []int{0, 2}},
+		"room in two windows, and in the ring for one": {large: true, before: full, senders: []roomFrame{{1, largeFrame}, {2, largeFrame}, {1, largeFrame}}, frees: []int{0, 2}},
 		"small frames and a large one":                 {before: full, senders: []roomFrame{{1, largeFrame}, {2, 100}, {2, 200}}, frees: []int{2}},
 		"moved aside while one waits":                  {before: full, late: true, deaf: [4]bool{1: true}, senders: []roomFrame{{3, largeFrame}, {2, 100}}},
 		"freed and not published before they wait":     {before: small, freed: []int{1, 2, 3}, senders: []roomFrame{{1, 200}, {1, 100}}},
 	} {
 		for _, plan.direct = range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, direct %v", name, plan.direct), func(t *testing.T) {
+				if plan.large && !plan.direct {
+					testutil.Long(t)
+				}
 				states, err := exploreRoom(&plan)
 				if err != nil {
 					t.Error(err)
