@@ -11,8 +11,7 @@ import (
 )
 
 // model is a space as doc.go describes it, without indexes, loans, views or caches that fill: lists
-// that each record looks through. It knows no origins and no clients, and its readers keep all
-// samples and take none.
+// that each record looks through. It knows no origins and no clients.
 type model struct {
 	position uint64
 	now      int64
@@ -51,8 +50,7 @@ type modelEnd struct {
 	closed   bool
 	asserted int64
 	silent   bool
-	got      []modelSample // by a reader
-	states   map[string]InstanceState
+	modelReader
 }
 
 type modelSample struct {
@@ -150,7 +148,7 @@ func (m *model) readers(w *modelEnd) (all []*modelEnd) {
 }
 
 func (m *model) begin(info EndpointInfo, view uint64) {
-	e := &modelEnd{EndpointInfo: info, view: view, asserted: m.now, states: map[string]InstanceState{}}
+	e := &modelEnd{EndpointInfo: info, view: view, asserted: m.now}
 	for _, t := range m.topics {
 		if t.Name == info.Topic {
 			e.topic = t
@@ -170,35 +168,29 @@ func (m *model) begin(info EndpointInfo, view uint64) {
 	})
 	for _, k := range history {
 		if k.expires > m.now && matches(k.writer, e) {
-			e.receive(k)
+			m.receive(e, k, k.source)
 		}
 	}
 	for _, in := range e.topic.instances {
-		in.abandon(e)
+		m.abandon(e, in)
 	}
 }
 
-// receive gives a sample to a reader.
-func (e *modelEnd) receive(k modelSample) {
-	switch {
-	case !k.dispose:
-		e.got = append(e.got, k)
-		e.states[k.key] = Alive
-	case e.states[k.key] != 0:
-		e.states[k.key] = Disposed
+// abandon ends an instance of a reader, if no writer of it is left.
+func (m *model) abandon(r *modelEnd, in *modelInstance) {
+	v := r.instance(in.key)
+	if in.written(r) || v == nil || v.state == NoWriters {
+		return
 	}
+	if v.state == Alive {
+		r.becomes(v, NoWriters, m.now, Held{Position: m.position, Source: m.now})
+	}
+	r.expel(v, m.now)
 }
 
-// abandon ends an instance of a reader of which no writer is left.
-func (in *modelInstance) abandon(r *modelEnd) {
-	for _, p := range in.writers {
-		if matches(p.writer, r) {
-			return
-		}
-	}
-	if r.states[in.key] == Alive {
-		r.states[in.key] = NoWriters
-	}
+// written reports whether an instance has writers that match a reader.
+func (in *modelInstance) written(r *modelEnd) bool {
+	return slices.ContainsFunc(in.writers, func(p *modelPart) bool { return matches(p.writer, r) })
 }
 
 func (in *modelInstance) part(w *modelEnd) *modelPart {
@@ -232,6 +224,9 @@ func (m *model) sample(s Sample) bool {
 		return false
 	}
 	m.assert(w)
+	if !w.topic.Keyed && (len(s.Key) > 0 || s.Operation == Dispose) {
+		return false
+	}
 	s.Key, s.Data = slices.Clone(s.Key), slices.Clone(s.Data)
 	if s.Set == 0 {
 		m.take(w, s)
@@ -289,7 +284,7 @@ func (m *model) take(w *modelEnd, s Sample) {
 	t := w.topic
 	source := min(s.Source, m.now+int64(SourceAhead))
 	k := modelSample{position: m.position, writer: w, expires: math.MaxInt64, key: string(s.Key), data: string(s.Data), dispose: s.Operation == Dispose}
-	if life := w.QoS.Lifespan; life > 0 && !k.dispose {
+	if life := cmp.Or(w.QoS.Lifespan, t.QoS.Lifespan); life > 0 && !k.dispose {
 		k.expires = min(source, m.now) + int64(life)
 	}
 	if t.QoS.Order == qos.BySource {
@@ -329,17 +324,19 @@ func (m *model) take(w *modelEnd, s Sample) {
 		m.limit(t, in)
 	}
 	for _, r := range m.readers(w) {
-		r.receive(k)
+		m.receive(r, k, m.now)
 	}
 }
 
 // limit drops what goes beyond the depth and the limit of a topic, of an instance that has got a
 // sample.
 func (m *model) limit(t *modelTopic, in *modelInstance) {
-	if !t.QoS.Service.History.All {
-		for t.count(in.key) > max(t.QoS.Service.History.Depth, 1) {
-			t.drop(slices.IndexFunc(t.history, func(k modelSample) bool { return k.key == in.key }))
-		}
+	depth := math.MaxInt
+	if h := t.QoS.Service.History; !h.All {
+		depth = max(h.Depth, 1)
+	}
+	for t.count(in.key) > min(depth, cmp.Or(t.QoS.Service.Limits.SamplesPerInstance, math.MaxInt)) {
+		t.drop(slices.IndexFunc(t.history, func(k modelSample) bool { return k.key == in.key }))
 	}
 	for limit := t.QoS.Service.Limits.Samples; limit > 0 && len(t.history) > limit; {
 		oldest := 0 // of those with one position, those of the instance that came first
@@ -397,12 +394,12 @@ func (m *model) unregister(in *modelInstance, w *modelEnd, keep bool, source int
 	if in.part(w) == nil {
 		return
 	}
-	if !keep && !in.disposed && (t.QoS.Ownership == qos.Shared || in.owns(w)) {
+	if t.Keyed && !keep && !in.disposed && (t.QoS.Ownership == qos.Shared || in.owns(w)) {
 		m.take(w, Sample{Operation: Dispose, Key: []byte(in.key), Source: source})
 	}
 	in.writers = slices.DeleteFunc(in.writers, func(p *modelPart) bool { return p.writer == w })
 	for _, r := range m.readers(w) {
-		in.abandon(r)
+		m.abandon(r, in)
 	}
 	if len(in.writers) == 0 {
 		in.since = m.now
@@ -432,13 +429,19 @@ func (m *model) change(e *modelEnd, set qos.Set) {
 	if !e.Reader && domainOf(&set) != domainOf(&e.QoS) {
 		m.leave(e, true)
 	}
-	e.QoS = set
+	var left []*modelPart // registrations of writers that matched it, and do not match any more
+	var of []*modelInstance
 	for _, in := range e.topic.instances {
-		for _, r := range m.open {
-			if r.Reader && r.topic == e.topic {
-				in.abandon(r)
+		for _, p := range in.writers {
+			was := *e
+			if was.QoS = set; e.Reader && matches(p.writer, e) && !matches(p.writer, &was) {
+				left, of = append(left, p), append(of, in)
 			}
 		}
+	}
+	e.QoS = set
+	for i := range left {
+		m.abandon(e, of[i])
 	}
 }
 
@@ -514,31 +517,4 @@ func (s *Space) histories() string {
 		}
 	}
 	return b.String()
-}
-
-// received is what a reader is to have: samples, and then the states of the instances.
-func (e *modelEnd) received() string {
-	var b strings.Builder
-	for _, k := range e.got {
-		fmt.Fprintln(&b, k)
-	}
-	return b.String() + fmt.Sprintln(e.states)
-}
-
-// received is what a reader that keeps all has, of which nothing was taken.
-func (c *Cache) received() string {
-	var b strings.Builder
-	for h := c.first; h != nil; h = h.next {
-		if h.Valid {
-			fmt.Fprintf(&b, "%d %v %s=%s false\n", h.Position, h.Writer, h.Key, h.Data)
-		}
-	}
-	for f := range c.fresh.each {
-		fmt.Fprintf(&b, "%d %v %s=%s false\n", f.position, f.writer.ID, f.of.key, f.data)
-	}
-	states := map[string]InstanceState{}
-	for _, in := range c.Instances() {
-		states[in.Key] = in.State
-	}
-	return b.String() + fmt.Sprintln(states)
 }

@@ -26,6 +26,9 @@ func TestMembersAgreeAtEveryPosition(t *testing.T) {
 	}
 }
 
+// tick is the unit of random times: something is often due exactly at the time of a record.
+const tick = int64(100 * time.Millisecond)
+
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
 func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
@@ -38,7 +41,8 @@ func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
 		set.History = pick(rng, qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(3))
 		set.Separation = pick(rng, 0, 0, time.Second)
 		set.Reliability.Kind = pick(rng, qos.Reliable, qos.BestEffort)
-		set.Limits.Samples = pick(rng, 0, 10)
+		set.Limits = pick(rng, qos.Limits{}, qos.Limits{Samples: 10}, qos.Limits{Samples: 4, SamplesPerInstance: 3}, qos.Limits{Instances: 2})
+		set.Purge = pick(rng, qos.ReaderLifetime{}, qos.ReaderLifetime{}, qos.ReaderLifetime{NoWriters: time.Second, Disposed: 300 * time.Millisecond})
 		return set
 	}
 	set.Strength = rng.Int32N(3)
@@ -57,37 +61,30 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 	}
 	w.members[0].piece, w.members[1].piece = math.MaxInt, 1 // one fills its caches where readers are opened, the other one step by step
 	topics := map[string]qos.Set{}
-	for _, name := range []string{"t", "u", "v"} {
+	for _, name := range []string{"t", "u", "unkeyed"} {
 		set := qos.Set{
 			Durability: qos.Durability(rng.IntN(3)), Ownership: qos.Ownership(rng.IntN(2)), Order: qos.DestinationOrder(rng.IntN(2)),
-			Service: qos.Service{History: pick(rng, qos.KeepLast(2), qos.KeepAll()), Limits: qos.Limits{Samples: pick(rng, 0, 7)}, CleanupDelay: pick(rng, 0, time.Second)},
+			Service:  qos.Service{History: pick(rng, qos.KeepLast(2), qos.KeepAll()), Limits: pick(rng, qos.Limits{}, qos.Limits{Samples: 7}, qos.Limits{Samples: 7, SamplesPerInstance: 2}), CleanupDelay: pick(rng, 0, time.Second)},
+			Lifespan: pick(rng, 0, 0, 3*time.Second),
 		}
 		w.topic(name, set)
 		topics[name] = set
 	}
-	var caches, untouched [][]*Cache
+	var readers []*randomReader
 	var open []ID
 	nodes := []uint64{1, 2, 3, 4}
-	var readers []*modelEnd // those with untouched caches
 	number := uint32(0)
 	took := 0
 	for range 400 {
-		w.now += rng.Int64N(int64(300 * time.Millisecond))
-		name := pick(rng, "t", "u", "v")
+		w.now += rng.Int64N(4) * tick
+		name := pick(rng, "t", "u", "unkeyed")
 		switch rng.IntN(20) {
 		case 0, 1:
 			number++
 			open = append(open, w.writer(pick(rng, nodes...), number, name, randomSet(rng, topics[name], false)))
 		case 2:
 			number++
-			if len(untouched) < 12 && rng.IntN(2) == 0 {
-				set := randomSet(rng, topics[name], true)
-				set.History, set.Separation, set.Limits, set.Reliability.Kind = qos.KeepAll(), 0, qos.Limits{}, qos.Reliable
-				untouched = append(untouched, w.reader(pick(rng, nodes...), number, name, set))
-				readers = append(readers, w.model.open[len(w.model.open)-1])
-				continue
-			}
-			caches = append(caches, w.reader(pick(rng, nodes...), number, name, randomSet(rng, topics[name], true)))
+			readers = append(readers, openRandomReader(w, pick(rng, nodes...), number, name, randomSet(rng, topics[name], true)))
 		case 3:
 			if len(open) > 0 {
 				w.roster(slices.DeleteFunc(slices.Clone(nodes), func(n uint64) bool { return n > 1 && rng.IntN(6) == 0 })...)
@@ -123,35 +120,17 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 		if rng.IntN(4) == 0 {
 			w.agree()
 		}
-		for _, c := range caches {
-			if w.filled(rng.IntN(6), c...) {
-				w.equal(c...)
+		for _, r := range readers {
+			if r.fill(rng.IntN(6)) && rng.IntN(3) == 0 {
+				r.check()
 			}
 		}
-		for i, c := range untouched {
-			if !w.filled(rng.IntN(6), c...) || readers[i].closed {
-				continue
-			}
-			if is, want := c[0].received(), readers[i].received(); is != want {
-				t.Fatalf("at position %d reader %v has\n%s\nand in the model\n%s", w.model.position, readers[i].ID, is, want)
-			}
-			w.equal(c...)
-		}
-		if len(caches) > 0 && rng.IntN(8) == 0 {
-			q := Query{Max: rng.IntN(4), Take: rng.IntN(2) == 0, Now: w.now, Samples: pick(rng, 0, 0, Read, NotRead), States: pick(rng, 0, 0, Alive, Disposed|NoWriters)}
-			results := ""
-			chosen := pick(rng, caches...)
-			w.filled(math.MaxInt, chosen...)
-			for i, c := range chosen {
-				if i > 0 {
-					c.spread() // samples are taken alike whether a call has looked at them or not
-				}
-				r := fmt.Sprint(c.Select(q))
-				if took++; i > 0 && r != results {
-					t.Fatalf("members read %s and %s", results, r)
-				}
-				results = r
-			}
+		if len(readers) > 0 && rng.IntN(3) == 0 {
+			took++
+			r := pick(rng, readers...)
+			r.fill(math.MaxInt)
+			r.query(randomQuery(rng, w.now))
+			r.check()
 		}
 	}
 	if took == 0 || w.members[0].Position() < 100 {
@@ -159,11 +138,115 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 	}
 }
 
+// randomReader is a reader with a cache at each member, and the reader of the model that these are
+// compared with.
+type randomReader struct {
+	w      *world
+	caches []*Cache
+	heard  [][]Held // by the listeners
+	model  *modelEnd
+}
+
+func openRandomReader(w *world, node uint64, number uint32, topic string, set qos.Set) *randomReader {
+	r := &randomReader{w: w, heard: make([][]Held, len(w.members))}
+	i, n := id(node, number), 0
+	r.caches = w.reader(node, number, topic, set, func(c *Cache) {
+		if filters(i) {
+			c.Filter = odd
+		}
+		if at := n; listens(i) {
+			c.Listener = func(h *Held) { r.hear(at, *h) }
+		}
+		n++
+	})
+	r.model = w.model.open[len(w.model.open)-1]
+	return r
+}
+
+func (r *randomReader) hear(at int, h Held) {
+	h.Data = slices.Clone(h.Data)
+	r.heard[at] = append(r.heard[at], h)
+}
+
+// fill goes on filling the caches, and reports whether they are filled.
+func (r *randomReader) fill(steps int) bool {
+	filled := true
+	for i, c := range r.caches {
+		for more := true; more; {
+			more = r.w.members[i].Fill(c, steps)
+			heard := c.Heard(nil)
+			for _, h := range heard {
+				r.hear(i, h)
+			}
+			if more && steps < math.MaxInt {
+				filled = false
+				break
+			}
+		}
+	}
+	return filled
+}
+
+// check compares the caches, which are filled, with the model.
+func (r *randomReader) check() {
+	r.w.t.Helper()
+	if r.model.closed {
+		return
+	}
+	for i, c := range r.caches {
+		if is, want := c.text(), r.model.text(); is != want {
+			r.w.t.Fatalf("at position %d reader %v with %+v has at member %d\n%s\nand in the model\n%s", r.w.model.position, r.model.ID, r.model.QoS, i+1, is, want)
+		}
+		if is, want := fmt.Sprintf("%+v", r.heard[i]), fmt.Sprintf("%+v", r.model.heard); is != want {
+			r.w.t.Fatalf("the listener of reader %v at member %d is told\n%s\nand in the model\n%s", r.model.ID, i+1, is, want)
+		}
+	}
+}
+
+// query compares the results of a query with the model.
+func (r *randomReader) query(q Query) {
+	r.w.t.Helper()
+	if r.model.closed {
+		return
+	}
+	want := fmt.Sprintf("%+v", r.model.query(q))
+	for i, c := range r.caches {
+		if i > 0 {
+			c.spread() // samples are taken alike whether a call has looked at them or not
+		}
+		if is := fmt.Sprintf("%+v", c.Select(q)); is != want {
+			r.w.t.Fatalf("at position %d reader %v with %+v returns at member %d for %+v\n%s\nand in the model\n%s", r.w.model.position, r.model.ID, r.model.QoS, i+1, q, is, want)
+		}
+	}
+}
+
+func randomQuery(rng *rand.Rand, now int64) Query {
+	q := Query{Max: pick(rng, 0, 0, 1, 3), Take: rng.IntN(2) == 0, Now: now + pick(rng, 0, 0, tick, 10*tick)}
+	if rng.IntN(2) == 0 { // the short way, if all is taken
+		return q
+	}
+	q.Samples, q.Views = pick(rng, 0, 0, Read, NotRead), pick(rng, 0, 0, New, NotNew)
+	q.States = pick(rng, 0, 0, Alive, Disposed|NoWriters)
+	if key := pick(rng, "k", "l", "m"); rng.IntN(4) == 0 {
+		q.Key = &key
+	}
+	if rng.IntN(4) == 0 {
+		q.Matching = odd
+	}
+	return q
+}
+
 func randomSample(w *world, rng *rand.Rand, i ID) error {
-	s := Sample{Writer: i, Key: []byte(pick(rng, "k", "l", "m")), Data: fmt.Append(nil, rng.IntN(100)), Source: w.now - rng.Int64N(int64(time.Second))}
+	info, _, known := w.members[0].Endpoint(i)
+	s := Sample{Writer: i, Key: []byte(pick(rng, "k", "l", "m")), Data: fmt.Append(nil, rng.IntN(100)), Source: w.now + (rng.Int64N(30)-15)*tick}
+	if known && info.Topic == "unkeyed" {
+		s.Key = nil
+	}
 	switch rng.IntN(10) {
 	case 0:
-		s.Operation = Dispose
+		if s.Key != nil {
+			s.Operation = Dispose
+		}
 	case 1:
 		s.Operation = Unregister
 	case 2:
@@ -179,8 +262,7 @@ func randomSample(w *world, rng *rand.Rand, i ID) error {
 			return w.apply(i.Node, data, err)
 		}
 	case 7:
-		info, _, ok := w.members[0].Endpoint(i)
-		if !ok {
+		if !known {
 			return nil
 		}
 		info.QoS.Strength, info.QoS.Partitions = rng.Int32N(3), pick(rng, nil, []string{"a"}, []string{"b"})

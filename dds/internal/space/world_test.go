@@ -141,7 +141,7 @@ func (w *world) must(err error) {
 
 func (w *world) topic(name string, set qos.Set) {
 	w.t.Helper()
-	data, err := AppendTopic(nil, w.now, TopicInfo{Name: name, Type: "T", Keyed: true, QoS: set})
+	data, err := AppendTopic(nil, w.now, TopicInfo{Name: name, Type: "T", Keyed: name != "unkeyed", QoS: set})
 	w.must(w.apply(1, data, err))
 }
 
@@ -157,12 +157,16 @@ func (w *world) writer(node uint64, number uint32, topic string, set qos.Set) ID
 
 // reader opens a reader at every member: one reader whose cache each of them has, so that caches
 // can be compared.
-func (w *world) reader(node uint64, number uint32, topic string, set qos.Set) []*Cache {
+func (w *world) reader(node uint64, number uint32, topic string, set qos.Set, prepare ...func(*Cache)) []*Cache {
 	w.t.Helper()
 	i := id(node, number)
 	var caches []*Cache
 	for _, s := range w.members {
-		caches = append(caches, s.Expect(i))
+		c := s.Expect(i)
+		for _, p := range prepare {
+			p(c)
+		}
+		caches = append(caches, c)
 	}
 	data, err := AppendOpen(nil, w.now, EndpointInfo{ID: i, Topic: topic, Reader: true, QoS: set})
 	w.must(w.apply(node, data, err))
@@ -259,21 +263,6 @@ func (w *world) equal(caches ...*Cache) {
 			w.t.Fatalf("the cache of one member is\n%s\nand of another\n%s", a, b)
 		}
 	}
-}
-
-// text shows a cache without marking anything.
-func (c *Cache) text() string {
-	var b strings.Builder
-	for h := c.first; h != nil; h = h.next {
-		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", h.Position, h.Writer, h.Key, h.Data, h.Valid, h.DisposedGeneration, h.NoWritersGeneration)
-	}
-	for f := range c.fresh.each {
-		fmt.Fprintf(&b, "%d %v %s=%s %v %d %d\n", f.position, f.writer.ID, f.of.key, f.data, true, f.disposed, f.noWriters)
-	}
-	for _, v := range c.order {
-		fmt.Fprintf(&b, "%s %d\n", v.key, v.state)
-	}
-	return b.String()
 }
 
 // short is the result of a query as text: key=data, with ! for an instance that was disposed of and
