@@ -67,16 +67,24 @@ func (r *modelEnd) depth() int {
 	return max(r.QoS.History.Depth, 1)
 }
 
-// full reports whether a best effort reader has no room for one more sample of an instance.
+// full reports whether one more sample of an instance goes beyond the limits of a reader.
 func (r *modelEnd) full(v *modelView) bool {
 	l, n := r.QoS.Limits, 0
 	if v != nil {
 		n = r.valid(v)
 	}
-	if r.QoS.Reliability.Kind == qos.Reliable || listens(r.ID) || n >= r.depth() {
+	if listens(r.ID) || n >= r.depth() {
 		return false
 	}
 	return l.Samples > 0 && r.valid(nil) >= l.Samples || l.SamplesPerInstance > 0 && n >= l.SamplesPerInstance || v == nil && l.Instances > 0 && len(r.views) >= l.Instances
+}
+
+// waits reports whether a sample has to wait until something is taken from a reliable reader.
+func (m *model) waits(s *Sample) bool {
+	w := m.find(s.Writer)
+	return w != nil && s.Set == 0 && s.Operation == Write && slices.ContainsFunc(m.readers(w), func(r *modelEnd) bool {
+		return r.QoS.Reliability.Kind == qos.Reliable && r.full(r.instance(string(s.Key)))
+	})
 }
 
 // receive gives a sample to a reader, at a time that counts for its time-based filter.
@@ -91,7 +99,7 @@ func (m *model) receive(r *modelEnd, k modelSample, at int64) {
 	if filters(r.ID) && !odd([]byte(k.data)) {
 		return
 	}
-	for r.full(v) {
+	for r.QoS.Reliability.Kind == qos.BestEffort && r.full(v) {
 		was := len(r.held)
 		if r.remove(func(h *modelHeld) bool { return h.State == Read && h.Valid }); len(r.held) == was {
 			r.lost++

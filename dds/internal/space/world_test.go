@@ -50,7 +50,12 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 		var err error
 		if i == 1 && w.batch > 0 {
 			r.Stays = w.stay > 0
+			var sample Sample
+			waits := w.model != nil && IsSample(data) && parseSample(&r, &sample) == nil && w.model.waits(&sample)
 			applied, err = s.TryApply(&r)
+			if w.model != nil && applied == waits && !s.fills() {
+				w.t.Fatalf("at position %d a sample waits for a reader: %v", s.position, !applied)
+			}
 			w.records = append(w.records, r)
 			w.fresh++
 		}
@@ -80,6 +85,11 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 		w.settle()
 	}
 	return first
+}
+
+// fills reports whether a cache of a reader is being filled, which may have samples wait.
+func (s *Space) fills() bool {
+	return slices.ContainsFunc(s.endpoints, func(e *endpoint) bool { return e.cache != nil && e.cache.filling != nil })
 }
 
 // settle ends a batch of the second member: the memory of the records is used again.
