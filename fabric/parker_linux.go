@@ -124,8 +124,9 @@ func (p *Parker) recount() {
 	p.count.Store(n)
 }
 
-// Watching is the number of sockets with data.
-func (p *Parker) Watching() int { return int(p.count.Load()) }
+// FewSockets reports whether there are so few sockets with data that trying each is cheaper than
+// asking which are ready.
+func (p *Parker) FewSockets() bool { return p.count.Load() <= 2 }
 
 // Look updates the readiness of all sockets without waiting. Between Announce and Retract it leaves
 // bells for Sleep.

@@ -35,8 +35,8 @@ func (p *Parker) WatchOut(int, bool) error { return errors.ErrUnsupported }
 // Unwatch does nothing.
 func (p *Parker) Unwatch(int) {}
 
-// Watching is 0.
-func (p *Parker) Watching() int { return 0 }
+// FewSockets is true.
+func (p *Parker) FewSockets() bool { return true }
 
 // Look does nothing.
 func (p *Parker) Look() {}

@@ -10,7 +10,6 @@ type Pending struct {
 	Ranges []Range
 	Lines  []int // offsets, in the order of their first push
 	marked []uint64
-	bytes  int
 }
 
 // NewPending makes room for the lines of a control part.
@@ -22,14 +21,11 @@ func NewPending(controlBytes int) Pending {
 func (p *Pending) Push(off, n int) {
 	for i := len(p.Ranges) - 1; i >= 0; i-- {
 		if r := &p.Ranges[i]; off >= r.Off && off <= r.Off+r.N {
-			grown := max(r.N, off+n-r.Off)
-			p.bytes += grown - r.N
-			r.N = grown
+			r.N = max(r.N, off+n-r.Off)
 			return
 		}
 	}
 	p.Ranges = append(p.Ranges, Range{off, n})
-	p.bytes += n
 }
 
 // PushLine adds a control line.
@@ -44,14 +40,8 @@ func (p *Pending) PushLine(off int) {
 // Empty reports that nothing is pending.
 func (p *Pending) Empty() bool { return len(p.Lines) == 0 && len(p.Ranges) == 0 }
 
-// Bytes is the sum of the ranges.
-func (p *Pending) Bytes() int { return p.bytes }
-
 // Taken says that the first n ranges were handed over, and with the last of them all lines.
 func (p *Pending) Taken(n int) {
-	for _, r := range p.Ranges[:n] {
-		p.bytes -= r.N
-	}
 	p.Ranges = append(p.Ranges[:0], p.Ranges[n:]...)
 	if len(p.Ranges) > 0 {
 		return

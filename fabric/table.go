@@ -229,14 +229,10 @@ func (t *Table) Poll() (work int) {
 // can wait.
 func (t *Table) look() {
 	t.polls++
-	if !FewSockets(t.parker) || t.polls%64 == 0 {
+	if !t.parker.FewSockets() || t.polls%64 == 0 {
 		t.parker.Look()
 	}
 }
-
-// FewSockets reports whether there are so few sockets with data that trying each is cheaper than
-// asking which are ready.
-func FewSockets(p *Parker) bool { return p.Watching() <= 2 }
 
 // Flush sends what was pushed, and returns to how many peers something went.
 func (t *Table) Flush() (work int) {

@@ -325,7 +325,7 @@ func (t *polling) lastLook() (worked bool) {
 // step looks once at all hot peers, and at the peers that rang.
 func (t *polling) step() (worked bool) {
 	number := t.hot.Step()
-	if t.rested || number%lookInterval == 0 || !fabric.FewSockets(t.parker) {
+	if t.rested || number%lookInterval == 0 || !t.parker.FewSockets() {
 		t.rested = false
 		t.parker.Look()
 		for _, r := range t.parker.Rang() {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// CertificateKey is the hash of a certificate's public key: a certificate that is renewed with the
+// certificateKey is the hash of a certificate's public key: a certificate that is renewed with the
 // same key keeps it.
-func CertificateKey(c *x509.Certificate) Digest { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
+func certificateKey(c *x509.Certificate) Digest { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
 // Shown is the hash of the key of the certificate that the peer of a connection showed. It is false
 // for a connection without TLS.
@@ -22,7 +22,7 @@ func Shown(conn net.Conn) (key Digest, secure bool) {
 		return key, false
 	}
 	if chain := c.ConnectionState().PeerCertificates; len(chain) > 0 {
-		key = CertificateKey(chain[0])
+		key = certificateKey(chain[0])
 	}
 	return key, true
 }

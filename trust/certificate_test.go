@@ -45,7 +45,7 @@ func TestTheOwnCertificateIsTheOneThatIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := CertificateKey(leaf)
+	want := certificateKey(leaf)
 	authority, err := x509.ParseCertificate(foreign.Certificate[0])
 	if err != nil {
 		t.Fatal(err)
@@ -104,15 +104,15 @@ func TestT4ACertificateOfAnotherKeyIsNotTheMembers(t *testing.T) {
 	if err := client.Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckCertificate(client, CertificateKey(leaf)); err != nil {
+	if err := CheckCertificate(client, certificateKey(leaf)); err != nil {
 		t.Error(err)
 	}
-	for name, want := range map[string]Digest{"another key": CertificateKey(foreign), "a record without one": {}} {
+	for name, want := range map[string]Digest{"another key": certificateKey(foreign), "a record without one": {}} {
 		if err := CheckCertificate(client, want); !errors.Is(err, ErrUnproven) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := CheckCertificate(here, CertificateKey(leaf)); err != nil {
+	if err := CheckCertificate(here, certificateKey(leaf)); err != nil {
 		t.Errorf("a connection without TLS: %v", err)
 	}
 }

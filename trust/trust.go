@@ -135,7 +135,6 @@ const (
 	Rows   Purpose = "rows"   // connections for rows
 	State  Purpose = "state"  // transfer of states
 	Blocks Purpose = "blocks" // large messages
-	Log    Purpose = "log"    // reading of logs
 	Greet  Purpose = "greet"  // joining
 )
 

@@ -136,8 +136,8 @@ func (f *faults) ids(what string, ids []order.NodeID) {
 // CheckDeclarations reports every fault of a group's declarations, of each by itself and of all
 // together.
 func CheckDeclarations(decls []Declaration) error {
-	if len(decls) > MaxDeclarations {
-		return fmt.Errorf("%d subgroups are declared, at most %d", len(decls), MaxDeclarations)
+	if len(decls) > maxDeclarations {
+		return fmt.Errorf("%d subgroups are declared, at most %d", len(decls), maxDeclarations)
 	}
 	var errs []error
 	shards, operations := 0, 0

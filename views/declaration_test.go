@@ -64,8 +64,8 @@ func TestCountsThatNoMembersCanMeetAreFaults(t *testing.T) {
 
 func TestDeclarationsAreCheckedTogether(t *testing.T) {
 	var decls []Declaration
-	for i := range MaxDeclarations {
-		decls = append(decls, declared(func(d *Declaration) { d.Name, d.Shards = fmt.Sprint(i), MaxSubgroups/MaxDeclarations }))
+	for i := range maxDeclarations {
+		decls = append(decls, declared(func(d *Declaration) { d.Name, d.Shards = fmt.Sprint(i), MaxSubgroups/maxDeclarations }))
 	}
 	if err := CheckDeclarations(decls); err != nil {
 		t.Error(err)
@@ -114,7 +114,7 @@ func TestADifferenceInAnyFieldIsNamed(t *testing.T) {
 func TestOperationsAreBoundedTogether(t *testing.T) {
 	at := func(bytes int) []Declaration {
 		var decls []Declaration
-		for i := range MaxDeclarations {
+		for i := range maxDeclarations {
 			decls = append(decls, declared(func(d *Declaration) { d.Name = fmt.Sprint(i) }))
 		}
 		for i := 0; bytes > 0; i++ {

@@ -15,8 +15,8 @@ import (
 // disk, so that it gives up no other disk and no later log.
 const (
 	markDigits = 16
-	// MaxMarks bounds the number of marks of a member.
-	MaxMarks = MaxTextBytes / markDigits
+	// maxMarks bounds the number of marks of a member.
+	maxMarks = MaxTextBytes / markDigits
 )
 
 // Mark returns the mark by which a member gives up a holder's log of the subgroup.
@@ -59,5 +59,5 @@ func AddMarks(marks string, more ...string) string {
 			marks += mark
 		}
 	}
-	return marks[max(0, len(marks)-MaxMarks*markDigits):]
+	return marks[max(0, len(marks)-maxMarks*markDigits):]
 }

@@ -71,16 +71,16 @@ func TestAShardThatNoDiskHasIsNotGivenUp(t *testing.T) {
 func TestMarksAreBoundedAndTheOldestGiveWay(t *testing.T) {
 	shard := Subgroup{Name: "log"}
 	marks := ""
-	for disk := range uint64(3 * MaxMarks) {
+	for disk := range uint64(3 * maxMarks) {
 		marks = AddMarks(marks, shard.Mark(Holder{ID: 1, Disk: disk}))
 		marks = AddMarks(marks, shard.Mark(Holder{ID: 1, Disk: disk}))
 	}
-	last := shard.Mark(Holder{ID: 1, Disk: 3*MaxMarks - 1})
+	last := shard.Mark(Holder{ID: 1, Disk: 3*maxMarks - 1})
 	if len(marks) != MaxTextBytes || !strings.HasSuffix(marks, last) || strings.Count(marks, last) != 1 {
 		t.Errorf("%d bytes of marks", len(marks))
 	}
 	m := Member{GaveUp: marks}
-	if m.StandsIn(shard, []Holder{{ID: 1, Disk: 0}}) || !m.StandsIn(shard, []Holder{{ID: 1, Disk: 3*MaxMarks - 1}}) {
+	if m.StandsIn(shard, []Holder{{ID: 1, Disk: 0}}) || !m.StandsIn(shard, []Holder{{ID: 1, Disk: 3*maxMarks - 1}}) {
 		t.Error("the oldest are there, or the newest are not")
 	}
 }

@@ -314,9 +314,9 @@ func ascending(ranks []order.Rank, below int) bool {
 // Limits of a view. A group is meant for 2 to 64 members and tens of subgroups.
 const (
 	MaxMembers = 64
-	// MaxDeclarations is the number of bits in a word but one: a member says with one for each
+	// maxDeclarations is the number of bits in a word but one: a member says with one for each
 	// where it does not send.
-	MaxDeclarations = 63
+	maxDeclarations = 63
 	MaxSubgroups    = 256 // the shards of all declarations
 	MaxTextBytes    = 256 // a name, an address, a key
 	MinRingBytes    = 4 << 10

@@ -109,7 +109,7 @@ func (s *presence) serve(conn net.Conn) {
 	var q presenceRequest
 	if err := wire.ReadMessage(conn, presenceBytes, &q); err != nil {
 		if !errors.Is(err, io.EOF) { // the other side does not need the answer any more
-			s.port.Reject(port.RejectedPresence(conn.RemoteAddr().String(), err))
+			s.port.Reject(port.Rejected(port.KindPresence, conn.RemoteAddr().String(), err))
 		}
 		return
 	}

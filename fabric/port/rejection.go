@@ -74,32 +74,10 @@ func rejection(conn net.Conn, err error) Rejection {
 	return Rejection{Remote: conn.RemoteAddr().String(), Reason: reasonOf(err), Err: err}
 }
 
-// RejectedRows is a connection for rows whose greeting failed, or whose caller was turned away.
-func RejectedRows(remote string, err error) Rejection {
-	return Rejection{Remote: remote, Kind: KindRows, Reason: reasonOf(err), Err: err}
-}
-
-// RejectedControl is a connection for control whose request did not come, or that could not be
-// answered.
-func RejectedControl(remote string, err error) Rejection {
-	return Rejection{Remote: remote, Kind: KindControl, Reason: reasonOf(err), Err: err}
-}
-
-// RejectedState is a connection for a state that its caller must not have, or whose request did not
-// come.
-func RejectedState(remote string, err error) Rejection {
-	return Rejection{Remote: remote, Kind: KindState, Reason: reasonOf(err), Err: err}
-}
-
-// RejectedBlocks is a connection for blocks from a process that is no member of a group, or that
-// broke the rules.
-func RejectedBlocks(remote string, err error) Rejection {
-	return Rejection{Remote: remote, Kind: KindBlocks, Reason: reasonOf(err), Err: err}
-}
-
-// RejectedPresence is a question for a process that is none.
-func RejectedPresence(remote string, err error) Rejection {
-	return Rejection{Remote: remote, Kind: KindPresence, Reason: reasonOf(err), Err: err}
+// Rejected is a connection of a kind that its handler refuses: its request did not come, was
+// broken, or is of a process that may not make it.
+func Rejected(kind Kind, remote string, err error) Rejection {
+	return Rejection{Remote: remote, Kind: kind, Reason: reasonOf(err), Err: err}
 }
 
 // signs tell reasons, the first that is found. A deadline comes first: it may strike inside any of

@@ -54,7 +54,7 @@ type polled struct {
 func (s *polled) readiness() *fabric.Readiness { return s.ready }
 
 func (s *polled) read(into [][]byte) (int, error) {
-	if !s.ready.In && (!fabric.FewSockets(s.parker) || s.parker.LeavesSockets()) {
+	if !s.ready.In && (!s.parker.FewSockets() || s.parker.LeavesSockets()) {
 		return 0, nil
 	}
 	n, errno := s.vectored(unix.SYS_READV, into)
@@ -71,7 +71,7 @@ func (s *polled) read(into [][]byte) (int, error) {
 }
 
 func (s *polled) write(from [][]byte) (int, error) {
-	if s.full && !s.ready.Out && !fabric.FewSockets(s.parker) {
+	if s.full && !s.ready.Out && !s.parker.FewSockets() {
 		return 0, nil
 	}
 	n, errno := s.vectored(unix.SYS_WRITEV, from)
