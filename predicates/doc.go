@@ -1,11 +1,11 @@
 // Package predicates evaluates a node's predicates over its table, in a fair cycle, on one thread
 // that polls and parks.
 //
-// A predicate is a condition on counters that only grow (package sst): once it holds, it holds until
-// its trigger acts. A Cycle is a list of steps; each is a predicate and its trigger, does what the
-// predicate allows now, and returns how much that was. Stepping a cycle by hand is what tests and
-// the simulator do. A Runner owns the goroutine that steps it for real: while there is work it goes
-// round; when there is none it spins briefly, then sleeps in its parker.
+// A predicate is a condition on counters that only grow (package sst): once it holds, it holds
+// until its trigger acts. A Cycle is a list of steps; each is a predicate and its trigger, does
+// what the predicate allows now, and returns how much that was. Stepping a cycle by hand is what
+// tests and the simulator do. A Runner owns the goroutine that steps it for real: while there is
+// work it goes round; when there is none it spins briefly, then sleeps in its parker.
 //
 // Life of an idle moment: no work → spin (as long as it pays) → announce → look once more → sleep →
 // retract.
