@@ -1,4 +1,4 @@
-package engine_test
+package main
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/squall-go/squall/persist"
 )
 
-// This test is a program that imports no engine.
+// Hello is a program that imports no engine.
 func TestAProgramWithoutAnEngineIsToldWhatToImport(t *testing.T) {
 	_, err := persist.Open(t.Context(), persist.Config{Dir: t.TempDir(), Cluster: "blue", Node: 1})
 	missing(t, err)
