@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/ablation"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
@@ -218,12 +218,7 @@ type SubgroupConfig struct {
 	// on any goroutine. Optional.
 	StateHash func(ctx context.Context, fresh bool) (StateHash, error)
 
-	keeper hooks.Keeper // of package dds; nil: the application keeps no message
-	// operations and missing are of package replicated: the commands that this process can execute,
-	// and which of those in use a process with other commands lacks. Missing is nil in a subgroup
-	// that is no object.
-	operations []string
-	missing    func(operations []string) []string
+	extension extension.Config
 }
 
 // Defaults.
@@ -453,7 +448,7 @@ func (c Config) declarations() (decls []views.Declaration) {
 		decls = append(decls, views.Declaration{
 			Name: sg.Name, Members: sg.Members, Senders: sg.Senders, Shards: sg.Shards, MinMembers: sg.MinMembers, MaxMembers: sg.MaxMembers,
 			LayoutName: sg.LayoutName, Mode: sg.Mode, RingBytes: sg.RingBytes, Window: sg.Window,
-			MaxMessageBytes: sg.MaxMessageBytes, LargeMemoryBytes: sg.LargeMemoryBytes, Operations: sg.operations,
+			MaxMessageBytes: sg.MaxMessageBytes, LargeMemoryBytes: sg.LargeMemoryBytes, Operations: sg.extension.Operations,
 		})
 	}
 	return decls
@@ -467,10 +462,10 @@ const maxNamed = 8
 func (c Config) admit(joiner []views.Declaration) error {
 	for _, sg := range c.Subgroups {
 		i := slices.IndexFunc(joiner, func(d views.Declaration) bool { return d.Name == sg.Name })
-		if sg.missing == nil || i < 0 {
+		if sg.extension.Missing == nil || i < 0 {
 			continue
 		}
-		missing := sg.missing(joiner[i].Operations)
+		missing := sg.extension.Missing(joiner[i].Operations)
 		if len(missing) == 0 {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
@@ -32,8 +32,8 @@ func (sg SubgroupConfig) application(u *upcalls, slices *timeSlices, wake func()
 	p := pace{slices: slices, name: sg.Name}
 	if sg.DeliverSome != nil {
 		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), pace: p, upcalls: u, wake: wake, resumed: bell.New(), closed: make(chan struct{})}
-		if sg.keeper != nil {
-			return &keeping{s, sg.keeper}
+		if sg.extension.Keeper != nil {
+			return &keeping{s, sg.extension.Keeper}
 		}
 		return s
 	}
@@ -186,7 +186,7 @@ func (s *some) close() {}
 // keeping is a some whose application keeps messages.
 type keeping struct {
 	*some
-	keeper hooks.Keeper
+	keeper extension.Keeper
 }
 
 // Deliver implements multicast.Receiver: the messages are in the ring. What call has is not.

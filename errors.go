@@ -7,7 +7,7 @@ import (
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/descriptors"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/shard"
@@ -33,7 +33,7 @@ var (
 	// upcall that runs on the group's loop, by Send and Claim without room, sending a large
 	// message, Future.Wait, Leave, Close and all other calls that wait; in any upcall, by Close.
 	// TrySend, TryClaim, Commit and all other calls that do not wait work there.
-	ErrInUpcall = hooks.ErrInUpcall
+	ErrInUpcall = errs.ErrInUpcall
 	// ErrNoStateHash is returned by SubgroupConfig.StateHash before the first hash was taken.
 	ErrNoStateHash = errors.New("no hash of the state has been taken")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.

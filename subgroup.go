@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
@@ -28,35 +27,6 @@ type Subgroup struct {
 	snapshotter *snapshotter
 	// leaving is what package replicated does before the subgroup refuses messages, or nil.
 	leaving atomic.Pointer[func(context.Context)]
-}
-
-func init() {
-	hooks.Keep = func(config any, k hooks.Keeper) { config.(*SubgroupConfig).keeper = k }
-	hooks.Operate = func(config any, operations []string, missing func([]string) []string) {
-		sg := config.(*SubgroupConfig)
-		sg.operations, sg.missing = operations, missing
-	}
-	hooks.BeforeLeave = func(s any, f func(context.Context)) { s.(*Subgroup).leaving.Store(&f) }
-	hooks.Bound = func(ctx context.Context, s any) context.Context { return s.(*Subgroup).group.upcalls.bound(ctx) }
-	hooks.RoomsOf = func(s any) hooks.Rooms { return (*rooms)(s.(*Subgroup)) }
-}
-
-// rooms is a subgroup as package dds claims room in it.
-type rooms Subgroup
-
-func (r *rooms) TryClaim(n int) (hooks.Room, error) { return roomOf(r.outbox.TryClaim(n)) }
-
-func (r *rooms) Claim(ctx context.Context, n int) (hooks.Room, error) {
-	c, err := (*Subgroup)(r).Claim(ctx, n)
-	return roomOf(c.claim, err)
-}
-
-func (r *rooms) Commit(o hooks.Room) error { return r.outbox.Commit(smc.ClaimOf(o.Number, o.Bytes)) }
-
-func (r *rooms) Abort(o hooks.Room) error { return r.outbox.Abort(smc.ClaimOf(o.Number, o.Bytes)) }
-
-func roomOf(c smc.Claim, err error) (hooks.Room, error) {
-	return hooks.Room{Number: c.Number(), Bytes: c.Bytes}, err
 }
 
 // Name returns the subgroup's name.

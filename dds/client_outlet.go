@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 )
 
 // outlet gives the samples of a client's writer to relays.
@@ -99,7 +99,7 @@ func (c *client) put(id space.ID, e *remote.Entry, wanted bool) (core.Future, er
 // it is committed.
 func (o *outlet) Claim(ctx context.Context, n int) (core.Claim, []byte, error) {
 	room := make([]byte, n)
-	return core.Claim{Room: hooks.Room{Bytes: room}, In: &claimed{o, ctx}}, room, nil
+	return core.Claim{Room: extension.Room{Bytes: room}, In: &claimed{o, ctx}}, room, nil
 }
 
 // claimed commits a claim of a client.
@@ -109,7 +109,7 @@ type claimed struct {
 }
 
 // Commit implements core.Committer.
-func (c *claimed) Commit(r hooks.Room) error {
+func (c *claimed) Commit(r extension.Room) error {
 	e := remote.Entry{Operation: uint8(space.Write), Source: c.o.c.p.SampleTime(), Data: r.Bytes}
 	ctx := c.ctx
 	if longest := time.Duration(c.o.waits.Load()); longest > 0 {
@@ -122,7 +122,7 @@ func (c *claimed) Commit(r hooks.Room) error {
 }
 
 // Abort implements core.Committer.
-func (c *claimed) Abort(hooks.Room) error { return nil }
+func (c *claimed) Abort(extension.Room) error { return nil }
 
 // Flush implements core.Outlet. What is acknowledged to the writer of a PERSISTENT topic is stored.
 func (o *outlet) Flush(ctx context.Context, _ bool) error { return o.c.flush(ctx, o.id) }

@@ -7,7 +7,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // QoS is a value for each policy.
@@ -36,10 +36,10 @@ var (
 	// ErrImmutable is returned for a policy that cannot be changed.
 	ErrImmutable = space.ErrImmutable
 	// ErrInUpcall is returned by a writer that would wait in a listener. It is squall.ErrInUpcall.
-	ErrInUpcall = hooks.ErrInUpcall
+	ErrInUpcall = errs.ErrInUpcall
 	// ErrNotPersistent is returned by Future.Persisted if the space is not Persistent. It is
 	// squall.ErrNotPersistent.
-	ErrNotPersistent = hooks.ErrNotPersistent
+	ErrNotPersistent = errs.ErrNotPersistent
 )
 
 func init() {

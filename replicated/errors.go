@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
@@ -45,9 +45,9 @@ var (
 	// Shard which of them is meant.
 	ErrNoKey = errors.New("the object is in shards, and the operation has no key")
 	// ErrTooLarge is squall.ErrTooLarge: what a client sent is larger than the object takes.
-	ErrTooLarge = hooks.ErrTooLarge
+	ErrTooLarge = errs.ErrTooLarge
 	// ErrNotPersistent is squall.ErrNotPersistent: an object that is not persistent has no past.
-	ErrNotPersistent = hooks.ErrNotPersistent
+	ErrNotPersistent = errs.ErrNotPersistent
 	// ErrUnreachable is returned to a client that reached no member until the context of its call
 	// ended. The error says why.
 	ErrUnreachable = errors.New("no member can be reached")

@@ -1,20 +1,14 @@
 package ripc
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/squall-go/squall/internal/hooks"
-)
+// Replies are replies that are put into the rings of their callers, before each of these processes
+// is woken once: a server that answers many requests at a time wakes each process only once. The
+// zero value is ready. It is for one goroutine.
+type Replies struct{ peers []*peer }
 
-func init() { hooks.NewReplies = func() hooks.Replies { return &replies{} } }
-
-// replies are replies that are put into the rings of their callers, before each of these processes
-// is woken once.
-type replies struct{ peers []*peer }
-
-// Reply implements hooks.Replies.
-func (r *replies) Reply(message any, answer []byte) error {
-	m := message.(*Message)
+// Reply answers a message, as its method Reply does. The caller's process may sleep until Flush.
+func (r *Replies) Reply(m *Message, answer []byte) error {
 	m.batched = true
 	if p := m.peer; !slices.Contains(r.peers, p) {
 		r.peers = append(r.peers, p)
@@ -22,8 +16,8 @@ func (r *replies) Reply(message any, answer []byte) error {
 	return m.Reply(answer)
 }
 
-// Flush implements hooks.Replies.
-func (r *replies) Flush() {
+// Flush wakes the processes of all callers.
+func (r *Replies) Flush() {
 	for _, p := range r.peers {
 		p.flushReplies()
 	}

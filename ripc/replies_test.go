@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
@@ -34,7 +33,7 @@ func TestRepliesThatAreGivenTogether(t *testing.T) {
 				})
 			}
 		}
-		together := hooks.NewReplies()
+		var together Replies
 		for n := range 2 * callers * rounds {
 			m, err := server.Receive(ctx)
 			must(t, err)

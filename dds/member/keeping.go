@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 )
 
 // keeper keeps messages in the ring to which the histories of a space refer, in place of copies
@@ -60,17 +60,17 @@ func newKeeper(p *backend, sg *squall.SubgroupConfig) *keeper {
 	k := &keeper{p: p, largest: sg.RingBytes / 64, share: sg.RingBytes / 8}
 	k.from.Store(math.MaxUint64)
 	p.Space.Lend(sg.Window/16*11, sg.RingBytes/16*11)
-	hooks.Keep(sg, k)
+	sg.Extend(extension.Config{Keeper: k})
 	return k
 }
 
-// Offer implements hooks.Keeper.
+// Offer implements extension.Keeper.
 func (k *keeper) Offer() { k.offered.Store(true) }
 
-// Kept implements hooks.Keeper.
+// Kept implements extension.Keeper.
 func (k *keeper) Kept() uint64 { return k.from.Load() }
 
-// LetGo implements hooks.Keeper.
+// LetGo implements extension.Keeper.
 func (k *keeper) LetGo() {
 	k.p.Mu.Lock()
 	k.letGo()

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 )
 
 // Config declares a member of a space.
@@ -73,12 +73,12 @@ type backend struct {
 
 // ring is where samples are claimed that are written in place.
 type ring struct {
-	rooms hooks.Rooms
+	rooms extension.Rooms
 	in    core.Committer
 }
 
 func ringOf(sub *squall.Subgroup) ring {
-	r := hooks.RoomsOf(sub)
+	r := sub.Extension(extension.Key{})
 	return ring{r, r}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // exportsNoInternalTypes looks at what a user of a public package can name: no exported type,
 // field, function, method, variable or constant has a type of an internal package, because code
-// outside of the module could not name that type.
+// outside of the module could not name that type. Types of internal/extension are there for that:
+// a program cannot call a method that takes one.
 func exportsNoInternalTypes(m *module) {
 	for _, f := range m.files {
 		if f.isTest() || isInternal(f.pkg()) || strings.HasPrefix(f.pkg(), "cmd") {
@@ -39,7 +40,7 @@ func (f file) internalNames() map[string]string {
 	names := map[string]string{}
 	f.imports(func(spec *ast.ImportSpec, p string) {
 		pkg, ok := local(p)
-		if !ok || !isInternal(pkg) {
+		if !ok || !isInternal(pkg) || pkg == "internal/extension" {
 			return
 		}
 		name := p[strings.LastIndex(p, "/")+1:]
@@ -145,6 +146,12 @@ import (
 		{"a result of a method", of("type T int\nfunc (T) Stats() *join.Stats { return nil }"), "Stats mentions join.Stats"},
 		{"a variable", of("var X join.Event"), "X mentions join.Event"},
 		{"a constant", of("const Here = other.Here"), "Here mentions other.Here"},
+		{"a method for packages above the root", `
+-- extension.go --
+package squall
+import "github.com/squall-go/squall/internal/extension"
+func (s *Subgroup) Extension(extension.Key) extension.Subgroup { return nil }
+`, ""},
 		{"what no user sees", of(`
 type Claim struct{ of join.Gate }
 type hidden struct{ join.Event }

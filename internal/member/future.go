@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 )
@@ -52,11 +52,11 @@ func (f *Future) Persisted(ctx context.Context, s Stage) (order.Version, error) 
 }
 
 // ErrNotPersistent says that a subgroup keeps nothing.
-var ErrNotPersistent = hooks.ErrNotPersistent
+var ErrNotPersistent = errs.ErrNotPersistent
 
 // ErrLeftShard says that this process is not in a shard any more, and so does not learn how far the
 // disks of its members are.
-var ErrLeftShard = hooks.ErrLeftShard
+var ErrLeftShard = errs.ErrLeftShard
 
 func (f *Future) resolve(v order.Version, frontier *Frontier, err error) {
 	f.version, f.frontier, f.err = v, frontier, err

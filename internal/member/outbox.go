@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
@@ -19,7 +19,7 @@ import (
 // Errors of sending.
 var (
 	ErrWindowFull = errors.New("window full")
-	ErrTooLarge   = hooks.ErrTooLarge
+	ErrTooLarge   = errs.ErrTooLarge
 	ErrNotSender  = errors.New("not a sender of this subgroup")
 	// ErrNotProvisioned says that too few members are there to make up the subgroup.
 	ErrNotProvisioned = errors.New("the subgroup is not provisioned")

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
@@ -210,7 +209,7 @@ func (a *answers) close() {
 // reply answers a request and gives it back. It does not wait: an answer that is no short message
 // goes on its own. If together is not nil, the caller's process may learn of the answer only with
 // the others of together.
-func (a *answers) reply(together hooks.Replies, m *ripc.Message, answer []byte) {
+func (a *answers) reply(together *ripc.Replies, m *ripc.Message, answer []byte) {
 	if len(answer) > m.MaxReply() {
 		long, answer, of, counts := *m, bytes.Clone(answer), m.Account(), max(len(answer), minAnswer)
 		*m = ripc.Message{}

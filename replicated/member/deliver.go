@@ -5,16 +5,16 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/goroutine"
-	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/ripc"
 )
 
 // delivery is what delivers batches of records: the goroutine that delivers uses it.
 type delivery struct {
 	taken   []invoke.Pending // the calls of the batch, or nil, by the records that this process sent
 	outcome invoke.Outcome   // of one of them
-	atOnce  hooks.Replies    // to the clients among them
+	atOnce  ripc.Replies     // to the clients among them
 	place   place            // of the batch before: the goroutine changes with it at most
 	loop    uint64           // the goroutine; 0: none has delivered
 }
@@ -52,7 +52,7 @@ func (o *object) deliver(batch []squall.Message) {
 	for i, p := range o.delivery.taken {
 		switch r, ok := p.(*relayed); {
 		case ok:
-			r.reply(o.delivery.atOnce)
+			r.reply(&o.delivery.atOnce)
 		case p != nil:
 			p.Signal()
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -109,7 +109,7 @@ func (o *object) begin(ctx context.Context, g *squall.Group) (err error) {
 		return err
 	}
 	o.sending.limit(cmp.Or(o.sg.RingBytes, squall.DefaultRingBytes))
-	hooks.BeforeLeave(sub, o.sendAll)
+	sub.Extension(extension.Key{}).BeforeLeave(o.sendAll)
 	o.self.Store(uint64(g.ID()))
 	go o.steward()
 	go o.sendBatches()

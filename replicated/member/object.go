@@ -13,7 +13,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -155,7 +155,7 @@ func (o *object) init(sg squall.SubgroupConfig, names []string, err error) {
 	o.sending.wake, o.outbox.wake = bell.New(), bell.New()
 	o.answers.wake, o.answers.gathered = bell.New(), map[uint64]*gathering{}
 	o.history.building = make(chan struct{}, 1)
-	o.delivery.atOnce, o.touches.sessions = hooks.NewReplies(), map[uint64]struct{}{}
+	o.touches.sessions = map[uint64]struct{}{}
 }
 
 func (o *object) core() *object { return o }
@@ -183,7 +183,7 @@ func (o *object) declaration() (squall.SubgroupConfig, error) {
 	sg.Snapshot = o.snapshot
 	sg.Restore = o.restored
 	sg.StateHash = o.stateHash
-	hooks.Operate(&sg, o.names, o.missing)
+	sg.Extend(extension.Config{Operations: o.names, Missing: o.missing})
 	return sg, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/replicated/internal/batch"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -107,7 +107,7 @@ func (o *object) pass(ctx context.Context, w *batch.Waiting[posted]) error {
 	if w == nil {
 		return nil
 	}
-	ctx = hooks.Bound(ctx, o.sub)
+	ctx = o.sub.Extension(extension.Key{}).Bound(ctx)
 	var err error
 	select {
 	case <-w.Passed:

@@ -12,7 +12,6 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/hooks"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -374,7 +373,7 @@ func (r *relayed) Complete(o *invoke.Outcome) { r.answer = appendOutcome(r.answe
 func (r *relayed) Signal() { r.reply(nil) }
 
 // reply answers the request, together with others if that is not nil.
-func (r *relayed) reply(together hooks.Replies) {
+func (r *relayed) reply(together *ripc.Replies) {
 	r.answers.reply(together, &r.m, r.answer)
 	r.m = ripc.Message{}
 	relays.Put(r)

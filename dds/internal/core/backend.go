@@ -8,7 +8,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/order"
 )
 
@@ -115,12 +115,12 @@ type Future interface {
 
 // Claim is room for a sample, and where it is committed.
 type Claim struct {
-	Room hooks.Room
+	Room extension.Room
 	In   Committer
 }
 
-// Committer ends claims, as hooks.Rooms does.
+// Committer ends claims, as extension.Rooms does.
 type Committer interface {
-	Commit(hooks.Room) error
-	Abort(hooks.Room) error
+	Commit(extension.Room) error
+	Abort(extension.Room) error
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/goroutine"
-	"github.com/squall-go/squall/internal/hooks"
 )
 
 // ErrNotOpen is dds.ErrNotOpen.
@@ -124,7 +124,7 @@ func (p *Participant) Wake() {
 // listener: what it would wait for may wait for the listener.
 func (p *Participant) MayWait() error {
 	if p.Hearers.HasCaller() {
-		return hooks.ErrInUpcall
+		return errs.ErrInUpcall
 	}
 	return nil
 }

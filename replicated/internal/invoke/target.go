@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/squall-go/squall/internal/hooks"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -82,7 +82,7 @@ func (m Moment) String() string {
 // Errors of calls that are made again, and so seldom reach a caller.
 var (
 	// ErrElsewhere says that nothing was done, because the member is not in the shard any more.
-	ErrElsewhere = fmt.Errorf("nothing was done, call it again: %w", hooks.ErrLeftShard)
+	ErrElsewhere = fmt.Errorf("nothing was done, call it again: %w", errs.ErrLeftShard)
 	// ErrAway says that a member cannot serve a client now.
 	ErrAway = errors.New("the member cannot serve")
 	// ErrFull says that a command was not executed, because too many replies are not acknowledged.

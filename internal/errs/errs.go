@@ -1,9 +1,10 @@
-package hooks
+// Package errs has errors that members and clients return. Clients are built without package
+// squall, which exports the errors under the same names.
+package errs
 
 import "errors"
 
-// Errors of package squall, under the same names. Packages for clients return them, too, and are
-// built without package squall.
+// Errors of package squall.
 var (
 	ErrTooLarge      = errors.New("message too large")
 	ErrNotPersistent = errors.New("the subgroup is not persistent")
