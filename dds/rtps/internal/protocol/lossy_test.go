@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ type world struct {
 	now      int64
 	loss     float64
 	double   float64
+	steady   bool // messages take the same time
 	flying   []flight
 	hosts    []*host
 	messages int
@@ -36,18 +38,20 @@ type flight struct {
 // host is a participant with what it was told.
 type host struct {
 	*world
-	p       *Participant
-	at      wire.Locator
-	from    wire.Locator // that the others see
-	down    bool
-	got     map[wire.GUID][]Sample
-	by      map[wire.GUID]*RemoteWriter
-	matched int // writers and readers that match, now
-	silent  int // readers that did not answer
-	rooms   int // times that a writer was said to have room again
-	reasons []string
-	full    bool // it takes no samples
-	manual  bool // it acknowledges when it is told to
+	p         *Participant
+	at        wire.Locator
+	from      wire.Locator // that the others see
+	down      bool
+	got       map[wire.GUID][]Sample
+	by        map[wire.GUID]*RemoteWriter
+	matched   int // writers and readers that match, now
+	silent    int // readers that did not answer
+	rooms     int // times that a writer was said to have room again
+	reasons   []string
+	full      bool // it takes no samples
+	manual    bool // it acknowledges when it is told to
+	unchecked int  // since writers were checked
+	anew      bool // what it has got of a writer is that since it matches
 }
 
 func newWorld(t *testing.T, seed uint64, loss float64) *world {
@@ -78,7 +82,11 @@ func (h *host) Send(to wire.Locator, message []byte) {
 	}
 	for range copies {
 		if h.rng.Float64() >= h.loss {
-			h.flying = append(h.flying, flight{h.now + int64(h.rng.IntN(int(2*time.Millisecond))), h.from, to, bytes.Clone(message)})
+			at := h.now + int64(time.Millisecond)
+			if !h.steady {
+				at = h.now + int64(h.rng.IntN(int(2*time.Millisecond)))
+			}
+			h.flying = append(h.flying, flight{at, h.from, to, bytes.Clone(message)})
 		}
 	}
 }
@@ -91,12 +99,18 @@ func (h *host) Sample(_ *Reader, from *RemoteWriter, s Sample) bool {
 	return true
 }
 
-func (h *host) WriterMatched(_ *Reader, w *RemoteWriter) { h.matched++; h.by[w.Endpoint.GUID] = w }
-func (h *host) WriterGone(_ *Reader, w *RemoteWriter)    { h.matched--; delete(h.by, w.Endpoint.GUID) }
-func (h *host) ReaderMatched(*Writer, wire.Endpoint)     { h.matched++ }
-func (h *host) ReaderGone(*Writer, wire.Endpoint)        { h.matched-- }
-func (h *host) ReaderSilent(*Writer, wire.Endpoint)      { h.silent++ }
-func (h *host) Room(*Writer)                             { h.rooms++ }
+func (h *host) WriterMatched(_ *Reader, w *RemoteWriter) {
+	h.matched++
+	h.by[w.Endpoint.GUID] = w
+	if h.anew {
+		delete(h.got, w.Endpoint.GUID)
+	}
+}
+func (h *host) WriterGone(_ *Reader, w *RemoteWriter) { h.matched--; delete(h.by, w.Endpoint.GUID) }
+func (h *host) ReaderMatched(*Writer, wire.Endpoint)  { h.matched++ }
+func (h *host) ReaderGone(*Writer, wire.Endpoint)     { h.matched-- }
+func (h *host) ReaderSilent(*Writer, wire.Endpoint)   { h.silent++ }
+func (h *host) Room(*Writer)                          { h.rooms++ }
 func (h *host) Incompatible(_, _ wire.Endpoint, why string, _ []qos.Policy) {
 	h.reasons = append(h.reasons, why)
 }
@@ -113,7 +127,9 @@ func (w *world) step() {
 		}
 	}
 	w.flying = later
-	w.rng.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	if !w.steady {
+		w.rng.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	}
 	for _, f := range due {
 		for _, h := range w.hosts {
 			if h.at == f.to && !h.down {
@@ -143,8 +159,9 @@ func (w *world) step() {
 }
 
 // check looks at what holds between any two steps: what is kept is what is counted, and none of it
-// is of samples that were passed (RT4); and a writer whose host was told that there is no room has
-// none.
+// is of samples that were passed (RT4); a writer has what its readers lack, and no more than that
+// and its history (RT3); no reader is sent more than its window; and a writer whose host was told
+// that there is no room has none.
 func (h *host) check() {
 	h.t.Helper()
 	kept := 0
@@ -152,11 +169,23 @@ func (h *host) check() {
 		for _, rw := range r.writers {
 			held := 0
 			for seq, k := range rw.held {
-				if held += len(k.Payload); seq < rw.next {
+				if held += len(k.Payload); seq < rw.next || seq-rw.next > maxAhead {
 					h.t.Fatalf("RT4: sample %d is held, and the next one is %d", seq, rw.next)
 				}
 			}
-			if held != rw.heldBytes {
+			parts := 0
+			for seq, part := range rw.partial {
+				if parts += part.cost; seq < rw.next || !slices.Contains(rw.order, seq) {
+					h.t.Fatalf("RT4: fragments of sample %d are kept, and the next one is %d", seq, rw.next)
+				}
+			}
+			if parts != rw.partialBytes || len(rw.order) != len(rw.partial) {
+				h.t.Fatalf("RT4: fragments of %d bytes are kept, and %d are counted", parts, rw.partialBytes)
+			}
+			if rw.told > rw.acked || rw.acked > rw.next || rw.delivered >= rw.next {
+				h.t.Fatalf("RT2: told %d, acknowledged %d, delivered %d, next %d", rw.told, rw.acked, rw.delivered, rw.next)
+			}
+			if held != rw.heldBytes || held > heldBytes || len(rw.held) > maxHeld {
 				h.t.Fatalf("RT4: %d bytes are held, and %d are counted", held, rw.heldBytes)
 			}
 			kept += rw.heldBytes + rw.partialBytes
@@ -165,9 +194,57 @@ func (h *host) check() {
 	if kept != h.p.kept {
 		h.t.Fatalf("RT4: %d bytes are kept, and %d are counted", kept, h.p.kept)
 	}
+	for _, w := range append([]*Writer{h.p.publications, h.p.subscriptions, h.p.liveliness}, h.p.writers...) {
+		if h.unchecked += 64; h.unchecked > (1+len(w.proxies))*len(w.changes) { // a long history costs a step no more than a short one
+			h.unchecked = 0
+			w.check(h.t)
+		}
+	}
 	for _, w := range h.p.writers {
 		if low := w.acked(); w.full && w.next()-low < unacknowledged && w.bytesFrom(low) < 8*int64(h.p.cfg.WindowBytes) {
 			h.t.Fatal("a writer has room again, and its host was not told")
+		}
+	}
+}
+
+func (w *Writer) check(t *testing.T) {
+	t.Helper()
+	gone, last, end, needed := 0, w.first-1, int64(0), w.needed()
+	for i := range w.changes {
+		c := &w.changes[i]
+		if c.gone {
+			gone++
+		}
+		if c.seq <= last || i == 0 && c.seq != w.first || c.end-c.size < end || !c.gone && int64(len(c.Payload)) != c.size {
+			t.Fatalf("sample %d follows %d, with bytes from %d to %d after %d", c.seq, last, c.end-c.size, c.end, end)
+		}
+		if !w.builtin() && !c.gone && !c.durable && c.seq < needed {
+			t.Fatalf("RT3: sample %d is kept, readers need those from %d on, and it is not of the history", c.seq, needed)
+		}
+		last, end = c.seq, c.end
+	}
+	if gone != w.gone || 2*gone > len(w.changes) || last > w.last || len(w.changes) == 0 && w.first != w.next() {
+		t.Fatalf("%d of %d samples up to %d of %d are gone, and %d are counted", gone, len(w.changes), last, w.last, w.gone)
+	}
+	for _, r := range w.proxies {
+		lacks := r.sent
+		if r.reliable {
+			lacks = r.acked
+		}
+		if r.start > r.acked || r.acked > r.sent || r.sent > w.next() {
+			t.Fatalf("a reader begins at %d, has acknowledged all below %d and was sent all below %d of %d", r.start, r.acked, r.sent, w.next())
+		}
+		for seq := max(lacks, r.live); seq < w.next() && !w.builtin(); seq++ {
+			if c := w.at(seq); c == nil || c.gone {
+				t.Fatalf("RT3: sample %d is gone, and a reader lacks it", seq)
+			}
+		}
+		x := r.sent - 1 // the last sample that was sent
+		for x >= r.acked && (w.at(x) == nil || !r.wants(w.at(x))) {
+			x--
+		}
+		if r.reliable && x > r.acked && w.bytesFrom(r.acked)-w.bytesFrom(x) >= int64(w.p.cfg.WindowBytes) {
+			t.Fatalf("RT4: %d bytes were sent before sample %d and are not acknowledged", w.bytesFrom(r.acked)-w.bytesFrom(x), x)
 		}
 	}
 }
@@ -289,115 +366,6 @@ func TestNothingIsAcknowledgedBeforeTheHostDoes(t *testing.T) {
 	}
 	w.until("the writer knows", time.Minute, out.Acknowledged)
 	inOrder(t, b.got[g], 0, written, func(int) int { return 1000 })
-}
-
-// A host without room is given the samples later.
-func TestAHostWithoutRoomGetsTheSamplesLater(t *testing.T) {
-	w := newWorld(t, testutil.Seed(t), 0.02)
-	a, b := w.host(1, nil), w.host(2, nil)
-	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), false)
-	b.p.OpenReader(w.now, endpoint(qos.Set{}), false)
-	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
-	b.full = true
-	for i := range 100 {
-		out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, sizes(i))})
-	}
-	w.during(5 * time.Second)
-	if out.acked() != 1 {
-		t.Fatalf("RT2: all below %d are acknowledged", out.acked())
-	}
-	b.full = false
-	w.until("all have come", time.Minute, out.Acknowledged)
-	inOrder(t, b.got[out.Endpoint.GUID], 0, 100, sizes)
-}
-
-// A reader that comes later gets the history of a durable writer within its depth, and of a
-// volatile one nothing from before.
-func TestLateReaders(t *testing.T) {
-	for _, kinds := range [][2]bool{{false, false}, {true, false}, {true, true}} {
-		offered, durable := kinds[0], kinds[1]
-		t.Run(fmt.Sprintf("offered=%v/durable=%v", offered, durable), func(t *testing.T) {
-			w := newWorld(t, testutil.Seed(t), 0.1)
-			a := w.host(1, nil)
-			set := qos.Set{}
-			if offered {
-				set.Durability = qos.TransientLocal
-				set.Service.History = qos.KeepLast(2)
-			}
-			out := a.p.OpenWriter(w.now, endpoint(set), true)
-			for i := range 40 {
-				out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, 100), Key: fmt.Sprint(i % 2)})
-			}
-			b := w.host(2, nil)
-			wanted := set
-			if !durable {
-				wanted.Durability = qos.Volatile
-			}
-			b.p.OpenReader(w.now, endpoint(wanted), true)
-			w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
-			if offered && !durable { // time to get a history
-				w.during(10 * time.Second)
-			}
-			for i := 40; i < 50; i++ {
-				out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, 100), Key: fmt.Sprint(i % 2)})
-			}
-			w.until("all have come", time.Minute, out.Acknowledged)
-			got := b.got[out.Endpoint.GUID]
-			if offered && !durable { // what is replaced before it is sent does not come
-				for _, s := range got {
-					if s.Sequence <= 40 {
-						t.Fatalf("a volatile reader has sample %d of the history", s.Sequence)
-					}
-				}
-				return
-			}
-			if !durable {
-				inOrder(t, got, 40, 50, func(int) int { return 100 })
-				return
-			}
-			// What was replaced before it was sent does not come; the last two of each instance do.
-			last := map[int64]bool{}
-			for i, s := range got {
-				if last[s.Sequence] = true; i > 0 && s.Sequence <= got[i-1].Sequence {
-					t.Fatalf("RT1: sample %d after %d", s.Sequence, got[i-1].Sequence)
-				}
-			}
-			for seq := int64(47); seq <= 50; seq++ {
-				if !last[seq] {
-					t.Fatalf("the late reader does not have sample %d", seq)
-				}
-			}
-			if last[1] || last[30] {
-				t.Fatal("the late reader has samples that were replaced")
-			}
-		})
-	}
-}
-
-func TestBestEffortSamplesComeInOrderIfTheyCome(t *testing.T) {
-	w := newWorld(t, testutil.Seed(t), 0.2)
-	a, b := w.host(1, nil), w.host(2, nil)
-	set := qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}}
-	out := a.p.OpenWriter(w.now, endpoint(set), true)
-	b.p.OpenReader(w.now, endpoint(set), true)
-	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
-	for i := range 500 {
-		out.Write(Change{Source: int64(i) * 1000, Payload: payload(i, sizes(i))})
-		w.step()
-	}
-	w.during(time.Second)
-	got := b.got[out.Endpoint.GUID]
-	for i, s := range got {
-		if i > 0 && s.Sequence <= got[i-1].Sequence {
-			t.Fatalf("sample %d after %d", s.Sequence, got[i-1].Sequence)
-		}
-	}
-	if len(got) < 100 || len(got) == 500 {
-		t.Fatalf("%d of 500 samples have come", len(got))
-	}
-	if kept := out.next() - out.first; kept != 0 {
-		t.Fatalf("the writer keeps %d samples", kept)
-	}
 }
 
 // Two peers that write nothing still match after more than a minute. A peer that is silent beyond

@@ -148,6 +148,7 @@ func (rw *RemoteWriter) sample(s Sample) {
 	case s.Sequence < rw.next:
 	case !rw.reliable:
 		rw.next = s.Sequence + 1
+		rw.withoutPassed()
 		rw.give(s)
 	case rw.begun && rw.doubted == 0 && s.Sequence == rw.next:
 		if rw.give(s) {
@@ -378,11 +379,7 @@ func (rw *RemoteWriter) skip(from, to int64) {
 		}
 		rw.pass()
 	}
-	for _, seq := range slices.Clone(rw.order) {
-		if seq < rw.next {
-			rw.withoutPartial(seq)
-		}
-	}
+	rw.withoutPassed()
 	rw.drain()
 }
 
@@ -517,6 +514,15 @@ func (rw *RemoteWriter) withoutPartial(seq int64) {
 	rw.reader.p.kept -= part.cost
 	delete(rw.partial, seq)
 	rw.order = slices.DeleteFunc(rw.order, func(o int64) bool { return o == seq })
+}
+
+// withoutPassed forgets fragments of samples that were passed.
+func (rw *RemoteWriter) withoutPassed() {
+	for _, seq := range slices.Clone(rw.order) {
+		if seq < rw.next {
+			rw.withoutPartial(seq)
+		}
+	}
 }
 
 // tick asks again for missing samples and fragments, and sends answers that are due.
