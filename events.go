@@ -38,10 +38,11 @@ func (e ViewInstalled) String() string {
 
 func (ViewInstalled) level() slog.Level { return slog.LevelInfo }
 
-// GroupFounded says that this process bootstrapped a group, which has no state and no messages yet:
-// no member of an earlier group of that name answered, and no directory of the founding members has
-// the history of one. An application that kept View().Group can tell that the group is another one.
-type GroupFounded struct {
+// GroupBootstrapped says that this process bootstrapped a group, which has no state and no messages
+// yet: no member of an earlier group of that name answered, and no directory of the initial members
+// has the history of one. An application that kept View().Group can tell that the group is another
+// one.
+type GroupBootstrapped struct {
 	Group   string // its identity, the same in all of its views
 	Members []Member
 	// Unlisted says that Config.Join is empty and that no log in Config.Dir names the group: this
@@ -49,7 +50,7 @@ type GroupFounded struct {
 	Unlisted bool
 }
 
-func (e GroupFounded) String() string {
+func (e GroupBootstrapped) String() string {
 	text := fmt.Sprintf("bootstrapped group %s with %d members: it begins with no state and no messages", e.Group, len(e.Members))
 	if e.Unlisted {
 		text += "; Join is empty, so this process bootstraps another group when it is started again: list all members in Join, at each of them"
@@ -57,7 +58,7 @@ func (e GroupFounded) String() string {
 	return text
 }
 
-func (e GroupFounded) level() slog.Level {
+func (e GroupBootstrapped) level() slog.Level {
 	if e.Unlisted {
 		return slog.LevelWarn
 	}

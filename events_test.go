@@ -62,7 +62,7 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 	check := func(when string, i int, want []string) {
 		t.Helper()
 		if i == 0 { // the founder
-			want = slices.Insert(slices.Clone(want), 2, "GroupFounded")
+			want = slices.Insert(slices.Clone(want), 2, "GroupBootstrapped")
 		}
 		if got := told[i].kinds(); !slices.Equal(got, want) {
 			t.Errorf("node %d %s: %v", i+1, when, got)

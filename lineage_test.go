@@ -31,7 +31,7 @@ func persistentMemberAt(t testing.TB, addr string, within time.Duration, id squa
 	g, err := squall.Open(ctx, squall.Config{
 		ID: id, Cluster: "durable", Listen: addr, Join: join, InitialMembers: 1, Dir: dir, Logger: quiet,
 		Events: func(e squall.Event) {
-			if e, ok := e.(squall.GroupFounded); ok {
+			if e, ok := e.(squall.GroupBootstrapped); ok {
 				founded.add(e.Group)
 			}
 		},

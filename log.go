@@ -89,8 +89,8 @@ var (
 	// versions are on the disks of its members. With DeliverAfterPersist it also ends the futures
 	// of messages that the shard delivers and that this process was not given.
 	ErrLeftShard = member.ErrLeftShard
-	// ErrUnsettled is returned for a time at or before which more versions may come.
-	ErrUnsettled = errors.New("the log is not final at that time yet")
+	// ErrNotFinal is returned for a time at or before which more versions may come.
+	ErrNotFinal = errors.New("the log is not final at that time yet")
 	// ErrNotOnEveryDisk is returned for a snapshot of a version that some member's disk lacks.
 	ErrNotOnEveryDisk = persist.ErrNotGlobal
 	// ErrLogDamaged says that a log cannot be read; its text says where. The command squall log
@@ -199,10 +199,10 @@ func (l *Log) At(ctx context.Context, t Time) (Record, error) {
 	return l.log.At(t)
 }
 
-// TryAt is like At, but fails with ErrUnsettled instead of waiting.
+// TryAt is like At, but fails with ErrNotFinal instead of waiting.
 func (l *Log) TryAt(t Time) (Record, error) {
 	if !l.settled(t) {
-		return Record{}, fmt.Errorf("log of subgroup %q at %v: %w: it is settled up to %v", l.subgroup, t, ErrUnsettled, l.frontier.Settled())
+		return Record{}, fmt.Errorf("log of subgroup %q at %v: %w: it is settled up to %v", l.subgroup, t, ErrNotFinal, l.frontier.Settled())
 	}
 	return l.log.At(t)
 }

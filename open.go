@@ -125,7 +125,7 @@ func (g *Group) takePart(ctx context.Context) error {
 		return err
 	}
 	if outcome.Founded {
-		g.cfg.emit(GroupFounded{Group: outcome.View.Group, Members: outcome.View.Members, Unlisted: len(g.cfg.Join) == 0 && g.durable == nil})
+		g.cfg.emit(GroupBootstrapped{Group: outcome.View.Group, Members: outcome.View.Members, Unlisted: len(g.cfg.Join) == 0 && g.durable == nil})
 	}
 	g.door = outcome.Serve(g.candidates)
 	return nil

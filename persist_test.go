@@ -251,7 +251,7 @@ func TestATimeIsReadWhenItIsSettled(t *testing.T) {
 		if err != nil || r.Version != last {
 			t.Errorf("node %d: at %v there is %v, %v; want %v", i+1, now, r.Version, err, last)
 		}
-		if _, err := l.TryAt(now + squall.Time(time.Hour)); !errors.Is(err, squall.ErrUnsettled) {
+		if _, err := l.TryAt(now + squall.Time(time.Hour)); !errors.Is(err, squall.ErrNotFinal) {
 			t.Errorf("node %d: in an hour: %v", i+1, err)
 		}
 		if _, err := l.TryAt(now); err != nil {

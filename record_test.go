@@ -168,7 +168,7 @@ func TestARecordOnOneDiskSettlesNoTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &Log{subgroup: "a", log: log, frontier: new(member.Frontier)}
-	if r, err := l.TryAt(15); !errors.Is(err, ErrUnsettled) {
+	if r, err := l.TryAt(15); !errors.Is(err, ErrNotFinal) {
 		t.Errorf("at a time after which there are records on this disk: %v, %v", r, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // said are the errors that members send to clients, by the kind of the answer.
 var said = map[relay.Said]error{
 	relay.Ended: ErrSessionEnded, relay.Unknown: ErrUnknownOperation, relay.Away: invoke.ErrAway, relay.Compacted: ErrCompacted, relay.Denied: ErrDenied,
-	relay.NotReached: ErrNotReached, relay.NotKept: ErrNotKept, relay.Cut: ErrReplyNotKept, relay.Crowded: ErrTooManySessions, relay.Full: invoke.ErrFull,
+	relay.NotReached: ErrNotFinal, relay.NotKept: ErrNotKept, relay.Cut: ErrReplyNotKept, relay.Crowded: ErrTooManySessions, relay.Full: invoke.ErrFull,
 	relay.TooLarge: ErrTooLarge, relay.NoKey: ErrNoKey, relay.NotPersistent: ErrNotPersistent,
 }
 

@@ -10,10 +10,10 @@ import (
 
 // Errors of queries about the past, to be tested with errors.Is.
 var (
-	// ErrNotReached is returned by a query about a version or a time that is not final yet, when its
+	// ErrNotFinal is returned by a query about a version or a time that is not final yet, when its
 	// context ends. The same query can be made again. A client whose context ends before a member has
 	// answered gets the error of the context alone.
-	ErrNotReached = errors.New("that is not final yet")
+	ErrNotFinal = errors.New("that is not final yet")
 	// ErrNotKept is returned by a query about a version or a time before the log's snapshot: the
 	// commands behind it were dropped from the log of the member that was asked. Take snapshots less
 	// often to keep more. Another member may have an older snapshot.

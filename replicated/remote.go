@@ -213,7 +213,7 @@ func (o *remote) Past(ctx context.Context, name string, at invoke.Moment, r invo
 			}
 			return r.Answer(reply)
 		}, b)
-		if !errors.Is(err, ErrNotReached) {
+		if !errors.Is(err, ErrNotFinal) {
 			if waits != nil && ctx.Err() != nil {
 				return fmt.Errorf("%w: %w", waits, err)
 			}

@@ -30,7 +30,7 @@ func parseAnswer(name string, b []byte) (v order.Version, reply []byte, err erro
 	case relay.Unknown:
 		return v, nil, fmt.Errorf("replicated: %w %q: %s", ErrUnknownOperation, name, reply)
 	case relay.NotReached:
-		return v, nil, &saidError{ErrNotReached, string(reply)}
+		return v, nil, &saidError{ErrNotFinal, string(reply)}
 	case relay.NotKept:
 		return v, nil, &saidError{ErrNotKept, string(reply)}
 	case relay.Cut:

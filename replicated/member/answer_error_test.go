@@ -26,7 +26,7 @@ func TestErrorsReachClients(t *testing.T) {
 	denied := &replicated.AccessError{Identity: "eve", Action: replicated.CallCommand, Object: "accounts", Name: "op", Reason: "why"}
 	for want, err := range map[relay.Said]error{
 		relay.Failed: &replicated.HandlerError{Operation: "other", Text: "text"}, relay.Ended: replicated.ErrSessionEnded, relay.Unknown: replicated.ErrUnknownOperation,
-		relay.Away: squall.ErrClosed, relay.Compacted: replicated.ErrCompacted, relay.Denied: denied, relay.NotReached: replicated.ErrNotReached, relay.NotKept: replicated.ErrNotKept,
+		relay.Away: squall.ErrClosed, relay.Compacted: replicated.ErrCompacted, relay.Denied: denied, relay.NotReached: replicated.ErrNotFinal, relay.NotKept: replicated.ErrNotKept,
 		relay.Cut: replicated.ErrReplyNotKept, relay.Crowded: replicated.ErrTooManySessions, relay.Full: invoke.ErrFull, relay.TooLarge: squall.ErrTooLarge,
 		relay.NoKey: replicated.ErrNoKey, relay.NotPersistent: squall.ErrNotPersistent, relay.Else: relay.ErrMalformed,
 	} {

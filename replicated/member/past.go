@@ -91,7 +91,7 @@ func final(ctx context.Context, log *squall.Log, at invoke.Moment) (v squall.Ver
 	if !at.Timed {
 		if err = log.WaitPersisted(ctx, squall.OnEveryDisk, at.Version); err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%v: %w: what comes before %v is on every member's disk; ask again later: %w",
-				at, replicated.ErrNotReached, log.Persisted(squall.OnEveryDisk), err)
+				at, replicated.ErrNotFinal, log.Persisted(squall.OnEveryDisk), err)
 		}
 		return at.Version, err
 	}
@@ -100,7 +100,7 @@ func final(ctx context.Context, log *squall.Log, at invoke.Moment) (v squall.Ver
 	case err == nil:
 		return record.Version, nil
 	case ctx.Err() != nil:
-		return v, fmt.Errorf("%v: %w: commands with such a time may follow; ask again later: %w", at, replicated.ErrNotReached, err)
+		return v, fmt.Errorf("%v: %w: commands with such a time may follow; ask again later: %w", at, replicated.ErrNotFinal, err)
 	case errors.Is(err, squall.ErrLogTruncated), errors.Is(err, squall.ErrNotInLog):
 		record, content, snapshotErr := log.OpenSnapshot()
 		if errors.Is(snapshotErr, squall.ErrNotInLog) {
@@ -129,7 +129,7 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 	select {
 	case h.building <- struct{}{}:
 	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("%w: other queries about the past are being answered: %w", replicated.ErrNotReached, context.Cause(ctx))
+		return nil, nil, fmt.Errorf("%w: other queries about the past are being answered: %w", replicated.ErrNotFinal, context.Cause(ctx))
 	}
 	release := func() { <-h.building }
 	built := make(chan error)
@@ -150,7 +150,7 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 		}
 	case <-ctx.Done():
 		close(gone)
-		return nil, nil, fmt.Errorf("%w: the state is being rebuilt; ask again later: %w", replicated.ErrNotReached, context.Cause(ctx))
+		return nil, nil, fmt.Errorf("%w: the state is being rebuilt; ask again later: %w", replicated.ErrNotFinal, context.Cause(ctx))
 	}
 	return h.copies[len(h.copies)-1], release, nil
 }

@@ -114,7 +114,7 @@ func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 	for range 10 { // either end of the wait may be seen first
 		if _, release, err := o.copyAt(over, here, log, v); err == nil {
 			release()
-		} else if !errors.Is(err, replicated.ErrNotReached) {
+		} else if !errors.Is(err, replicated.ErrNotFinal) {
 			t.Error(err)
 		}
 	}

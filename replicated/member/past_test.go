@@ -193,16 +193,16 @@ func TestAMomentThatIsNotFinalIsWaitedFor(t *testing.T) {
 	for _, target := range []replicated.Target{own, c.Object("accounts")} {
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err := total.At(short, target, squall.Version{View: v.View + 9}, "ann")
-		if !errors.Is(err, replicated.ErrNotReached) && target == own || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, replicated.ErrNotFinal) && target == own || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%T: a version that has not come: %v", target, err)
 		}
 		_, err = total.AtTime(short, target, squall.TimeOf(time.Now().Add(time.Hour)), "ann")
-		if !errors.Is(err, replicated.ErrNotReached) && target == own || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, replicated.ErrNotFinal) && target == own || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%T: a time that has not come: %v", target, err)
 		}
 		cancel()
 		short, cancel = context.WithTimeout(t.Context(), 800*time.Millisecond)
-		if n, err := total.AtTime(short, target, math.MaxUint64, "ann"); !errors.Is(err, replicated.ErrNotReached) || !errors.Is(err, context.DeadlineExceeded) {
+		if n, err := total.AtTime(short, target, math.MaxUint64, "ann"); !errors.Is(err, replicated.ErrNotFinal) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%T: the last time that there is: %d, %v", target, n, err)
 		}
 		cancel()

@@ -28,7 +28,7 @@ func appendError(b []byte, err error) []byte {
 		kind = relay.Ended
 	case errors.Is(err, replicated.ErrUnknownOperation):
 		kind = relay.Unknown
-	case errors.Is(err, replicated.ErrNotReached):
+	case errors.Is(err, replicated.ErrNotFinal):
 		kind = relay.NotReached
 	case errors.Is(err, replicated.ErrNotKept):
 		kind = relay.NotKept
