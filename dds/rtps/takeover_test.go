@@ -20,6 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testutil.BecomeProgramOf(carrier)
+	testutil.Overlap(4)
 	os.Exit(tests(m))
 }
 

@@ -163,6 +163,7 @@ func (l *line) set(cut bool) {
 // is checked. The seed draws what happens first. In the last case the bank is in the memory of
 // members that share it, so that reads ask no member; not all of these members end.
 func TestHistoriesAreLinearizableInEveryRound(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp", "tls"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()

@@ -251,6 +251,7 @@ func moving(in squall.LayoutInput) ([]squall.ShardPlaces, error) {
 // is made once, and answered. Where deliveries wait for disks a member may lose the answer, and is
 // told so.
 func TestACommandIsExecutedOnceWhileMembersMoveBetweenShards(t *testing.T) {
+	t.Parallel()
 	t.Run("in memory", func(t *testing.T) { addWhileMoving(t, squall.SubgroupConfig{}) })
 	t.Run("given when on every disk", func(t *testing.T) { addWhileMoving(t, durableShards) })
 }
