@@ -1,9 +1,11 @@
 package ripc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -285,5 +287,46 @@ func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 			t.Errorf("a call of a closed service: %v", err)
 		}
 		inTime(t, "nothing waits", waits(0, 0))
+	})
+}
+
+// Long messages without a body are not waited for: a service that was closed before it took them
+// ends their calls, and counts the others.
+func TestEmptyLongMessagesToAServiceThatIsClosedAreNotForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{MoveTime: -1}), "")
+		to := client.To("server")
+		handles, goOn := make(chan struct{}), make(chan struct{})
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			server.Serve(ctx, func(context.Context, *Message) {
+				close(handles)
+				<-goOn
+			})
+		})
+		must(t, client.Send(ctx, to, nil))
+		<-handles
+		must(t, server.Close())
+		must(t, client.SendLong(ctx, to, Body{}))
+		called := make(chan error, 1)
+		go func() {
+			_, err := client.CallLong(ctx, to, nil, Body{})
+			called <- err
+		}()
+		for taken := false; !taken; runtime.Gosched() { // both, by the server's endpoint
+			server.e.lock()
+			taken = len(server.e.peers[0].long.receivings) == 2
+			server.e.unlock()
+		}
+		close(goOn)
+		serving.Wait()
+		gone, ok := errors.AsType[*GoneError](<-called)
+		if !ok || gone.Unreceived != 1 || !gone.Exact {
+			t.Errorf("a message that was not received: %v", gone)
+		}
+		if _, err := client.CallLong(ctx, to, nil, Body{}); !errors.Is(err, ErrNoService) {
+			t.Error(err)
+		}
 	})
 }

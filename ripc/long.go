@@ -422,6 +422,9 @@ func (p *peer) heard(f *pair.Frame) error {
 			m.err = refusedBy(f)
 		}
 		m.drop(false)
+		if out.Size == 0 { // its service was closed, and its sender did not wait for that
+			m.turnedAway()
+		}
 	case pair.Here:
 		if len(f.Data) == 1 && f.Data[0] == 0 {
 			m.drop(false)
@@ -450,18 +453,14 @@ func (p *peer) unlistSending(m *sending) {
 // again, and of a message the sender learns later.
 func (m *sending) turnedAway() {
 	p := m.peer
-	gone := &GoneError{Unreceived: 1, Exact: true, Cause: errServiceClosed}
 	switch {
 	case m.call != 0:
 		if w, ok := p.calls.End(m.call); ok {
-			w.err, w.answered = gone, true
+			w.err, w.answered = &GoneError{Unreceived: 1, Exact: true, Cause: errServiceClosed}, true
 			p.e.rouse(w)
 		}
-	case m.to != nil && m.to.gone != nil:
-		m.to.gone.Unreceived++
-	case m.to != nil:
-		gone.Service = m.to.id
-		m.to.gone = gone
+	case m.to != nil && m.to.uses(p, m.out.Channel): // else it was counted with the others of the channel
+		m.to.miss(1, true, errServiceClosed)
 	}
 }
 

@@ -159,7 +159,7 @@ func (r *Remote) leave() {
 	defer to.peer.leave(to.channel)
 	if n := to.peer.unreceived(to.channel); n > 0 {
 		exact := to.peer.send.tx.IsShut(to.channel) || to.peer.ended() && to.peer.direct
-		r.gone = &GoneError{Service: r.id, Unreceived: n, Exact: exact, Cause: errMoved}
+		r.miss(n, exact, errMoved)
 	}
 }
 

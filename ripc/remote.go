@@ -158,10 +158,27 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		r.carries.lose(why)
 		return
 	}
-	n, long := p.unreceived(channel), p.unfreed(r)
-	if n+long > 0 {
-		r.gone = &GoneError{Service: r.id, Unreceived: n + long, Exact: (p.direct || p.send.tx.IsShut(channel)) && long == 0, Cause: why}
+	if n, long := p.unreceived(channel), p.unfreed(r); n+long > 0 {
+		r.miss(n+long, (p.direct || p.send.tx.IsShut(channel)) && long == 0, why)
 	}
+}
+
+// uses reports whether a channel leads to the service, or to a place that the service has left. The
+// caller holds the endpoint's mu.
+func (r *Remote) uses(p *peer, channel int) bool {
+	is := func(to *route) bool { return to != nil && to.peer == p && to.channel == channel }
+	return is(r.route.Load()) || is(r.left)
+}
+
+// miss notes messages that were not received, for the next call that sends. Exact says that no
+// other ones may have been received.
+func (r *Remote) miss(n int, exact bool, why error) {
+	if r.gone == nil {
+		r.gone = &GoneError{Service: r.id, Exact: true}
+	}
+	r.gone.Unreceived += n
+	r.gone.Exact = r.gone.Exact && exact
+	r.gone.Cause = why
 }
 
 // open asks a peer, which is at a place, for a channel to the service.

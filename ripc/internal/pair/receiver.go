@@ -42,7 +42,8 @@ type Receiver struct {
 	touched   uint64 // position up to which the lines of the ring were asked for
 	freed     uint64 // position up to which all frames are freed
 	published uint64 // freed, as the peer may know it
-	frames    uint64 // number of the next frame
+	number    uint64 // of the next frame
+	frames    uint64 // that were taken
 	channels  [Channels]incoming
 	lines     uint32 // that changed since the last call of Lines, by number
 	urgent    bool   // what changed is much, or waited for
@@ -184,6 +185,7 @@ func (r *Receiver) Next() (*Frame, error) {
 			c.messages++
 		}
 		r.taken += need
+		r.frames++
 		f.end = r.taken
 		r.spans.push(f)
 		if r.taken-r.freed > r.size/2 {
@@ -248,9 +250,9 @@ func (r *Receiver) frame() *Frame {
 	} else {
 		return nil
 	}
-	f.Number = r.frames
+	f.Number = r.number
 	f.received, f.moved, f.copied, f.free = false, false, false, false
-	r.frames++
+	r.number++
 	return f
 }
 
