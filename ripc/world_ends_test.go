@@ -1,0 +1,306 @@
+package ripc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// This file is the other operations of the world of world_test.go, and how its services end.
+
+func (w *world) post() {
+	o := w.open[w.rng.IntN(len(w.open))]
+	if len(o.posted) > 3 {
+		return
+	}
+	n := NewWindow(make([]byte, 1+w.rng.IntN(2*worldBodies)))
+	must(w.t, o.s.Post(n))
+	o.posted = append(o.posted, n)
+	w.log("post %s %d", o.id, n.size)
+}
+
+// giveUp cancels a call. Its request stays where it is.
+func (w *world) giveUp() {
+	if len(w.calls) == 0 {
+		return
+	}
+	k := w.rng.IntN(len(w.calls))
+	c := w.calls[k]
+	w.log("cancel a call of %s -> %s", c.from.id, c.to.id)
+	w.calls = slices.Delete(w.calls, k, k+1)
+	c.cancel()
+	w.until("a call is given up", func() bool { return isClosed(c.done) })
+	w.check(errors.Is(c.err, context.Canceled), "a call that was given up: %v", c.err)
+}
+
+// sendBack sends to the sender of a message.
+func (w *world) sendBack() {
+	if len(w.held) == 0 {
+		return
+	}
+	h := w.held[w.rng.IntN(len(w.held))]
+	r := h.m.Sender()
+	if !h.of.isOpen {
+		return
+	}
+	if !h.from.isOpen {
+		return
+	}
+	if w.inRing(h.of.end, h.from.end) > worldRing/4 {
+		return
+	}
+	w.check(r.ID() == h.from.id && r.Connected() == h.from.isOpen, "the sender of a message of %s is %s, connected: %v", h.from.id, r.ID(), r.Connected())
+	data := w.fresh(w.rng.IntN(100))
+	var err error
+	w.do("a message to a sender", func() { err = h.of.s.Send(w.t.Context(), r, data) })
+	w.check(err == nil, "to the sender of a message: %v", err)
+	w.log("send back %s -> %s", h.of.id, h.from.id)
+	h.from.order = append(h.from.order, &item{from: h.of, to: h.from, data: data, back: true})
+}
+
+func (w *world) notify() {
+	from, to := w.two()
+	if from == nil || !to.isOpen || w.inRing(from.end, to.end) > worldRing/4 || from.gone[to.id] != nil {
+		return
+	}
+	key, n := uint64(w.rng.IntN(3)), 1+w.rng.IntN(4)
+	w.log("notify %s -> %s", from.id, to.id)
+	var last []byte
+	for range n {
+		last = fmt.Appendf(nil, "notice %d", w.serial)
+		w.serial++
+		var err error
+		w.do("a notice", func() { err = from.s.Notify(w.t.Context(), from.s.To(to.id), key, w.parts(last)...) })
+		w.check(err == nil, "a notice: %v", err)
+	}
+	w.until("a notice comes", func() bool {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		return to.notes[key] == fmt.Sprint(from.id, " ", string(last))
+	})
+}
+
+func (w *world) ping() {
+	from, to := w.two()
+	if from == nil || w.inRing(from.end, to.end) > worldRing/4 {
+		return
+	}
+	w.log("ping %s -> %s", from.id, to.id)
+	var err error
+	w.do("a ping", func() { _, err = from.s.To(to.id).Ping(w.t.Context()) })
+	if w.expect(from, to, err) {
+		w.check(err == nil, "a ping: %v", err)
+	}
+}
+
+// stranger connects without the secret.
+func (w *world) stranger() {
+	o := w.open[w.rng.IntN(len(w.open))]
+	cfg := w.cfg
+	cfg.Secret = []byte("another secret")
+	e, err := Open(w.t.Context(), cfg)
+	must(w.t, err)
+	s, err := e.Register(w.t.Context(), "")
+	must(w.t, err)
+	w.log("a stranger to %s", o.id)
+	w.do("a stranger", func() { err = s.Send(w.t.Context(), s.To(o.id), nil) })
+	w.check(err != nil && e.Peers() == 0, "a stranger is connected: %v", err)
+	must(w.t, e.Close())
+	w.check(e.auditClosed(true) == nil, "%v", e.auditClosed(true))
+	o.end.refused++
+	w.until("a stranger is counted", func() bool { return o.end.e.Stats().Refused == o.end.refused })
+}
+
+// stream opens a stream, and closes it again.
+func (w *world) stream() {
+	from, to := w.two()
+	if from == nil || !to.isOpen || w.inRing(from.end, to.end) > worldRing/4 || w.inRing(to.end, from.end) > worldRing/4 || from.gone[to.id] != nil {
+		return
+	}
+	w.log("stream %s -> %s", from.id, to.id)
+	l := ListenConfig{Backlog: 1}.Listen(to.s)
+	defer l.Close()
+	var err error
+	var here, there *Stream
+	w.do("a stream is dialed", func() { here, err = from.s.Dial(w.t.Context(), to.id) })
+	w.check(err == nil, "a stream: %v", err)
+	from.routes[to] = true
+	w.do("a second stream is dialed", func() { _, err = from.s.Dial(w.t.Context(), to.id) })
+	w.check(errors.Is(err, ErrRefused), "a stream that waits behind another one: %v", err)
+	c, err := l.Accept()
+	must(w.t, err)
+	there = c.(*Stream)
+	w.check(there.RemoteAddr().String() == string(from.id) && here.RemoteAddr().String() == string(to.id), "between %v and %v", there.RemoteAddr(), here.RemoteAddr())
+	ends := [2]*Stream{here, there}
+	var unread [2][]byte // at each end
+	for range w.rng.IntN(6) {
+		k := w.rng.IntN(2)
+		if b := w.fresh(w.rng.IntN(2000)); w.rng.IntN(2) == 0 && len(unread[1-k])+len(b) <= MinStreamBytes {
+			w.do("a write", func() { _, err = ends[k].Write(b) })
+			w.check(err == nil, "a write: %v", err)
+			unread[1-k] = append(unread[1-k], b...)
+		} else if n := len(unread[k]); n > 0 {
+			b = make([]byte, 1+w.rng.IntN(n))
+			w.do("a read", func() { _, err = io.ReadFull(ends[k], b) })
+			w.check(err == nil && bytes.Equal(b, unread[k][:len(b)]), "a read: %v", err)
+			unread[k] = unread[k][len(b):]
+		}
+		w.settle()
+	}
+	k := w.rng.IntN(2)
+	must(w.t, ends[k].SetReadDeadline(time.Unix(1, 0)))
+	_, err = ends[k].Read(make([]byte, 1))
+	w.check(errors.Is(err, os.ErrDeadlineExceeded), "a read behind its deadline: %v", err)
+	must(w.t, ends[k].CloseWrite())
+	_, err = ends[k].Write([]byte("x"))
+	w.check(errors.Is(err, io.ErrClosedPipe), "a write behind the end: %v", err)
+	b := []byte(nil)
+	w.do("a stream is read to its end", func() { b, err = io.ReadAll(ends[1-k]) })
+	w.check(err == nil && bytes.Equal(b, unread[1-k]), "the end of a stream: %d bytes, %v", len(b), err)
+	must(w.t, ends[k].Close()) // what it has not read is lost
+	w.check(errors.Is(ends[k].Close(), os.ErrClosed) || ends[k].closed, "a stream is closed twice")
+	w.settle()
+	_, err = ends[1-k].Write([]byte("x"))
+	if len(unread[k]) > 0 {
+		w.check(errors.Is(err, ErrReset), "a write to a stream that was closed with unread bytes: %v", err)
+	}
+	must(w.t, ends[1-k].Close())
+	w.settle()
+}
+
+// closeService closes a service, and says what its senders have to learn.
+func (w *world) closeService(o *service, end func()) {
+	w.log("close %s", o.id)
+	w.over([]*service{o}, false, end)
+	w.closed = append(w.closed, o)
+}
+
+// over takes in that services are closed by a function, perhaps with their process.
+func (w *world) over(all []*service, process bool, end func()) {
+	var again, ours, gone []*calling
+	for _, o := range all {
+		w.open = slices.DeleteFunc(w.open, func(other *service) bool { return other == o })
+		o.isOpen = false
+		lost := map[*service]*GoneError{}
+		count := func(from *service, exact bool) {
+			if lost[from] == nil {
+				lost[from] = &GoneError{Exact: true}
+			}
+			lost[from].Unreceived++
+			lost[from].Exact = lost[from].Exact && exact
+		}
+		for _, i := range o.order {
+			switch {
+			case i.call == nil && !i.back:
+				count(i.from, true)
+			case i.call != nil && slices.Contains(w.calls, i.call):
+				again = append(again, i.call)
+			}
+			if i.charged {
+				o.bodies -= len(i.body)
+				o.end.bodies -= len(i.body)
+			}
+		}
+		o.order, o.posted = nil, nil
+		for _, h := range w.held {
+			if h.of == o && h.isLong && h.call == nil && !h.back && h.m.frame != nil && h.from.routes[o] {
+				count(h.from, false)
+			}
+		}
+		for _, from := range w.open {
+			delete(from.routes, o)
+			if n := lost[from]; n != nil && from.isOpen {
+				from.gone[o.id] = n
+			}
+		}
+	}
+	for _, c := range w.calls {
+		switch closed := slices.Contains(all, c.from); {
+		case closed:
+			ours = append(ours, c)
+		case slices.Contains(again, c):
+		case slices.Contains(all, c.to) && process:
+			gone = append(gone, c)
+		}
+	}
+	w.do("a close", end)
+	again = slices.DeleteFunc(again, func(c *calling) bool { return slices.Contains(ours, c) })
+	for _, c := range slices.Concat(again, ours, gone) {
+		w.until(fmt.Sprintf("a call of %s -> %s ends with its service, long %v", c.from.id, c.to.id, c.isLong), func() bool { return isClosed(c.done) })
+		c.cancel()
+		w.calls = slices.DeleteFunc(w.calls, func(o *calling) bool { return o == c })
+	}
+	for _, c := range ours {
+		w.check(errors.Is(c.err, ErrClosed), "a call of a service that was closed: %v", c.err)
+	}
+	for _, c := range gone {
+		n, ok := errors.AsType[*GoneError](c.err)
+		w.check(ok && n.Service == c.to.id, "a call whose process ended: %v", c.err)
+	}
+	told := map[string]bool{}
+	for _, c := range again {
+		key := fmt.Sprintf("%p %s", c.from, c.to.id)
+		n, ok := errors.AsType[*GoneError](c.err)
+		if c.isLong && !w.direct && ok && !n.Exact && process {
+			continue // the connection with its body may end before the peer says so
+		}
+		if c.once {
+			w.check(ok && n.Exact && n.Unreceived == 1, "a call that cannot be sent again: %v", c.err)
+		} else if ok && c.from.gone[c.to.id] != nil && !told[key] {
+			told[key] = true
+			w.check(n.Unreceived == c.from.gone[c.to.id].Unreceived, "a call that learns of messages: %v", c.err)
+			delete(c.from.gone, c.to.id)
+		} else {
+			w.check(errors.Is(c.err, ErrNoService), "a call that was not received: %v", c.err)
+		}
+		if !c.isLong {
+			c.from.end.again++
+		}
+	}
+}
+
+func (w *world) closeOne() {
+	if len(w.open) > 3 {
+		o := w.open[w.rng.IntN(len(w.open))]
+		w.closeService(o, func() { must(w.t, o.s.Close()) })
+		return
+	}
+}
+
+func (w *world) reopen() {
+	if len(w.closed) == 0 {
+		return
+	}
+	k := w.rng.IntN(len(w.closed))
+	o := w.closed[k]
+	if o.end.e.isClosing() {
+		return
+	}
+	w.log("open %s again", o.id)
+	w.closed = slices.Delete(w.closed, k, k+1)
+	w.register(o.end, o.id)
+}
+
+// replace ends an endpoint, and opens another one with the same services.
+func (w *world) replace(k int) {
+	n := w.ends[k]
+	w.log("replace endpoint %d", k)
+	var all []*service
+	for _, o := range w.open {
+		if o.end == n {
+			all = append(all, o)
+		}
+	}
+	w.over(all, true, func() { must(w.t, n.e.Close()) })
+	w.closed = slices.DeleteFunc(w.closed, func(o *service) bool { return o.end == n })
+	kept := slices.ContainsFunc(w.held, func(h *holding) bool { return h.of.end == n && h.m.frame != nil })
+	if err := n.e.auditClosed(!kept); err != nil {
+		w.fail("an endpoint that is closed: %v", err)
+	}
+	w.ends[k] = nil
+}
