@@ -60,6 +60,7 @@ func (sl *slot) awaits(delivered order.Index) bool {
 // Sender is the owner's side of a ring. Fields are grouped by the goroutine that writes them.
 type Sender struct {
 	window, ring uint64 // powers of two
+	share        uint64 // a power of two
 	descriptors  []byte
 	bytes        []byte
 	slots        []slot
@@ -94,10 +95,18 @@ type Sender struct {
 func NewSender(descriptors, bytes []byte) *Sender {
 	window := len(descriptors) / DescriptorBytes
 	return &Sender{
-		window: uint64(window), ring: uint64(len(bytes)),
+		window: uint64(window), ring: uint64(len(bytes)), share: max(uint64(window)/4, leastShare),
 		descriptors: descriptors, bytes: bytes, slots: make([]slot, window),
 	}
 }
+
+// leastShare is worth the switch to the loop and back.
+const leastShare = 256
+
+// EndsShare reports whether a claim is the last one of a share of the window: a quarter, unless the
+// window is small. A goroutine that fills the window lets the loop publish each share, so that the
+// members deliver one while it fills the next. Any goroutine.
+func (s *Sender) EndsShare(c Claim) bool { return c.number&(s.share-1) == 0 }
 
 // TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed. Claims
 // have room for it.
@@ -164,14 +173,14 @@ func (s *Sender) fits(end uint64) bool {
 	}
 	s.seenFreed, s.seenBytes = s.freed.Load(), s.freedBytes.Load()
 	fits := s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
-	s.starved.Store(!fits && s.claimed-s.seenFreed >= s.window/starvedShare)
+	s.starved.Store(!fits && s.claimed-s.seenFreed >= s.window/StarvedShare)
 	return fits
 }
 
-// starvedShare is the part of the window that must be in flight for a sender without space to count
-// as starved. If less fills the ring, messages are large: nulls cost nothing next to them, and
-// senders that alternate keep the bytes in flight in the processor's cache.
-const starvedShare = 32
+// StarvedShare is the part of the window that must be in flight for a sender without space to count
+// as starved: a 32nd. If less fills the ring, messages are large: nulls cost nothing next to them,
+// and senders that alternate keep the bytes in flight in the processor's cache.
+const StarvedShare = 32
 
 // Starved reports whether the last claim was refused for lack of space: the application is likely
 // to claim as soon as there is some. Loop.

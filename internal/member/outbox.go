@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -222,11 +223,15 @@ func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
 // the message may have been sent before the halt, or not. It returns nil if every member is known
 // to have delivered the message before the halt.
 func (o *Outbox) Commit(c smc.Claim) error {
-	err := o.ring.Load().Commit(c)
+	ring := o.ring.Load()
+	err := ring.Commit(c)
 	if err != nil && errors.Is(err, smc.ErrMoved) {
 		err = o.moved(c, (*smc.Sender).CommitMoved)
 	}
 	o.member.cfg.Wake()
+	if ring.EndsShare(c) { // where the loop shares the processor with this goroutine, it publishes now
+		runtime.Gosched()
+	}
 	if err != nil {
 		return err
 	}

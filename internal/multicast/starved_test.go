@@ -53,7 +53,7 @@ func TestASenderWithoutRoomHoldsItsNullsForFewSteps(t *testing.T) {
 	for round := range 3 { // each time anew
 		g.send(1, "%d", round)
 		g.nodes[1].cycle()
-		for step := range multicast.StarvedSteps {
+		for step := range multicast.HoldSteps {
 			if g.nodes[0].cycle() == 0 {
 				t.Fatalf("step %d reports no work: the loop would sleep on its nulls", step)
 			}
@@ -69,5 +69,36 @@ func TestASenderWithoutRoomHoldsItsNullsForFewSteps(t *testing.T) {
 	}
 	if got := len(g.same()); got != 8+1+3 {
 		t.Fatalf("%d messages were delivered, want 12", got)
+	}
+}
+
+// A sender that publishes in every step, but less than the others, holds its nulls for as few steps
+// all in all: it does not slow them down to its own pace.
+func TestASlowSenderHoldsItsNullsForFewSteps(t *testing.T) {
+	sg := views.Subgroup{Name: "a", Mode: views.Ordered, RingBytes: 4096, Window: 64}
+	g := newGroupOf(t, sg, func(int, *multicast.Config) {}, 2, multicast.Tuning{})
+	for k := range 40 {
+		g.send(1, "%d", k)
+	}
+	g.nodes[1].cycle()
+	publish := func() {
+		for k := range 3 { // of 64: more than a 32nd of the window
+			g.send(0, "%d", k)
+		}
+		g.nodes[0].cycle()
+	}
+	for step := range multicast.HoldSteps {
+		publish()
+		if nulls := g.nodes[0].Stats.NullsSent.Load(); nulls != 0 {
+			t.Fatalf("%d nulls after step %d", nulls, step)
+		}
+	}
+	publish()
+	if nulls := g.nodes[0].Stats.NullsSent.Load(); nulls != 40-3*(multicast.HoldSteps+1) {
+		t.Fatalf("%d nulls after the last step", nulls)
+	}
+	g.settle()
+	if got := len(g.same()); got != 40+3*(multicast.HoldSteps+1) {
+		t.Fatalf("%d messages were delivered", got)
 	}
 }

@@ -65,6 +65,7 @@ type Subgroup struct {
 	runEnd    order.Seq
 	maxRun    int
 	maxBytes  int
+	busy      bool // the last step published many messages
 	held      int  // steps for which owed nulls were held, so that the application can send something real
 	silent    int  // how often nulls were sent since the last message
 	dirty     bool // the own line changed since it was last pushed
@@ -375,6 +376,7 @@ func (s *Subgroup) publish() int {
 	}
 	first := nullsend.Count(s.sent, s.skipped)
 	count, bytes := s.Sender.Publish(first, limit)
+	s.busy = count > order.Index(s.sg.Window/smc.StarvedShare)
 	if count == 0 {
 		return s.freeAborted()
 	}
@@ -441,10 +443,10 @@ func (s *Subgroup) sendNulls() int {
 	return 1
 }
 
-// StarvedSteps is the number of steps for which a sender without buffer space holds its nulls. Two
-// suffice nearly always: the other members deliver what is in the ring, and the goroutine that
-// waits runs.
-const StarvedSteps = 4
+// HoldSteps is the number of steps for which a sender holds its nulls while it has no buffer space,
+// or publishes much. Without space two suffice nearly always: the other members deliver what is in
+// the ring, and the goroutine that waits runs.
+const HoldSteps = 8
 
 // patience is the number of steps for which this sender holds nulls, because a message is likely to
 // take their turns.
@@ -452,8 +454,8 @@ func (s *Subgroup) patience() int {
 	switch {
 	case mutant.Enabled && mutant.On(mutant.TurnsKept) && s.Sender.Starved():
 		return math.MaxInt
-	case s.Sender.Starved():
-		return StarvedSteps
+	case s.busy || s.Sender.Starved():
+		return HoldSteps
 	case s.Sender.Active():
 		return 1
 	}

@@ -1,0 +1,27 @@
+package smc_test
+
+import (
+	"testing"
+
+	"github.com/squall-go/squall/smc"
+)
+
+// The loop is let in four times while a goroutine fills a window, and not for each few messages of
+// a small one.
+func TestAWindowIsFilledInShares(t *testing.T) {
+	for window, shares := range map[int]int{4096: 4, 1 << 14: 4, 1024: 4, 256: 1, 16: 0} {
+		s, got := smc.NewSender(make([]byte, window*smc.DescriptorBytes), make([]byte, 8*window)), 0
+		for range window {
+			c, ok := s.Claim(8)
+			if !ok {
+				t.Fatalf("window %d: no space", window)
+			}
+			if s.EndsShare(c) {
+				got++
+			}
+		}
+		if got != shares {
+			t.Errorf("window %d is filled in %d shares, want %d", window, got, shares)
+		}
+	}
+}
