@@ -211,8 +211,7 @@ func (g *Group) start() {
 		g.durable.begin()
 	}
 	g.announce(g.member.View())
-	g.member.Call(g.upcalls.begin)
-	g.runner.Start()
+	go g.upcalls.loop.Run(g.runner.Run)
 	if g.durable != nil {
 		g.durable.takeSnapshots()
 	}

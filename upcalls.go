@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/internal/callers"
 )
 
 // upcalls knows which goroutines run functions of the application, so that a call that waits for
@@ -16,24 +16,20 @@ import (
 // Whether the caller is the loop is asked only where a call is about to wait while an upcall of the
 // loop runs.
 type upcalls struct {
-	running atomic.Int32  // functions of the application that run on the loop. W: loop
-	loop    atomic.Uint64 // number of the loop's goroutine; 0: it does not run yet
+	running atomic.Int32 // functions of the application that run on the loop. W: loop
 
-	elsewhere goroutine.Set // that Close waits for, and that run functions of the application
+	loop      callers.Set // the loop's goroutine
+	elsewhere callers.Set // that Close waits for, and that run functions of the application
 }
 
 // enter and leave enclose what the application does on the loop. Loop.
 func (u *upcalls) enter() { u.running.Add(1) }
 func (u *upcalls) leave() { u.running.Add(-1) }
 
-// begin notes which goroutine the loop is. Loop.
-func (u *upcalls) begin() { u.loop.Store(goroutine.ID()) }
-
 // run calls a function of the application on whatever goroutine this is.
 func (u *upcalls) run(f func()) {
-	id := goroutine.ID()
-	if id == 0 || id != u.loop.Load() {
-		u.elsewhere.Run(id, f)
+	if !u.loop.HasCaller() {
+		u.elsewhere.Run(f)
 		return
 	}
 	u.enter()
@@ -44,10 +40,7 @@ func (u *upcalls) run(f func()) {
 // waits returns ErrInUpcall if the caller, which is about to wait for the loop, is in an upcall
 // that runs on it.
 func (u *upcalls) waits() error {
-	if u.running.Load() == 0 {
-		return nil
-	}
-	if id := goroutine.ID(); id != 0 && id == u.loop.Load() {
+	if u.running.Load() > 0 && u.loop.HasCaller() {
 		return ErrInUpcall
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -108,7 +107,7 @@ func (c *client) use(i int) (met bool, err error) {
 			_ = conn.Close() // receive fails
 		}
 	})
-	c.p.Hearers.Run(goroutine.ID(), func() { err = c.receive(in) })
+	c.p.Hearers.Run(func() { err = c.receive(in) })
 	end()
 	c.end(l)
 	_ = conn.Close()

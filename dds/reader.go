@@ -14,7 +14,6 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/internal/bell"
-	"github.com/squall-go/squall/internal/goroutine"
 )
 
 // SampleState, ViewState and InstanceState are masks; 0 is any state.
@@ -193,7 +192,7 @@ func (r *Reader[T]) fill(ctx context.Context) error {
 		case len(heard) == 0:
 			runtime.Gosched()
 		default:
-			p.Hearers.Run(goroutine.ID(), func() {
+			p.Hearers.Run(func() {
 				for i := range heard {
 					r.hear(&heard[i])
 				}

@@ -1,7 +1,6 @@
 package fabric_test
 
 import (
-	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/predicates"
 	"golang.org/x/sys/unix"
 )
@@ -174,16 +172,11 @@ func TestASleepBesideAnotherParkerLeavesTheOnlyProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	sleep := func(d time.Duration) (number uint64, woken chan struct{}) {
+	sleep := func(d time.Duration) (woken chan struct{}) {
 		p.Announce()
-		numbers, woken := make(chan uint64, 1), make(chan struct{})
-		go func() {
-			defer close(woken)
-			numbers <- goroutine.ID()
-			p.Sleep(d)
-			p.Retract()
-		}()
-		return <-numbers, woken
+		woken = make(chan struct{})
+		go sleeper(p, d, woken)
+		return woken
 	}
 	ended := func(woken chan struct{}, what string) {
 		t.Helper()
@@ -194,34 +187,46 @@ func TestASleepBesideAnotherParkerLeavesTheOnlyProcessor(t *testing.T) {
 		}
 	}
 	for _, d := range []time.Duration{-1, time.Hour} {
-		number, woken := sleep(d)
-		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(stateOf(number), "IO wait"); {
+		woken := sleep(d)
+		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(stateOf("fabric_test.sleeper("), "IO wait"); {
 			if time.Now().After(deadline) {
-				t.Fatalf("a sleep of %v keeps the processor: %s", d, stateOf(number))
+				t.Fatalf("a sleep of %v keeps the processor: %s", d, stateOf("fabric_test.sleeper("))
 			}
 			time.Sleep(time.Millisecond)
 		}
 		p.Wake()
 		ended(woken, "a bell")
-		_, woken = sleep(3 * time.Millisecond)
+		woken = sleep(3 * time.Millisecond)
 		ended(woken, "its time")
 	}
 	if !p.Shared() || !other.Shared() {
 		t.Error("no loop learns that it keeps the only processor from the other one")
 	}
 	runtime.GOMAXPROCS(2)
-	_, woken := sleep(time.Millisecond)
+	woken := sleep(time.Millisecond)
 	ended(woken, "its time")
 	if p.Shared() || other.Shared() {
 		t.Error("the loops have two processors, and take them for one")
 	}
 }
 
-// stateOf returns what the runtime says of a goroutine: its number, and what it waits for.
-func stateOf(number uint64) string {
+// sleeper sleeps once.
+//
+//go:noinline
+func sleeper(p *fabric.Parker, d time.Duration, woken chan struct{}) {
+	defer close(woken)
+	p.Sleep(d)
+	p.Retract()
+}
+
+// stateOf returns what the runtime says of the goroutine that runs a function: its number, and what
+// it waits for.
+func stateOf(function string) string {
 	all := make([]byte, 1<<20)
-	text := string(all[:runtime.Stack(all, true)])
-	_, text, _ = strings.Cut(text, fmt.Sprintf("goroutine %d ", number))
-	line, _, _ := strings.Cut(text, "\n")
-	return line
+	for text := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+		if line, stack, _ := strings.Cut(text, "\n"); strings.Contains(stack, function) {
+			return line
+		}
+	}
+	return ""
 }

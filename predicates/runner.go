@@ -60,7 +60,7 @@ type Runner struct {
 	done       chan struct{}
 }
 
-// NewRunner makes a runner; Run or Start starts it.
+// NewRunner makes a runner; Run, or Start, starts it.
 func NewRunner(cfg Config) *Runner {
 	if cfg.MaxSpin == 0 {
 		cfg.MaxSpin = DefaultMaxSpin
@@ -78,8 +78,8 @@ func (r *Runner) SetLoops(n int) {
 	r.contention.SetLoops(n, cores)
 }
 
-// Start runs the cycle on a new goroutine.
-func (r *Runner) Start() { go r.run() }
+// Start calls Run on a new goroutine.
+func (r *Runner) Start() { go r.Run() }
 
 // Stop ends the loop after the cycle at hand. wake must make a sleeping parker return. Stop does
 // not wait; Done tells.
@@ -96,7 +96,8 @@ func (r *Runner) clock() time.Duration {
 	return r.now
 }
 
-func (r *Runner) run() {
+// Run steps the cycle until Stop is called. It is called once.
+func (r *Runner) Run() {
 	defer close(r.done)
 	r.contention.Begin()
 	defer r.contention.Close()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/ripc"
@@ -15,25 +14,16 @@ type delivery struct {
 	taken   []invoke.Pending // the calls of the batch, or nil, by the records that this process sent
 	outcome invoke.Outcome   // of one of them
 	atOnce  ripc.Replies     // to the clients among them
-	place   place            // of the batch before: the goroutine changes with it at most
-	loop    uint64           // the goroutine; 0: none has delivered
-}
-
-// place is where the goroutine that delivers may change.
-type place struct {
-	view     squall.ViewID
-	replayed bool
 }
 
 // deliver applies a batch of records, in order.
 func (o *object) deliver(batch []squall.Message) {
-	if at := (place{batch[0].View, batch[0].Replayed()}); at != o.delivery.place || o.delivery.loop == 0 {
-		o.delivery.place, o.delivery.loop = at, goroutine.ID()
-		o.delivers.Store(uint64(at.view))
+	if view := uint64(batch[0].View); view != o.delivers.Load() {
+		o.delivers.Store(view)
 	}
 	self := squall.NodeID(o.self.Load())
 	o.lock()
-	o.executes.Store(o.delivery.loop)
+	o.executes.Add(1)
 	o.takeCalls(batch, self)
 	at := progress{taken: o.delivery.taken}
 	for !o.applyAll(batch, self, &at) {
@@ -47,7 +37,7 @@ func (o *object) deliver(batch []squall.Message) {
 		o.sent = false
 		o.outbox.wake.Ring()
 	}
-	o.executes.Store(0)
+	o.executes.Add(-1)
 	o.unlock()
 	for i, p := range o.delivery.taken {
 		switch r, ok := p.(*relayed); {
@@ -70,7 +60,9 @@ type progress struct {
 }
 
 // applyAll applies records to the end of the batch, or until a handler panics; then it reports
-// false, and nothing is executed any more. The lock is held.
+// false, and nothing is executed any more. The lock is held. InCommand looks for it on the stack.
+//
+//go:noinline
 func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progress) (done bool) {
 	defer o.panicked() // once for all records: one for each would take a tenth of the time of a small command
 	for ; at.message < len(batch); at.message++ {

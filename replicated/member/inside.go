@@ -2,21 +2,20 @@ package member
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 
-	"github.com/squall-go/squall/internal/goroutine"
+	"github.com/squall-go/squall/internal/callers"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // A handler does not wait. What would wait for the group finds out here whether a handler calls it:
-// commands run on the goroutine that delivers, or on a goroutine that rebuilds the past, which are
-// known while they do; queries run on any goroutine, whose stack has look.
+// the stack of a command's handler has applyAll, or rebuild if it rebuilds the past, and that of a
+// query's handler has look.
 
 // inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of
-// the group: the group's loop may execute the commands of both, and it waits for queries.
+// the group: the group's loop may execute the commands of both, and it waits for queries. While one
+// of them executes a command, the handlers of other groups get it, too.
 func (o *object) inHandler() error {
 	if err := o.inCommand(); err != nil {
 		return err
@@ -42,14 +41,11 @@ func (o *object) depth() int {
 
 // inCommand returns ErrInHandler if the caller is the handler of a command.
 func (o *object) inCommand() error {
-	for _, other := range o.together {
-		executes, rebuilds := other.executes.Load(), other.history.loop.Load()
-		if executes|rebuilds == 0 {
-			continue
-		}
-		if self := goroutine.ID(); self != 0 && (executes == self || rebuilds == self) {
-			return fmt.Errorf("replicated: object %q: %w", o.sg.Name, replicated.ErrInHandler)
-		}
+	if !slices.ContainsFunc(o.together, func(other *object) bool { return other.executes.Load() > 0 }) {
+		return nil
+	}
+	if callers.Calls(path+".(*object).applyAll", path+".(*object).rebuild") > 0 {
+		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, replicated.ErrInHandler)
 	}
 	return nil
 }
@@ -68,20 +64,7 @@ func (o *object) read(b *bound, r invoke.Reading) (typed bool, err error) {
 func look(f func()) { f() }
 
 // looks returns how many calls of look the caller is in.
-func looks() (n int) {
-	var pcs [64]uintptr
-	for skip := 2; ; skip += len(pcs) {
-		called := runtime.Callers(skip, pcs[:])
-		for _, pc := range pcs[:called] {
-			if f := runtime.FuncForPC(pc - 1); f != nil && strings.HasSuffix(f.Name(), lookName) {
-				n++
-			}
-		}
-		if called < len(pcs) {
-			return n
-		}
-	}
-}
+func looks() int { return callers.Calls(path + ".look") }
 
-// lookName is the end of the name by which the runtime knows look.
-const lookName = "/squall/replicated/member.look"
+// path is the name by which the runtime knows this package.
+const path = "github.com/squall-go/squall/replicated/member"

@@ -78,7 +78,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 func (o *object) startAnew() {
 	o.mu.Lock()
 	o.reset()
-	o.machine, o.failed, o.delivery.loop = machine.Machine{}, nil, 0
+	o.machine, o.failed = machine.Machine{}, nil
 	o.operationsEnabled()
 	o.mu.Unlock()
 	o.answers.mu.Lock()

@@ -48,7 +48,7 @@ type object struct {
 	membership
 
 	delivery delivery
-	executes atomic.Uint64 // the goroutine that executes commands; 0: none does
+	executes atomic.Int32  // goroutines that execute commands
 	delivers atomic.Uint64 // the view whose records are delivered
 	queries  atomic.Int32  // that run
 

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/goroutine"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -19,7 +17,6 @@ import (
 // history is what an object rebuilt of its past.
 type history struct {
 	building chan struct{} // held by what builds, or reads what was built
-	loop     atomic.Uint64 // the goroutine that builds; 0: none does
 
 	// What follows is protected by building.
 	stay   *stay
@@ -156,11 +153,13 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 }
 
 // rebuild makes the last one of the copies one as of a version: from the copy of the latest version
-// before it, or from the log's snapshot.
+// before it, or from the log's snapshot. InCommand looks for it on the stack: it executes commands.
+//
+//go:noinline
 func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	h := &o.history
-	h.loop.Store(goroutine.ID()) // a handler does now what it did then
-	defer h.loop.Store(0)
+	o.executes.Add(1)
+	defer o.executes.Add(-1)
 	if h.stay != s {
 		h.copies, h.stay = nil, s
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/internal/callers"
 	"github.com/squall-go/squall/internal/errs"
-	"github.com/squall-go/squall/internal/goroutine"
 )
 
 // ErrNotOpen is dds.ErrNotOpen.
@@ -38,7 +38,7 @@ type Participant struct {
 	// Done is closed by End.
 	Done chan struct{}
 	// Hearers are the goroutines that call listeners, other than the group's loop.
-	Hearers goroutine.Set
+	Hearers callers.Set
 
 	Mu      sync.Mutex
 	Space   space.Space
