@@ -184,27 +184,6 @@ func TestCallsAreAnsweredConcurrently(t *testing.T) {
 	})
 }
 
-func TestAMessageComesBackToItsSender(t *testing.T) {
-	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
-		ctx := testutil.Within(t)
-		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
-		served, stop := context.WithCancel(ctx)
-		var serving sync.WaitGroup
-		serving.Go(func() { echo(served, server) })
-		defer serving.Wait()
-		defer stop()
-		for k := range 200 {
-			must(t, client.Send(ctx, client.To("server"), fmt.Append(nil, k)))
-			m, err := client.Receive(ctx)
-			must(t, err)
-			if string(m.Data) != fmt.Sprint(k) || m.From() != "server" {
-				t.Fatalf("%q from %s", m.Data, m.From())
-			}
-			m.Release()
-		}
-	})
-}
-
 func TestARequestThatIsNotAnsweredIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

@@ -138,56 +138,6 @@ func TestANoticeThatWasNotTakenIsReplaced(t *testing.T) {
 	})
 }
 
-// A sender to a service that was closed learns how many messages it did not receive, and then that
-// there is no such service.
-func TestTheSenderLearnsThatAServiceWasClosed(t *testing.T) {
-	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
-		ctx := testutil.Within(t)
-		there := open(Config{})
-		here := open(Config{MoveTime: -1})
-		server, client, caller := register(t, there, "server"), register(t, here, ""), register(t, here, "")
-		to := client.To("server")
-		const sent, received = 9, 4
-		for range sent {
-			must(t, client.Send(ctx, to, []byte("x")))
-		}
-		var calling sync.WaitGroup
-		calling.Go(func() {
-			if _, err := caller.Call(ctx, caller.To("server")); !errors.Is(err, ErrNoService) {
-				t.Errorf("a call was answered with %v", err)
-			}
-		})
-		for range received {
-			m, err := server.Receive(ctx)
-			must(t, err)
-			m.Release()
-		}
-		must(t, server.Close())
-		calling.Wait()
-		if _, err := server.Receive(ctx); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-		var err error
-		for err == nil && ctx.Err() == nil {
-			err = client.Send(ctx, to, []byte("y"))
-		}
-		gone, ok := errors.AsType[*GoneError](err)
-		if !ok || gone.Unreceived < sent-received || !gone.Exact {
-			t.Fatalf("%v", err)
-		}
-		if err := client.Send(ctx, to, []byte("z")); !errors.Is(err, ErrNoService) {
-			t.Errorf("%v", err)
-		}
-		again := register(t, there, "server") // a service may come back where it was
-		must(t, client.Send(ctx, to, []byte("again")))
-		m, err := again.Receive(ctx)
-		must(t, err)
-		if string(m.Data) != "again" {
-			t.Errorf("%q", m.Data)
-		}
-	})
-}
-
 // Messages whose endpoint ended are received all the same, and can be kept and released afterwards.
 func TestWhatWasSentIsReceivedAfterTheSenderClosed(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
