@@ -453,7 +453,7 @@ func TestValuesThatTheTypeForbidsAreRefused(t *testing.T) {
 	ring := Ring{}
 	ring.Next = &ring
 	c := codec[Bounded](t)
-	for _, v := range []Bounded{{S: "four"}, {L: []int32{1, 2, 3}}, {M: map[string]int32{"a": 1, "b": 2}}, {S: "a\x00b"}} {
+	for _, v := range []Bounded{{S: "four"}, {L: []int32{1, 2, 3}}, {M: map[string]int32{"a": 1, "b": 2}}, {S: "a\x00b"}, {S: "\x00"}} {
 		dst := []byte("as it was")
 		got, err := c.Append(dst, &v, cdr.XCDR2)
 		if !errors.Is(err, cdr.ErrValue) || string(got) != "as it was" {
@@ -470,14 +470,23 @@ func TestValuesThatTheTypeForbidsAreRefused(t *testing.T) {
 		_ struct{} `dds:"name=Bounded"`
 	}
 	for _, f := range formats {
-		for _, v := range []Unbounded{{S: "four"}, {L: []int32{1, 2, 3}}, {M: map[string]int32{"a": 1, "b": 2}}} {
-			b, err := codec[Unbounded](t).Append(nil, &v, f)
-			if err != nil {
-				t.Fatal(err)
+		for n := range 5 { // of each, from none to beyond its bound
+			m := map[string]int32{}
+			for i := range n {
+				m[string(rune('a'+i))] = 1
 			}
-			var back Bounded
-			if err := c.Decode(b, &back); !errors.Is(err, cdr.ErrMalformed) {
-				t.Errorf("%v: %+v is accepted: %v", f, v, err)
+			for bound, v := range map[int]Unbounded{3: {S: "four"[:n]}, 2: {L: make([]int32, n)}, 1: {M: m}} {
+				b, err := codec[Unbounded](t).Append(nil, &v, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var back Bounded
+				if err := c.Decode(b, &back); (err == nil) != (n <= bound) || err != nil && !errors.Is(err, cdr.ErrMalformed) {
+					t.Errorf("%v: %+v with a bound of %d: %v", f, v, bound, err)
+				}
+				if _, err := c.Append(nil, &Bounded{v.S, v.L, v.M}, f); (err == nil) != (n <= bound) || err != nil && !errors.Is(err, cdr.ErrValue) {
+					t.Errorf("%v: %+v with a bound of %d is written: %v", f, v, bound, err)
+				}
 			}
 		}
 	}
