@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,21 +29,64 @@ type Machine struct {
 	Kernel     string `json:"kernel"`
 	Go         string `json:"go"`
 	Commit     string `json:"commit"`
+	// CoreDistanceNs is the round trip of a cache line between two threads, in nanoseconds; 0: they
+	// share a core. Figures of shared memory depend on it, and it moves where cores are virtual.
+	CoreDistanceNs float64 `json:"core_distance_ns,omitempty"`
 }
 
 // ThisMachine describes the machine and this program.
 func ThisMachine() Machine {
 	return Machine{
 		Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), CPU: cpuModel(), Kernel: kernel(), Go: runtime.Version(), Commit: commit(),
+		CoreDistanceNs: coreDistance(),
 	}
 }
 
 func (m Machine) String() string {
 	text := fmt.Sprintf("%d cores, GOMAXPROCS %d, %s, %s, commit %s", m.Cores, m.GOMAXPROCS, m.Kernel, m.Go, m.Commit)
+	if m.CoreDistanceNs > 0 {
+		text += fmt.Sprintf(", a cache line there and back in %.0f ns", m.CoreDistanceNs)
+	}
 	if m.CPU != "" {
 		text = m.CPU + ", " + text
 	}
 	return text
+}
+
+// coreDistance is the least of some means of the round trip of a cache line between two threads.
+func coreDistance() (ns float64) {
+	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < 2 {
+		return 0
+	}
+	const trips, rounds, within, over = 100, 200, 20 * time.Millisecond, math.MaxUint64
+	var line struct {
+		_    [64]byte
+		turn atomic.Uint64 // odd: the other thread's
+		_    [64]byte
+	}
+	var other sync.WaitGroup
+	other.Go(func() {
+		for turn := line.turn.Load(); turn != over; turn = line.turn.Load() {
+			if turn%2 == 1 {
+				line.turn.Store(turn + 1)
+			}
+		}
+	})
+	begin, turn := time.Now(), uint64(0)
+	for round := 0; round < rounds && time.Since(begin) < within; round++ {
+		start := time.Now()
+		for range trips {
+			line.turn.Store(turn + 1)
+			for turn += 2; line.turn.Load() != turn; { // the runtime preempts it where that takes long
+			}
+		}
+		if mean := float64(time.Since(start)) / trips; ns == 0 || mean < ns {
+			ns = mean
+		}
+	}
+	line.turn.Store(over)
+	other.Wait()
+	return ns
 }
 
 func kernel() string {

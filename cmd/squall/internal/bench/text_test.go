@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -33,5 +34,15 @@ func TestOthersOnTheMachineAreToldOf(t *testing.T) {
 		if text := crowding(crowded); !strings.Contains(text, Number(crowded.Median())+" cores") || !strings.Contains(text, "at most "+Number(crowded[2])) {
 			t.Errorf("%v: %q", crowded, text)
 		}
+	}
+}
+
+func TestTheDistanceOfTheCoresIsNextToTheFigures(t *testing.T) {
+	m := Machine{Cores: 2, CoreDistanceNs: 61.7}
+	if text := m.String(); !strings.Contains(text, "a cache line there and back in 62 ns") {
+		t.Error(text)
+	}
+	if d := coreDistance(); d < 0 || d == 0 && min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) > 1 {
+		t.Errorf("the distance is %v ns", d)
 	}
 }
