@@ -29,8 +29,8 @@ type Machine struct {
 	Kernel     string `json:"kernel"`
 	Go         string `json:"go"`
 	Commit     string `json:"commit"`
-	// CoreDistanceNs is the round trip of a cache line between two threads, in nanoseconds; 0: they
-	// share a core. Figures of shared memory depend on it, and it moves where cores are virtual.
+	// CoreDistanceNs is the round trip of a cache line between two threads, in nanoseconds; 0: not
+	// known. Figures of shared memory depend on it, and it moves where cores are virtual.
 	CoreDistanceNs float64 `json:"core_distance_ns,omitempty"`
 }
 
@@ -53,7 +53,8 @@ func (m Machine) String() string {
 	return text
 }
 
-// coreDistance is the least of some means of the round trip of a cache line between two threads.
+// coreDistance is the least of some means of the round trip of a cache line between two threads, or
+// 0 if they share a core: for lack of one, or because other processes keep it busy.
 func coreDistance() (ns float64) {
 	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < 2 {
 		return 0
@@ -73,11 +74,16 @@ func coreDistance() (ns float64) {
 		}
 	})
 	begin, turn := time.Now(), uint64(0)
-	for round := 0; round < rounds && time.Since(begin) < within; round++ {
+measure:
+	for range rounds {
 		start := time.Now()
 		for range trips {
 			line.turn.Store(turn + 1)
-			for turn += 2; line.turn.Load() != turn; { // the runtime preempts it where that takes long
+			turn += 2
+			for k := 1; line.turn.Load() != turn; k++ {
+				if k%(1<<12) == 0 && time.Since(begin) > within {
+					break measure
+				}
 			}
 		}
 		if mean := float64(time.Since(start)) / trips; ns == 0 || mean < ns {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -42,7 +41,7 @@ func TestTheDistanceOfTheCoresIsNextToTheFigures(t *testing.T) {
 	if text := m.String(); !strings.Contains(text, "a cache line there and back in 62 ns") {
 		t.Error(text)
 	}
-	if d := coreDistance(); d < 0 || d == 0 && min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) > 1 {
+	if d := coreDistance(); d < 0 || d > 1e6 {
 		t.Errorf("the distance is %v ns", d)
 	}
 }
