@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
@@ -59,6 +60,8 @@ type Group struct {
 	down       atomic.Uint64 // members that were suspected
 	mute       atomic.Uint64 // subgroups in which this process does not want to send, one bit for each declaration
 
+	leaving atomic.Int32 // goroutines that wait in Leave for a condition
+	changed bell.Bell    // rung when it may be so
 	halted  chan struct{}
 	closing sync.Once
 	closed  chan struct{}
@@ -201,7 +204,7 @@ func (g *Group) receiver(v *views.View, i int) member.Receiver {
 func (g *Group) start() {
 	loops.Add(1)
 	g.runner = predicates.NewRunner(predicates.Config{
-		Step: g.member.Step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member},
+		Step: g.step, Deadline: g.member.Deadline, Parker: parking{g.parker, g.member},
 		Shared: g.parker.Shared, MaxSpin: g.cfg.MaxSpin,
 	})
 	if g.durable != nil {
@@ -480,41 +483,47 @@ const closeTime = 500 * time.Millisecond
 
 // drain waits until no message that was sent here is under way.
 func (g *Group) drain(ctx context.Context) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	var reason error
-	for {
-		n := g.undelivered()
-		switch {
-		case n == 0:
-			return nil
-		case reason != nil:
-			return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, reason)
-		}
-		select { // and look once more: the last counters may have come with the reason
-		case <-tick.C:
-		case <-g.halted:
-			reason = g.Err()
-		case <-ctx.Done():
-			reason = context.Cause(ctx)
-		}
+	reason := g.await(ctx, func() bool { return g.undelivered() == 0 })
+	if n := g.undelivered(); n > 0 { // the last counters may have come with the reason
+		return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, reason)
 	}
+	return nil
 }
 
 // handOver waits until no member depends on this process for a subgroup's state.
 func (g *Group) handOver(ctx context.Context) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for g.states.source.Depended(g.View()) {
+	err := g.await(ctx, func() bool { return !g.states.source.Depended(g.View()) })
+	if err == nil || ctx.Err() == nil { // in a halted group no member depends on it
+		return nil
+	}
+	return fmt.Errorf("a new member may not have the state yet: %w", err)
+}
+
+// await waits until a condition is met, and returns why it ended before: the group halted, or ctx
+// ended.
+func (g *Group) await(ctx context.Context, met func() bool) error {
+	g.leaving.Add(1)
+	defer g.leaving.Add(-1)
+	for !met() {
 		select {
-		case <-tick.C:
+		case <-g.changed:
 		case <-g.halted:
-			return nil
+			return g.Err()
 		case <-ctx.Done():
-			return fmt.Errorf("a new member may not have the state yet: %w", context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// step is the cycle of the loop. What Leave waits for changes there, but for the states that new
+// members take over.
+func (g *Group) step(now time.Duration) (work int) {
+	work = g.member.Step(now)
+	if g.leaving.Load() > 0 {
+		g.changed.Ring()
+	}
+	return work
 }
 
 // undelivered returns the number of messages of this process that some member has not delivered, as

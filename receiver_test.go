@@ -27,7 +27,7 @@ func TestAMemberThatMovedAwayGivesNoStateOfAViewThatItsApplicationDidNotReach(t 
 		g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{cfg}}, identity: trust.NewIdentity(), apps: []application{cfg.application(&upcalls{}, newSlices(&Config{}), func() {})}}
 		g.subs = []*Subgroup{{group: g}}
 		s := &states{group: g}
-		s.source = transfer.NewSource(transfer.SourceConfig{Self: 1, ID: g.identity, Keeps: func(string) bool { return true }})
+		s.source = transfer.NewSource(transfer.SourceConfig{Self: 1, ID: g.identity, Taken: func() {}, Keeps: func(string) bool { return true }})
 		defer s.source.Close()
 		h := newStays(s, 0)
 		v := &views.View{

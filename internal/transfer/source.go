@@ -32,6 +32,7 @@ type SourceConfig struct {
 	Keeps  func(name string) bool // whether the application makes snapshots of a subgroup
 	Reject func(port.Rejection)   // told of strangers, and of callers that broke the rules
 	Given  func(Given)
+	Taken  func() // a fresh member has a state and waits no more
 	Times  wire.Times
 }
 
@@ -129,6 +130,7 @@ func (s *Source) serve(c *wire.Conn) error {
 		s.answer(caller, answer{Refused: err.Error()})
 	case q.Done:
 		s.offers.done(f, w)
+		s.cfg.Taken()
 		s.answer(caller, answer{})
 	default:
 		s.give(caller, f, w)

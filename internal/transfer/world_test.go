@@ -109,7 +109,7 @@ func (w *world) place(id order.NodeID) *place {
 		w.t.Fatal(err)
 	}
 	p.Source = NewSource(SourceConfig{
-		Self: id, ID: w.ids[id], Keeps: func(name string) bool { return name == "map" }, Times: quick,
+		Self: id, ID: w.ids[id], Keeps: func(name string) bool { return name == "map" }, Taken: func() {}, Times: quick,
 		Reject: func(r port.Rejection) { p.rejections <- r }, Given: func(g Given) { p.given <- g },
 	})
 	p.port.Handle(port.KindState, p.Serve)
