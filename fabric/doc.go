@@ -10,7 +10,7 @@
 //
 //	0              ControlBytes                      RowBytes
 //	├─ line 0 ─┬─ line 1 ─┬ … ┼──────── bytes ─────────┤
-//	 fabric's    sst's          descriptor and byte rings
+//	 fabric's    words          rings
 //
 // A table is there at once when it is opened; its links come up later, one by one, while the loop
 // runs already. A peer that is not linked yet has a row of zeros.

@@ -8,8 +8,8 @@ import (
 )
 
 // layers is the order in which packages may import each other: any from the lines above its own,
-// none from its own line. It is a finer version of the arrows in the layout, so that a cycle cannot
-// even be begun. "x/..." is everything below x.
+// none from its own line. It is the drawing in docs/packages.md, so that a cycle cannot even be
+// begun. "x/..." is everything below x.
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "internal/backoff", "internal/background", "internal/bell", "internal/callers", "internal/crc", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},

@@ -48,6 +48,7 @@
 //	check_restart.go      what a restart decides was promised and voted, on disks; one view has one successor
 //	check_join.go         joiners that did not appear are held back
 //	check_halt.go         a member that halted is given nothing and accepts nothing; one that may not send is told why
+//	reads.go              a confirmed read (B11, B12) is not older than what any application had as it began, and is answered
 //
 // A Script is a run in which nothing is drawn: it lays a world out, says what happens when, and has the trace that this must give. All
 // checkers look on.
