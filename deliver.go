@@ -44,11 +44,8 @@ func (sg SubgroupConfig) application(u *upcalls, slices *timeSlices, wake func()
 	if sg.AsyncQueueBytes > 0 {
 		return newQueue(max(sg.AsyncQueueBytes/2, smc.MaxMessage(sg.RingBytes)), sg.maxRun(1024), upcall, u, wake)
 	}
-	r := direct{each: sg.Deliver, upcall: upcall, pace: p, upcalls: u}
-	if sg.DeliverBatch == nil {
-		r.maxRun = sg.maxRun(128) // short runs stay in the processor's first cache
-	}
-	return &r
+	// Short runs stay in the processor's first cache.
+	return &direct{each: sg.Deliver, upcall: upcall, pace: p, maxRun: sg.maxRun(128), upcalls: u}
 }
 
 // maxRun is how many messages are delivered at once: n, or in a Persistent subgroup all. What is

@@ -100,24 +100,16 @@ func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 	if len(data) > s.ringMessage() {
 		return s.SendFrom(ctx, bytes.NewReader(data), len(data))
 	}
-	c, err := s.Claim(ctx, len(data))
-	if err != nil {
-		return err
+	err := s.outbox.TrySend(data)
+	if err == ErrWindowFull {
+		err = s.outbox.Send(s.group.upcalls.bound(ctx), data)
 	}
-	copy(c.Bytes, data)
-	return c.Commit()
+	return err
 }
 
 // TrySend is like Send, but fails with ErrWindowFull instead of waiting. It takes no large message,
 // because a large message has to wait until all members have its body.
-func (s *Subgroup) TrySend(data []byte) error {
-	c, err := s.TryClaim(len(data))
-	if err != nil {
-		return err
-	}
-	copy(c.Bytes, data)
-	return c.Commit()
-}
+func (s *Subgroup) TrySend(data []byte) error { return s.outbox.TrySend(data) }
 
 // SendFuture is like Send, and returns a Future that tells when, and where in the order, the
 // message was delivered here.
@@ -198,7 +190,7 @@ func (c Claim) CommitFuture() (*Future, error) {
 	return f, nil
 }
 
-// Abort returns the room without sending anything.
+// Abort gives the space back without sending anything: the claim's turn passes as a null.
 func (c Claim) Abort() error {
 	if c.subgroup == nil {
 		return ErrClaimDone

@@ -51,8 +51,8 @@
 //	    position q, and covers order.Turns.CountBefore(q+1, s) of its turns (at least so many if it
 //	    skipped): counts differ by at most one and never grow with rank. Before that, no sender is
 //	    more than one round behind anything it has seen
-//	N4  need: a null always lies before some application's message, which could not be delivered
-//	    without it
+//	N4  need: a null always lies before some application's message, or claim that was aborted, which
+//	    could not be delivered without it
 //	N5  a receiver that loads skipped before it loads sent never takes a message for a null
 //
 // All but N5 are properties of the rule and are shown by exploring every interleaving of small

@@ -7,20 +7,19 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// BenchmarkRing is a batch of messages through a ring: claimed and committed, published, taken and
-// released.
+// BenchmarkRing is a batch of messages through a ring: sent, published, taken and released.
 func BenchmarkRing(b *testing.B) {
 	s, r := newRing(64, 1<<14)
-	i := order.Index(0)
+	i, data := order.Index(0), make([]byte, 100)
 	for b.Loop() {
 		for range 8 {
-			c, _ := s.Claim(100)
-			s.Commit(c)
+			s.Send(data, Small)
 		}
-		n, _ := s.Publish(i, math.MaxInt)
-		for range n {
-			r.Take(i)
-			i++
+		batch, _ := s.Publish(i, math.MaxInt)
+		r.See(batch.Position)
+		for ; r.Next() == i; i++ {
+			r.Take()
+			r.Pass()
 		}
 		s.Release(i)
 	}

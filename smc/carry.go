@@ -12,72 +12,78 @@ import (
 // unpublished here. This ring is new, and of the same size or larger. Nothing may be claimed,
 // published or released in old afterwards. Loop, with the application's lock.
 //
-// There is room for all of them (S7). The claims that are not released in the old ring are at most
-// a window (S1), and the claims that move are among them. Their bytes do not overlap in the old
-// ring (S2), so that, each rounded up, they fill at most a ring. The new ring takes them one behind
-// the other from position 0, without holes: as long as they end within the ring, no claim has to
-// skip to its start. So S1 and S2 hold in the new ring, and the argument for the next move is the
-// same.
+// There is space for all of them (S7). The claims that are not released in the old ring are at most
+// a window (S1), and the claims that move are among them. Their records do not overlap in the old
+// area (S2), so they fill at most an area. The new ring takes them one after the other from
+// position 0, without pads: as long as they end within the area, no claim has to skip to its start.
+// So S1 and S2 hold in the new ring, and the argument for the next move is the same.
 func (s *Sender) Carry(old *Sender, delivered order.Index) {
-	s.begin(old.firstBeyond(delivered))
-	for n := s.first; n < old.claimed; n++ {
-		s.adopt(old, n)
+	first, _ := old.below(delivered)
+	off := old.freedBytes.Load()
+	if first > old.released {
+		off = old.marks[(first-1)&(old.window-1)].end
 	}
-	s.native = s.claimed
+	s.begin(first)
+	off %= old.size
+	for n := first; n < old.claimed; n++ {
+		off = old.skipPad(off)
+		h := load(old.area, off)
+		s.adopt(old, n, h, off+HeaderBytes)
+		off += h.size()
+	}
+	s.native, s.inPlace = s.claimed, s.claimed
 	if invariants.Enabled {
-		invariants.Check(s.claimed-s.first <= s.window && s.end <= s.ring, "S7", "%d claims of %d bytes move to a ring of %d and %d", s.claimed-s.first, s.end, s.window, s.ring)
+		invariants.Check(s.claimed-s.first <= s.window && s.end <= s.size, "S7", "%d claims of %d bytes move to a ring of %d and %d", s.claimed-s.first, s.end, s.window, s.size)
 		invariants.Check(s.claimed == max(old.claimed, s.first), "S6", "claims are numbered from %d on, and were from %d", s.claimed, old.claimed)
 	}
-}
-
-// firstBeyond is the first claim that was not done when everything below an index was delivered.
-func (s *Sender) firstBeyond(delivered order.Index) uint64 {
-	n := s.released
-	for n < s.published && !s.slots[n&(s.window-1)].awaits(delivered) {
-		n++
-	}
-	return n
 }
 
 // begin has the numbers of this ring's claims start behind the claims that are done.
 func (s *Sender) begin(first uint64) {
 	if invariants.Enabled {
-		invariants.Check(s.claimed == 0 && s.stamped == 0, "S6", "a ring with %d claims takes over the claims of another", s.claimed)
+		invariants.Check(s.claimed == 0 && s.publications == 0, "S6", "a ring with %d claims takes over the claims of another", s.claimed)
 	}
-	s.first, s.claimed, s.seenFreed = first, first, first
-	s.published, s.released = first, first
+	s.first, s.claimed, s.released, s.seenFreed, s.seenPublished = first, first, first, first, first
+	s.ready.Store(first)
+	s.published.Store(first)
 	s.freed.Store(first)
 }
 
-// adopt lays one claim of old at the end of this ring.
-func (s *Sender) adopt(old *Sender, n uint64) {
-	from, to := &old.slots[n&(old.window-1)], &s.slots[n&(s.window-1)]
-	phase := from.move(n)
+// adopt lays one claim of old, with its header and the place of its data, at the end of this ring.
+func (s *Sender) adopt(old *Sender, n uint64, h header, at uint64) {
+	phase := old.move(n, h)
 	if mutant.Enabled && phase == moved && mutant.On(mutant.ForgetOpen) {
 		phase = aborted
 	}
-	length := from.length
-	if phase == aborted { // it needs no room
-		length = 0
+	length, kind := h.length(), h.kind()
+	if phase == aborted { // its record stays, and is as short as can be
+		length, kind = s.time, Void
 	}
-	offset, end := s.place(int(length))
-	to.offset, to.length, to.end = uint32(offset), length, end
-	to.large, to.held = from.large, from.large && !(mutant.Enabled && mutant.On(mutant.NotHeld))
-	s.claimed, s.end = n+1, end
-	switch phase {
-	case committed:
-		copy(s.bytes[offset:offset+uint64(length)], old.bytes[from.offset:])
-		to.state.Store((n+1)<<2 | committed)
-	case aborted:
-		to.state.Store((n+1)<<2 | aborted)
-	case moved:
+	to, _ := s.lay(length, kind)
+	if mutant.Enabled && mutant.On(mutant.GapCarried) {
+		store(s.area, to-HeaderBytes, h)
+	}
+	sl := &s.slots[n&(s.window-1)]
+	sl.off, sl.length = to-HeaderBytes, length-s.time
+	sl.held = kind == Large && !(mutant.Enabled && mutant.On(mutant.NotHeld))
+	if phase == moved {
 		s.foreign++
+		return
 	}
+	copy(s.area[to:to+length], old.area[at:])
+	sl.state.Store((n+1)<<2 | phase)
 }
 
 // move marks a claim that is open as moved, unless the application finishes it at this very moment
 // (S5). It returns what the claim is now.
-func (sl *slot) move(n uint64) (phase uint64) {
+func (s *Sender) move(n uint64, h header) (phase uint64) {
+	switch {
+	case h.kind() == Void:
+		return aborted
+	case n < max(s.published.Load(), s.ready.Load()):
+		return committed
+	}
+	sl := &s.slots[n&(s.window-1)]
 	for {
 		state := sl.state.Load()
 		if finished(state, n) {
@@ -111,7 +117,8 @@ func (s *Sender) closeMoved(c Claim, phase uint64) error {
 		return refused(c.number, state)
 	}
 	if phase == committed {
-		copy(s.bytes[to.offset:to.offset+to.length], c.Bytes)
+		at := to.off + HeaderBytes
+		copy(s.area[at:at+to.length], c.Bytes)
 	}
 	s.foreign--
 	to.state.Store(c.number<<2 | phase)
@@ -121,18 +128,3 @@ func (s *Sender) closeMoved(c Claim, phase uint64) error {
 // Foreign is the number of open claims in this ring that were made in an older one: the application
 // may be writing to that one's memory. Application.
 func (s *Sender) Foreign() int { return s.foreign }
-
-// DetachedRing is memory for a ring of this size that no row has, to keep what cannot be sent now.
-func (s *Sender) DetachedRing() (descriptors, bytes []byte) {
-	return words(int(s.window) * DescriptorBytes), words(int(s.ring))
-}
-
-// Published is the index under which the claim of a number was published, or false if it is not
-// published yet. NoIndex stands for an aborted claim. It must be asked before the claim's room was
-// released and used again. Loop.
-func (s *Sender) Published(number uint64) (order.Index, bool) {
-	if number > s.published {
-		return 0, false
-	}
-	return s.slots[(number-1)&(s.window-1)].index, true
-}

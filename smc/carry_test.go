@@ -3,7 +3,6 @@ package smc
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,7 @@ import (
 
 // carry goes on with a new ring of the same size.
 func carry(old *Sender, delivered order.Index) (*Sender, Receiver) {
-	s, r := newRing(int(old.window), int(old.ring))
+	s, r := newRing(int(old.window), int(old.size-old.window*HeaderBytes))
 	s.Carry(old, delivered)
 	return s, r
 }
@@ -38,13 +37,13 @@ func must(t *testing.T, err error) {
 // S6: whatever a claim is when its ring is taken over.
 func TestWhatIsNotDeliveredMovesInItsOrderUnderItsNumber(t *testing.T) {
 	s, _ := newRing(8, 64)
-	sendAll(t, s, 0, "gone", "kept")
+	sendAll(t, s, nil, 0, "gone", "kept")
 	open, abandoned, committed := claimOf(t, s, "open"), claimOf(t, s, "x"), claimOf(t, s, "committed")
 	must(t, s.Abort(abandoned))
 	must(t, s.Commit(committed))
 
 	s, r := carry(s, 1)
-	if n, _ := s.Publish(0, math.MaxInt); n != 1 {
+	if n := publish(s, &r, 0); n != 1 {
 		t.Fatalf("%d messages before the open one", n)
 	}
 	if err := s.Commit(open); !errors.Is(err, ErrMoved) || s.Foreign() != 1 {
@@ -53,16 +52,18 @@ func TestWhatIsNotDeliveredMovesInItsOrderUnderItsNumber(t *testing.T) {
 	must(t, s.CommitMoved(open))
 	later := claimOf(t, s, "later")
 	must(t, s.Commit(later))
-	if n, _ := s.Publish(1, math.MaxInt); n != 3 || s.Foreign() != 0 {
+	if n := publish(s, &r, 1); n != 3 || s.Foreign() != 0 {
 		t.Fatalf("%d messages, %d claims lent", n, s.Foreign())
 	}
-	for i, want := range []string{"kept", "open", "committed", "later"} {
-		expectTake(t, &r, order.Index(i), want)
-	}
+	expectTake(t, &r, 0, "kept")
+	expectTake(t, &r, 1, "open")
+	expect(t, &r, 2, Void)
+	expectTake(t, &r, 3, "committed")
+	expectTake(t, &r, 4, "later")
 	if open.Number() != 3 || later.Number() != 6 {
 		t.Errorf("S6: numbers %d and %d", open.Number(), later.Number())
 	}
-	for number, want := range map[uint64]order.Index{2: 0, 3: 1, 4: NoIndex, 5: 2, 6: 3} {
+	for number, want := range map[uint64]order.Index{2: 0, 3: 1, 4: 2, 5: 3, 6: 4} {
 		if i, ok := s.Published(number); i != want || !ok {
 			t.Errorf("claim %d was published at %d, %v; want %d", number, i, ok, want)
 		}
@@ -89,9 +90,14 @@ func TestAClaimIsFinishedOnceWhateverRingsItMovedThrough(t *testing.T) {
 				if err := two(last, c); !errors.Is(err, ErrClaimDone) {
 					t.Errorf("S5: %s after %s: %v", second, first, err)
 				}
-				last.Publish(lap, math.MaxInt)
-				if lap == 0 && first == "commit" {
+				publish(last, &r, lap)
+				switch {
+				case lap > 0:
+					expectTake(t, &r, lap, "later")
+				case first == "commit":
 					expectTake(t, &r, 0, "far")
+				default:
+					expect(t, &r, 0, Void)
 				}
 				last.Release(lap + 1)
 				must(t, last.Commit(claimOf(t, last, "later")))
@@ -108,7 +114,7 @@ func TestAClaimOfThisRingIsFinishedInIt(t *testing.T) {
 	s, r := newRing(4, 64)
 	must(t, s.CommitMoved(claimOf(t, s, "here")))
 	must(t, s.AbortMoved(claimOf(t, s, "not")))
-	s.Publish(0, math.MaxInt)
+	publish(s, &r, 0)
 	expectTake(t, &r, 0, "here")
 	if err := s.CommitMoved(Claim{}); !errors.Is(err, ErrClaimDone) {
 		t.Error(err)
@@ -126,7 +132,7 @@ func TestAFullRingMovesIntoOneOfItsSize(t *testing.T) {
 		for _, n := range []int{0, 1, 8, 9, 16, 24, 32} {
 			s, _ := newRing(window, ring)
 			for k := range start { // brings the ring to its start
-				sendAll(t, s, order.Index(k), "12345678")
+				sendAll(t, s, nil, order.Index(k), "12345678")
 				s.Release(order.Index(k + 1))
 			}
 			claims := 0
@@ -134,7 +140,7 @@ func TestAFullRingMovesIntoOneOfItsSize(t *testing.T) {
 				_, ok = s.Claim(n)
 			}
 			next, _ := carry(s, order.Index(start))
-			if next.InUse() != claims-1 || next.Foreign() != claims-1 || next.end > ring {
+			if next.InUse() != claims-1 || next.Foreign() != claims-1 || next.end > next.size {
 				t.Errorf("S7: %d claims of %d bytes from %d on: %d moved, to [0, %d)", claims-1, n, start, next.InUse(), next.end)
 			}
 		}
@@ -144,14 +150,14 @@ func TestAFullRingMovesIntoOneOfItsSize(t *testing.T) {
 // A ring on plain memory keeps what cannot be sent now, and gives it on.
 func TestAShelfKeepsWhatCannotBeSent(t *testing.T) {
 	s, _ := newRing(8, 64)
-	sendAll(t, s, 0, "one")
+	sendAll(t, s, nil, 0, "one")
 	must(t, s.Commit(claimOf(t, s, "two")))
 	open := claimOf(t, s, "three")
-	shelf := NewSender(s.DetachedRing())
+	shelf := NewShelf(s)
 	shelf.Carry(s, 0)
 	must(t, shelf.CommitMoved(open))
 	s, r := carry(shelf, 0)
-	if n, _ := s.Publish(5, math.MaxInt); n != 3 {
+	if n := publish(s, &r, 5); n != 3 {
 		t.Fatalf("%d messages came back", n)
 	}
 	for i, want := range []string{"one", "two", "three"} {
@@ -191,7 +197,7 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 			for k := 0; k < each; {
 				c, ok := claim()
 				if !ok {
-					continue // the loop below makes room
+					continue // the loop below frees space
 				}
 				copy(c.Bytes, fmt.Sprintf("%020d", c.Number()))
 				var err error
@@ -218,14 +224,17 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 	var out []string
 	sent, taken := order.Index(0), order.Index(0)
 	turn := func(k int) {
-		n, _ := s.Publish(sent, 1+k%7)
-		sent += n
-		for taken < sent && (k%3 > 0 || taken == 0) {
-			data, _, err := r.Take(taken)
-			if err != nil {
-				t.Fatal(err)
+		if b, any := s.Publish(sent, 1+k%7); any {
+			sent = b.Next
+			must(t, r.See(b.Position))
+		}
+		for r.Next() < sent && (k%3 > 0 || taken == 0) {
+			data, kind, err := r.Take()
+			must(t, err)
+			if kind != Void {
+				out = append(out, string(data))
 			}
-			out = append(out, string(data))
+			r.Pass()
 			taken++
 		}
 		s.Release(taken)

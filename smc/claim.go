@@ -14,7 +14,7 @@ var ErrClaimDone = errors.New("claim is committed or aborted already")
 // it (CommitMoved, AbortMoved).
 var ErrMoved = errors.New("claim moved to another ring")
 
-// Claim is room for one message. Its bytes are the claimer's until it commits or aborts. The zero
+// Claim is space for one message. Its bytes are the claimer's until it commits or aborts. The zero
 // value is no claim. It is four words and does not name its ring, because the compiler keeps no
 // more than that in registers.
 type Claim struct {
@@ -33,7 +33,8 @@ func ClaimOf(number uint64, room []byte) Claim { return Claim{number, room} }
 // ring. Any goroutine.
 func (s *Sender) Commit(c Claim) error { return s.close(c.number, committed) }
 
-// Abort gives a claim back; its room is free when the claims before it are. Any goroutine.
+// Abort gives a claim back. Its turn is a null, and its space is free when every member passed it.
+// Any goroutine.
 func (s *Sender) Abort(c Claim) error { return s.close(c.number, aborted) }
 
 // close finishes a claim that was made here.
@@ -46,7 +47,7 @@ func (s *Sender) close(number, phase uint64) error {
 	if mutant.Enabled {
 		mutant.Pause()
 	}
-	if was>>2 >= number || !state.CompareAndSwap(was, number<<2|phase) { // S5
+	if was>>2 >= number && !(mutant.Enabled && mutant.On(mutant.FinishedTwice)) || !state.CompareAndSwap(was, number<<2|phase) { // S5
 		return refused(number, state.Load())
 	}
 	return nil

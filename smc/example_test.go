@@ -3,50 +3,48 @@ package smc_test
 import (
 	"fmt"
 
-	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 )
 
-// A sender fills room in its ring, and a receiver finds the messages there. Here both look at the
-// same memory; in a group, the receiver has a copy of it that the sender's pushes keep up to date.
+// A sender puts messages into its ring, and a receiver finds them there. Here both look at the same
+// memory; in a group, the receiver has a copy of it that the sender's pushes keep up to date.
 func Example() {
-	descriptors, bytes := make([]byte, 8*smc.DescriptorBytes), make([]byte, 4096)
-	sender, receiver := smc.NewSender(descriptors, bytes), smc.NewReceiver(descriptors, bytes)
+	const window, ringBytes = 8, 4096
+	area := make([]byte, smc.AreaBytes(ringBytes, window))
+	sender, receiver := smc.NewSender(window, area), smc.NewReceiver(window, area)
 
-	for _, text := range []string{"first", "second"} {
-		claim, ok := sender.Claim(len(text))
-		if !ok {
-			fmt.Println("the ring is full")
-			return
-		}
-		copy(claim.Bytes, text) // in place: this is where receivers read it
-		if err := sender.Commit(claim); err != nil {
-			fmt.Println(err)
-			return
-		}
+	sender.Send([]byte("first"), smc.Small)
+	claim, ok := sender.Claim(len("second"))
+	if !ok {
+		fmt.Println("the ring is full")
+		return
+	}
+	copy(claim.Bytes, "second") // in place: this is where receivers read it
+	if err := sender.Commit(claim); err != nil {
+		fmt.Println(err)
+		return
 	}
 	// The messages get the indexes from 2 on: the sender let its turns 0 and 1 go by.
-	count, _ := sender.Publish(2, 100)
-	sent := 2 + count
+	batch, _ := sender.Publish(2, 100)
 
-	for i := order.Index(0); i < sent; i++ {
-		data, kind, err := receiver.Take(i)
-		switch {
-		case err != nil:
-			fmt.Println(err)
-		case kind == smc.Null:
-			fmt.Printf("%d: null\n", i)
-		default:
-			fmt.Printf("%d: %s\n", i, data)
-		}
+	if err := receiver.See(batch.Position); err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Once every member has delivered them, their room is free for other messages.
+	for receiver.Next() < batch.Next {
+		data, _, err := receiver.Take()
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%d: %s\n", receiver.Next(), data)
+		receiver.Pass()
+	}
+	// Once every member has delivered them, their space is free for other messages.
 	fmt.Println("in use:", sender.InUse())
-	sender.Release(sent)
+	sender.Release(batch.Next)
 	fmt.Println("in use:", sender.InUse())
 	// Output:
-	// 0: null
-	// 1: null
 	// 2: first
 	// 3: second
 	// in use: 2

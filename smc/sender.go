@@ -2,8 +2,8 @@ package smc
 
 import (
 	"encoding/binary"
+	"sort"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
@@ -11,35 +11,21 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// DescriptorBytes is the size of a descriptor in a row.
-const DescriptorBytes = 16
-
-// align is the unit in which the byte ring is handed out, so that messages start on a word.
-const align = 8
-
-// MaxMessage is the largest message a ring takes. With half of the ring, there is room for it in
-// one piece whatever the position.
-func MaxMessage(ringBytes int) int { return ringBytes / 2 }
-
-// descriptor is a message's place, as it lies in the row. place is offset | length<<32.
-type descriptor struct {
-	stamp, place uint64
+// mark is how far a claim and those before it go.
+type mark struct {
+	end   uint64 // position after the record
+	bytes uint64 // of all messages up to it
 }
 
-// slot is what the sender alone knows of a claim. state is (claim+1)<<2 | phase of the last claim
-// that was finished in it: an open claim is one whose number it does not show yet.
+// slot is what the sender alone knows of a claim that was made in place, or was sent while one was
+// not published. state is (claim+1)<<2 | phase of the last claim that was finished in it: an open
+// claim is one whose number it does not show yet.
 type slot struct {
 	state  atomic.Uint64
-	end    uint64      // position after its bytes
-	index  order.Index // W: loop, when published; NoIndex of one that was aborted
-	offset uint32
-	length uint32
-	large  bool // W: application, when claimed
-	held   bool // its body is still on its way to members of this view. W: Carry, then loop
+	off    uint64 // of the record
+	length uint64 // of the data
+	held   bool   // its body is still in transfer to members of this view. W: Carry, then loop
 }
-
-// largeBit marks the offset of a large message's descriptor, which is a multiple of align.
-const largeBit = 1
 
 const (
 	committed = 1
@@ -51,52 +37,61 @@ const (
 // finished reports whether a state is the end of a claim.
 func finished(state, claim uint64) bool { return state>>2 == claim+1 }
 
-// awaits reports whether a claim that was published is a message that is not delivered when
-// everything below an index is.
-func (sl *slot) awaits(delivered order.Index) bool {
-	return sl.state.Load()&phases == committed && sl.index >= delivered
+// checkpoint is the end of a publication.
+type checkpoint struct {
+	claims uint64
+	index  order.Index
 }
 
 // Sender is the owner's side of a ring. Fields are grouped by the goroutine that writes them.
 type Sender struct {
-	window, ring uint64 // powers of two
-	share        uint64 // a power of two
-	descriptors  []byte
-	bytes        []byte
+	window, size uint64 // claims, a power of two; bytes of the area
+	area         []byte
 	slots        []slot
+	time         uint64 // bytes that each message has behind its data
+	share        uint64 // a power of two
 	_            [64]byte
 
 	// Application, one goroutine at a time (the caller has a lock).
-	claimed   uint64
-	end       uint64 // position after the bytes of the last claim
-	seenFreed uint64 // the last look at freed and freedBytes
-	seenBytes uint64
-	first     uint64      // claims below are done: Carry
-	native    uint64      // claims from this one on were made in this ring: Carry. Set before the first claim.
-	foreign   int         // open claims that were made in another ring
-	starved   atomic.Bool // R: loop. The last claim that looked at freed found no space, and much is in flight
-	_         [64]byte
+	claimed       uint64
+	end, off      uint64 // position after the last claim, and its offset
+	bytes         uint64 // of all claims
+	marks         []mark
+	wrap          uint64 // where the published part of the lap before ends
+	inPlace       uint64 // the last claim that was made in place, as a number
+	seenPublished uint64 // the last look at published
+	seenFreed     uint64 // the last look at freed and freedBytes
+	seenBytes     uint64
+	first         uint64      // claims below are done: Carry
+	native        uint64      // claims from this one on were made in this ring: Carry. Set before the first claim.
+	foreign       int         // open claims that were made in another ring
+	starved       atomic.Bool // R: loop. The last claim that looked at freed found no space, and much is in flight
+	_             [64]byte
+
+	ready atomic.Uint64 // W: application. R: loop. Claims that are finished, with all before them. Only grows.
+	_     [64]byte
 
 	// Loop.
-	published uint64
-	stamped   uint64
-	released  uint64
-	ranges    []fabric.Range
-	clock     func() order.Time // nil: messages carry no time
-	time      order.Time        // of the messages that the last Publish published
-	_         [64]byte
+	offPublished uint64      // offset of the position that was published
+	last         mark        // of the last claim that was published
+	index        order.Index // after the last record that was published
+	released     uint64
+	checkpoints  []checkpoint
+	publications uint64
+	oldest       uint64            // publication that is not released
+	clock        func() order.Time // nil: messages carry no time
+	_            [64]byte
 
-	freed      atomic.Uint64 // W: loop. R: application. Claims whose room may be used again. Only grows.
-	freedBytes atomic.Uint64 // W: loop. R: application. Position up to which the byte ring may be used again. Only grows.
+	published  atomic.Uint64 // W: loop. R: application. Only grows.
+	freed      atomic.Uint64 // W: loop. R: application. Claims whose space may be used again. Only grows.
+	freedBytes atomic.Uint64 // W: loop. R: application. Position up to which the area may be used again. Only grows.
 }
 
-// NewSender lays a ring on two areas of the own row, or on a shelf, whose sizes are window ×
-// DescriptorBytes and a power of two.
-func NewSender(descriptors, bytes []byte) *Sender {
-	window := len(descriptors) / DescriptorBytes
+// NewSender lays a ring for a window of claims, a power of two, on an area of the own row.
+func NewSender(window int, area []byte) *Sender {
 	return &Sender{
-		window: uint64(window), ring: uint64(len(bytes)), share: max(uint64(window)/4, leastShare),
-		descriptors: descriptors, bytes: bytes, slots: make([]slot, window),
+		window: uint64(window), size: uint64(len(area)), area: area, share: max(uint64(window)/4, leastShare),
+		slots: make([]slot, window), marks: make([]mark, window), checkpoints: make([]checkpoint, window),
 	}
 }
 
@@ -106,73 +101,97 @@ const leastShare = 256
 // EndsShare reports whether a claim is the last one of a share of the window: a quarter, unless the
 // window is small. A goroutine that fills the window lets the loop publish each share, so that the
 // members deliver one while it fills the next. Any goroutine.
-func (s *Sender) EndsShare(c Claim) bool { return c.number&(s.share-1) == 0 }
+func (s *Sender) EndsShare(number uint64) bool { return number&(s.share-1) == 0 }
 
-// TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed. Claims
-// have room for it.
+// NewShelf returns a ring on plain memory for what another ring has, which cannot be sent now.
+func NewShelf(of *Sender) *Sender {
+	s := NewSender(int(of.window), words(int(of.size)))
+	s.time = of.time
+	return s
+}
+
+// TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed.
 const TimeBytes = 8
 
-// Timed has the loop write a clock's reading into the last TimeBytes of each message when it is
-// published. One reading serves all that are published at once.
-func (s *Sender) Timed(clock func() order.Time) { s.clock = clock }
+// Timed has the loop write a clock's reading behind each message when it is published. One reading
+// serves all that are published at once.
+func (s *Sender) Timed(clock func() order.Time) { s.clock, s.time = clock, TimeBytes }
 
-// Claim takes room for a message of n bytes, or reports that there is none now. n is at most
+// Send takes a message, as committed, and returns its number as a claim, or reports that there is
+// no space now. Data has at most MaxMessage bytes. Application.
+func (s *Sender) Send(data []byte, kind Kind) (number uint64, ok bool) {
+	at, ok := s.lay(uint64(len(data))+s.time, kind)
+	if !ok {
+		return 0, false
+	}
+	copy(s.area[at:at+uint64(len(data))], data)
+	if s.inPlace > s.seenPublished {
+		s.seenPublished = s.published.Load()
+	}
+	if s.inPlace > s.seenPublished && !(mutant.Enabled && mutant.On(mutant.OpenOvertaken)) { // the loop has to look at each claim
+		s.slots[(s.claimed-1)&(s.window-1)].state.Store(s.claimed<<2 | committed)
+	} else {
+		s.ready.Store(s.claimed)
+	}
+	return s.claimed, true
+}
+
+// Claim takes space for a message of n bytes, or reports that there is none now. n is at most
 // MaxMessage. Application.
 func (s *Sender) Claim(n int) (Claim, bool) {
-	offset, end := s.place(n)
-	if !s.fits(end) {
+	at, ok := s.lay(uint64(n)+s.time, Small)
+	if !ok {
 		return Claim{}, false
 	}
-	number := s.claimed
-	sl := &s.slots[number&(s.window-1)]
-	sl.end, sl.offset, sl.length, sl.large, sl.held = end, uint32(offset), uint32(n), false, false
-	s.claimed, s.end = number+1, end
+	sl := &s.slots[(s.claimed-1)&(s.window-1)]
+	sl.off, sl.length, sl.held = at-HeaderBytes, uint64(n), false
+	s.inPlace = s.claimed
+	return Claim{s.claimed, s.area[at : at+uint64(n) : at+uint64(n)]}, true
+}
+
+// lay writes the header of the next claim's record, and returns where its data begins.
+func (s *Sender) lay(n uint64, kind Kind) (at uint64, ok bool) {
+	off, end := s.place(n)
+	if !s.fits(end) {
+		return 0, false
+	}
+	if off < s.off {
+		s.wrap = s.off
+		if s.off < s.size {
+			store(s.area, s.off, headerOf(int(s.size-s.off-HeaderBytes), pad))
+			s.wrap += HeaderBytes
+		}
+	}
+	store(s.area, off, headerOf(int(n), kind))
+	s.claimed++
+	s.end, s.off = end, off+sizeOf(n)
+	s.bytes += n - s.time
+	s.marks[(s.claimed-1)&(s.window-1)] = mark{end, s.bytes}
 	if invariants.Enabled {
 		invariants.Check(s.claimed-s.freed.Load() <= s.window, "S1", "claimed %d, freed %d, window %d", s.claimed, s.freed.Load(), s.window)
-		invariants.Check(s.end-s.freedBytes.Load() <= s.ring, "S2", "end %d, freed %d, ring %d", s.end, s.freedBytes.Load(), s.ring)
+		invariants.Check(s.end-s.freedBytes.Load() <= s.size, "S2", "end %d, freed %d, area %d", s.end, s.freedBytes.Load(), s.size)
 	}
-	return Claim{number + 1, s.bytes[offset : offset+uint64(n) : offset+uint64(n)]}, true
+	return off + HeaderBytes, true
 }
 
-// ClaimLarge is Claim for the record of a large message, whose body every member has. Application.
-func (s *Sender) ClaimLarge(n int) (Claim, bool) {
-	c, ok := s.Claim(n)
-	if ok {
-		s.slots[(c.number-1)&(s.window-1)].large = true
+// place is where the record of the next claim of n bytes would lie in the area, and the position
+// after it. If it does not fit in one piece, it goes to the start.
+func (s *Sender) place(n uint64) (off, end uint64) {
+	size := sizeOf(n)
+	if s.off+size > s.size {
+		return 0, s.end + s.size - s.off + size
 	}
-	return c, ok
+	return s.off, s.end + size
 }
 
-// Arrived says that every member of this ring's view has the body of a large message that was
-// carried over. Loop.
-func (s *Sender) Arrived(number uint64) {
-	if sl := &s.slots[(number-1)&(s.window-1)]; finished(sl.state.Load(), number-1) {
-		sl.held = false
-	}
-}
-
-// Released reports whether a claim's room is free: every member delivered the message, if it was
-// one. Any goroutine.
-func (s *Sender) Released(number uint64) bool { return number <= s.freed.Load() }
-
-// place is where the next claim of n bytes would lie in the ring, and the position behind it.
-func (s *Sender) place(n int) (offset, end uint64) {
-	size := (uint64(n) + align - 1) &^ (align - 1)
-	start := s.end
-	if offset = start & (s.ring - 1); offset+size > s.ring { // one piece: skip to the start of the ring
-		return 0, start + s.ring - offset + size
-	}
-	return offset, start + size
-}
-
-// fits reports whether one more claim that ends at a position has room. It loads the loop's
+// fits reports whether one more claim that ends at a position has space. It loads the loop's
 // counters only when the values loaded last do not suffice.
 func (s *Sender) fits(end uint64) bool {
-	if s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring {
+	if s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size {
 		return true
 	}
-	s.seenFreed, s.seenBytes = s.freed.Load(), s.freedBytes.Load()
-	fits := s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.ring
+	s.seenBytes, s.seenFreed = s.freedBytes.Load(), s.freed.Load()
+	fits := s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size
 	s.starved.Store(!fits && s.claimed-s.seenFreed >= s.window/StarvedShare)
 	return fits
 }
@@ -186,154 +205,188 @@ const StarvedShare = 32
 // to claim as soon as there is some. Loop.
 func (s *Sender) Starved() bool { return s.starved.Load() }
 
-// Publish stamps committed claims with indexes from first on, up to limit messages, and returns how
-// many messages these were, and how many bytes. Ranges tells what to push before sent may cover
-// them. Loop.
-func (s *Sender) Publish(first order.Index, limit int) (count order.Index, bytes uint64) {
-	s.ranges = s.ranges[:0]
-	s.time = 0
-	for count < order.Index(limit) {
-		sl := &s.slots[s.published&(s.window-1)]
+// Arrived says that every member of this ring's view has the body of a large message that was
+// carried over. Loop.
+func (s *Sender) Arrived(number uint64) {
+	if sl := &s.slots[(number-1)&(s.window-1)]; finished(sl.state.Load(), number-1) {
+		sl.held = false
+	}
+}
+
+// Released reports whether a claim's space is free: every member delivered the message, if it was
+// one. Any goroutine.
+func (s *Sender) Released(number uint64) bool { return number <= s.freed.Load() }
+
+// Batch is what one Publish published.
+type Batch struct {
+	Next            order.Index     // the index after it
+	Position        uint64          // the end of its records
+	Messages, Voids uint64          // the claims that were committed and aborted
+	Bytes           uint64          // of the messages
+	Ranges          [2]fabric.Range // what to push before the words position and sent may cover it
+}
+
+// Publish gives finished claims the indexes from first on, or later ones, up to limit claims. It
+// reports whether there were any. Loop.
+func (s *Sender) Publish(first order.Index, limit int) (b Batch, any bool) {
+	from := s.published.Load()
+	to := s.finish(from, min(uint64(limit), s.window), &b)
+	if to == from {
+		return b, false
+	}
+	at, gap := s.skipPad(s.offPublished), first-s.index
+	if gap > 0 {
+		h := load(s.area, at).withGap(gap)
+		first = s.index + h.gap()
+		store(s.area, at, h)
+	}
+	if s.clock != nil {
+		s.stampTimes(at, to-from)
+	}
+	s.index = first + order.Index(to-from)
+	end := s.marks[(to-1)&(s.window-1)]
+	b.Next, b.Position = s.index, end.end
+	b.Messages, b.Bytes = to-from-b.Voids, end.bytes-s.last.bytes-b.Bytes
+	s.cover(&b, end.end-s.last.end)
+	s.last = end
+	s.checkpoints[s.publications&(s.window-1)] = checkpoint{to, s.index}
+	s.publications++
+	s.published.Store(to)
+	if invariants.Enabled {
+		invariants.Check(s.released <= to && to <= s.released+s.window, "S1", "released %d, published %d", s.released, to)
+	}
+	return b, true
+}
+
+// finish returns up to which claim all are finished, and makes voids of those that were aborted.
+func (s *Sender) finish(from, limit uint64, b *Batch) (to uint64) {
+	most := from + limit
+	for to = min(max(s.ready.Load(), from), most); to < most; to++ {
+		sl := &s.slots[to&(s.window-1)]
 		state := sl.state.Load()
-		if !finished(state, s.published) {
+		if !finished(state, to) || sl.held && state&phases == committed { // S8
 			break
 		}
-		if state&phases == committed {
-			if sl.held { // S8
-				break
-			}
-			sl.index = first + count
-			s.stamp(sl)
-			count++
-			bytes += uint64(s.size(sl))
-		} else {
-			sl.index = NoIndex
-		}
-		s.published++
-	}
-	if invariants.Enabled {
-		invariants.Check(s.released <= s.published, "S1", "released %d, published %d", s.released, s.published)
-	}
-	return count, bytes
-}
-
-// stamp writes the next descriptor: its place, then the stamp that makes it real.
-func (s *Sender) stamp(sl *slot) {
-	at := s.stamped & (s.window - 1) * DescriptorBytes
-	d := descriptorAt(s.descriptors, at)
-	if invariants.Enabled {
-		invariants.Check(d.stamp <= uint64(sl.index), "S3", "descriptor %d has stamp %d, next index %d", s.stamped, d.stamp, sl.index)
-	}
-	if s.clock != nil {
-		s.stampTime(sl)
-	}
-	place := uint64(sl.offset) | uint64(sl.length)<<32
-	if sl.large {
-		place |= largeBit
-	}
-	atomic.StoreUint64(&d.place, place)
-	atomic.StoreUint64(&d.stamp, uint64(sl.index)+1)
-	s.stamped++
-	if size := int(sl.length+align-1) &^ (align - 1); size > 0 {
-		if k := len(s.ranges) - 1; k >= 0 && s.ranges[k].Off+s.ranges[k].N == int(sl.offset) {
-			s.ranges[k].N += size
-		} else {
-			s.ranges = append(s.ranges, fabric.Range{Off: int(sl.offset), N: size})
+		if state&phases == aborted && !(mutant.Enabled && mutant.On(mutant.VoidTaken)) {
+			store(s.area, sl.off, headerOf(int(load(s.area, sl.off).length()), Void))
+			b.Voids++
+			b.Bytes += sl.length
 		}
 	}
+	return to
 }
 
-// size is a message's own.
-func (s *Sender) size(sl *slot) uint32 {
-	if s.clock != nil {
-		return sl.length - TimeBytes
+// skipPad is the offset of the record at an offset, behind a pad.
+func (s *Sender) skipPad(off uint64) uint64 {
+	if off == s.size || load(s.area, off).kind() == pad {
+		return 0
 	}
-	return sl.length
+	return off
 }
 
-// stampTime writes the time behind a message.
-func (s *Sender) stampTime(sl *slot) {
-	if s.time == 0 {
-		s.time = s.clock()
+// stampTimes writes one time behind each of the records from an offset on.
+func (s *Sender) stampTimes(off, n uint64) {
+	t := s.clock()
+	for ; n > 0; n-- {
+		off = s.skipPad(off)
+		h := load(s.area, off)
+		binary.LittleEndian.PutUint64(s.area[off+h.length():], uint64(t)) // the last bytes of the data
+		off += h.size()
 	}
-	end := sl.offset + sl.length
-	binary.LittleEndian.PutUint64(s.bytes[end-TimeBytes:end], uint64(s.time))
 }
 
-// ByteRanges are the parts of the byte ring that the last Publish covered: one, two at a wrap, more
-// after aborts.
-func (s *Sender) ByteRanges() []fabric.Range { return s.ranges }
-
-// DescriptorRanges are the parts of the descriptor ring that the last count messages took: one, or
-// two at a wrap.
-func (s *Sender) DescriptorRanges(count order.Index) (a, b fabric.Range) {
-	from, n := (s.stamped-uint64(count))&(s.window-1), uint64(count)
-	k := min(n, s.window-from)
-	return fabric.Range{Off: int(from * DescriptorBytes), N: int(k * DescriptorBytes)}, fabric.Range{Off: 0, N: int((n - k) * DescriptorBytes)}
+// cover sets the ranges of so many bytes that are published.
+func (s *Sender) cover(b *Batch, n uint64) {
+	from, to := s.offPublished, s.offPublished+n
+	if to <= s.size {
+		b.Ranges[0] = fabric.Range{Off: int(from), N: int(n)}
+	} else {
+		to -= s.size
+		b.Ranges = [2]fabric.Range{{Off: int(from), N: int(s.wrap - from)}, {Off: 0, N: int(to)}}
+	}
+	if mutant.Enabled && mutant.On(mutant.WrapLost) && b.Ranges[1].N > 0 {
+		b.Ranges[0].N = 0
+	}
+	s.offPublished = to
 }
 
-// Release frees the room of all messages with an index below everywhere, which every member
+// Release frees the space of all claims with an index below everywhere, which every member
 // delivered, and reports whether that was any. Loop.
 func (s *Sender) Release(everywhere order.Index) bool {
 	if mutant.Enabled {
 		everywhere = mutant.Released(everywhere)
 	}
-	before, bytes := s.released, uint64(0)
-	for s.released < s.published {
-		sl := &s.slots[s.released&(s.window-1)]
-		if sl.awaits(everywhere) {
-			break
-		}
-		bytes = sl.end
-		s.released++
-	}
+	before := s.released
+	s.released, s.oldest = s.below(everywhere)
 	if s.released == before {
 		return false
 	}
-	s.freedBytes.Store(bytes)
+	s.freedBytes.Store(s.marks[(s.released-1)&(s.window-1)].end)
 	s.freed.Store(s.released)
 	return true
 }
 
-// Active reports whether messages of this sender are under way. Loop.
-func (s *Sender) Active() bool { return s.released != s.published }
+// below is how many claims have an index below one, which is not below the released ones, and the
+// first publication with others.
+func (s *Sender) below(i order.Index) (claims, publication uint64) {
+	claims, publication = s.released, s.oldest
+	for ; publication < s.publications; publication++ {
+		c := s.checkpoints[publication&(s.window-1)]
+		if c.index > i && !(mutant.Enabled && mutant.On(mutant.CheckpointEarly) && c.index-i == 1) {
+			if beyond := uint64(c.index - i); c.claims > claims+beyond {
+				claims = c.claims - beyond
+			}
+			break
+		}
+		claims = c.claims
+	}
+	return claims, publication
+}
 
-// Roomy reports whether a claim of n bytes would succeed, and there is enough room to make waking a
-// waiting sender worth it: a quarter of both rings, unless nothing is on its way that would free
-// more. Loop, with the application's lock.
+// Published is the index under which the claim of a number was published, or false if it is not
+// published yet. It must be asked before the claim's space was released and used again. Loop.
+func (s *Sender) Published(number uint64) (order.Index, bool) {
+	first := s.publications - min(s.publications, s.window)
+	k := first + uint64(sort.Search(int(s.publications-first), func(k int) bool {
+		return s.checkpoints[(first+uint64(k))&(s.window-1)].claims >= number
+	}))
+	if k == s.publications {
+		return 0, false
+	}
+	c := s.checkpoints[k&(s.window-1)]
+	return c.index - 1 - order.Index(c.claims-number), true
+}
+
+// Active reports whether messages of this sender are in flight. Loop.
+func (s *Sender) Active() bool { return s.released != s.published.Load() }
+
+// Roomy reports whether a claim of n bytes would succeed, and there is enough space to make waking
+// a waiting sender worth it: a quarter of the window and the area, unless nothing is in flight that
+// would free more. Loop, with the application's lock.
 func (s *Sender) Roomy(n int) bool {
-	_, end := s.place(n)
+	_, end := s.place(uint64(n) + s.time)
 	freed := s.freedBytes.Load()
-	free, room := s.window-(s.claimed-s.released), s.ring-(s.end-freed)
-	if free == 0 || end-freed > s.ring {
+	free, room := s.window-(s.claimed-s.released), s.size-(s.end-freed)
+	if free == 0 || end-freed > s.size {
 		return false
 	}
-	return s.released == s.published || free >= s.window/4 && room >= s.ring/4
+	return !s.Active() || free >= s.window/4 && room >= s.size/4
 }
 
 // MaxMessage is the largest message that this ring takes, in bytes.
-func (s *Sender) MaxMessage() int { return MaxMessage(int(s.ring)) }
+func (s *Sender) MaxMessage() int {
+	return MaxMessage(int(s.size-s.window*HeaderBytes)) - int(s.time)
+}
 
-// InUse is the number of claims whose room is not free. Application.
+// InUse is the number of claims whose space is not free. Application.
 func (s *Sender) InUse() int { return int(s.claimed - s.freed.Load()) }
 
 // Unfinished is the number of claims that are neither committed nor aborted. Application.
 func (s *Sender) Unfinished() (n int) {
-	for c := s.freed.Load(); c < s.claimed; c++ {
+	for c := max(s.freed.Load(), s.ready.Load()); c < s.claimed; c++ {
 		if !finished(s.slots[c&(s.window-1)].state.Load(), c) {
 			n++
 		}
 	}
 	return n
-}
-
-func descriptorAt(ring []byte, off uint64) *descriptor {
-	_ = ring[off+DescriptorBytes-1]
-	return (*descriptor)(unsafe.Pointer(&ring[off]))
-}
-
-// words is heap memory that starts on a word.
-func words(n int) []byte {
-	w := make([]uint64, (n+7)/8)
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n)
 }

@@ -10,13 +10,13 @@ import (
 // a small one.
 func TestAWindowIsFilledInShares(t *testing.T) {
 	for window, shares := range map[int]int{4096: 4, 1 << 14: 4, 1024: 4, 256: 1, 16: 0} {
-		s, got := smc.NewSender(make([]byte, window*smc.DescriptorBytes), make([]byte, 8*window)), 0
+		s, got := smc.NewSender(window, make([]byte, smc.AreaBytes(8*window, window))), 0
 		for range window {
-			c, ok := s.Claim(8)
+			number, ok := s.Send(make([]byte, 8), smc.Small)
 			if !ok {
 				t.Fatalf("window %d: no space", window)
 			}
-			if s.EndsShare(c) {
+			if s.EndsShare(number) {
 				got++
 			}
 		}

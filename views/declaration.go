@@ -29,7 +29,7 @@ type Declaration struct {
 	LayoutName string `json:"layout,omitempty"`
 	Mode       Mode   `json:"mode"`
 	RingBytes  int    `json:"ring_bytes"` // a sender's byte ring
-	Window     int    `json:"window"`     // a sender's descriptors
+	Window     int    `json:"window"`     // messages of a sender in flight
 	// MaxMessageBytes is the largest message, in bytes; 0: what a ring takes. LargeMemoryBytes is
 	// how many bytes of messages that no ring takes one sender may have under way.
 	MaxMessageBytes  int `json:"max_message,omitempty"`

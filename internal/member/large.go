@@ -117,7 +117,7 @@ func (o *Outbox) checkLarge(size int) error {
 	}
 	if limit := o.larges.limits.MaxMessage; size > limit || size < 0 {
 		if limit == 0 {
-			return fmt.Errorf("%w: %d bytes, the ring takes %d, and MaxMessageBytes is not set", ErrTooLarge, size, o.sender.MaxMessage()-o.timeBytes)
+			return fmt.Errorf("%w: %d bytes, the ring takes %d, and MaxMessageBytes is not set", ErrTooLarge, size, o.sender.MaxMessage())
 		}
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, limit)
 	}
@@ -397,12 +397,12 @@ func (o *Outbox) releaseLarges() (work int) {
 
 // place puts a message's record into the ring, if there is room. It needs mu.
 func (o *Outbox) place(core *multicast.Subgroup, l *Large) bool {
-	c, ok := core.Place(l.id, len(l.body.Data))
+	claim, ok := core.Place(l.id, len(l.body.Data))
 	if !ok {
 		return false
 	}
 	g := &o.larges
-	l.claim = c.Number()
+	l.claim = claim
 	g.placed = append(g.placed, l)
 	g.next = g.placed[0].claim
 	if l.future != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -162,9 +161,6 @@ func (m *Member) outbox(sg views.Subgroup) *Outbox {
 		return m.out[i]
 	}
 	o := &Outbox{Stats: new(multicast.Stats), member: m, name: sg.Name, why: ErrNotProvisioned}
-	if sg.Mode == views.Persistent {
-		o.timeBytes = smc.TimeBytes
-	}
 	if m.cfg.Limits != nil {
 		o.larges.limits = m.cfg.Limits(sg.Name)
 	}

@@ -64,8 +64,6 @@ type Outbox struct {
 	queue   []*waiter       // goroutines that wait for buffer space, the first one first
 	pending []pendingFuture // of claims that were not delivered yet, in their order
 	larges  larges
-	// timeBytes is what each message carries behind the application's bytes.
-	timeBytes int
 
 	_        [64]byte
 	inquirer inquirer
@@ -80,26 +78,42 @@ type waiter struct {
 
 var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
 
-// TryClaim takes room for a message of n bytes, or fails with ErrWindowFull if there is none, or
+// TryClaim takes space for a message of n bytes, or fails with ErrWindowFull if there is none, or
 // others wait for it.
 func (o *Outbox) TryClaim(n int) (c smc.Claim, err error) {
 	o.mu.Lock()
-	if len(o.queue) > 0 && o.check(n) == nil {
-		err = ErrWindowFull
-	} else {
-		c, err = o.claim(n)
-	}
+	c, err = o.claim(n, o.check(n, nil))
 	o.mu.Unlock()
 	return c, err
 }
 
-// check refuses what no room would help. It needs mu.
-func (o *Outbox) check(n int) error {
+// TrySend sends a copy of data, or fails with ErrWindowFull like TryClaim. Its other errors are
+// those of TryClaim and Commit.
+func (o *Outbox) TrySend(data []byte) error {
+	o.mu.Lock()
+	var number uint64
+	err := o.check(len(data), nil)
+	if err == nil {
+		number, err = o.send(data)
+	}
+	o.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return o.sent(number)
+}
+
+// check refuses what no space would help, and what is not the turn of a waiter, or of a caller that
+// does not wait. It needs mu.
+func (o *Outbox) check(n int, w *waiter) error {
 	if err := o.able(); err != nil {
 		return err
 	}
-	if limit := o.sender.MaxMessage() - o.timeBytes; n > limit || n < 0 {
+	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
 		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
+	}
+	if len(o.queue) > 0 && o.queue[0] != w {
+		return ErrWindowFull
 	}
 	return nil
 }
@@ -135,16 +149,24 @@ func (o *Outbox) keeps(view order.ViewID) bool {
 	return o.sender != nil && o.sender.Foreign() > 0 && slices.Contains(o.origins, view)
 }
 
-// claim needs mu.
-func (o *Outbox) claim(n int) (smc.Claim, error) {
-	if err := o.check(n); err != nil {
-		return smc.Claim{}, err
+// send needs mu.
+func (o *Outbox) send(data []byte) (number uint64, err error) {
+	number, ok := o.sender.Send(data, smc.Small)
+	if !ok {
+		return 0, ErrWindowFull
 	}
-	c, ok := o.sender.Claim(n + o.timeBytes)
+	return number, nil
+}
+
+// claim claims, unless something is wrong with that. It needs mu.
+func (o *Outbox) claim(n int, wrong error) (smc.Claim, error) {
+	if wrong != nil {
+		return smc.Claim{}, wrong
+	}
+	c, ok := o.sender.Claim(n)
 	if !ok {
 		return smc.Claim{}, ErrWindowFull
 	}
-	c.Bytes = c.Bytes[:n:n]
 	return c, nil
 }
 
@@ -155,23 +177,34 @@ func or(err, otherwise error) error {
 	return otherwise
 }
 
-// Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get room in the order
+// Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get space in the order
 // in which they began to wait.
-func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) {
-	c, err := o.TryClaim(n)
-	if err != ErrWindowFull {
-		return c, err
+func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) { return o.wait(ctx, n, nil) }
+
+// Send is like TrySend, but waits as Claim does.
+func (o *Outbox) Send(ctx context.Context, data []byte) error {
+	if data == nil {
+		data = []byte{}
 	}
+	c, err := o.wait(ctx, len(data), data)
+	if err != nil {
+		return err
+	}
+	return o.sent(c.Number())
+}
+
+// wait claims space for n bytes, or sends data unless it is nil, when there is space.
+func (o *Outbox) wait(ctx context.Context, n int, data []byte) (smc.Claim, error) {
 	w := waiters.Get().(*waiter)
 	defer waiters.Put(w)
 	w.n = n
 	o.join(w)
 	defer o.leave(w)
 	for {
-		if c, err := o.claimAs(w); err != ErrWindowFull {
+		if c, err := o.claimAs(w, data); err != ErrWindowFull {
 			return c, err
 		}
-		o.member.cfg.Wake() // the loop looks whether there is room, now that a goroutine waits
+		o.member.cfg.Wake() // the loop looks whether there is space, now that a goroutine waits
 		select {
 		case <-w.bell:
 		case <-ctx.Done():
@@ -209,33 +242,40 @@ func leaveQueue(queue []*waiter, w *waiter) []*waiter {
 	return queue
 }
 
-// claimAs claims for a waiter if it is its turn.
-func (o *Outbox) claimAs(w *waiter) (smc.Claim, error) {
+// claimAs claims for a waiter, or sends data, if it is its turn.
+func (o *Outbox) claimAs(w *waiter, data []byte) (smc.Claim, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.queue[0] != w && o.check(w.n) == nil {
-		return smc.Claim{}, ErrWindowFull
+	if err := o.check(w.n, w); err != nil || data == nil {
+		return o.claim(w.n, err)
 	}
-	return o.claim(w.n)
+	number, err := o.send(data)
+	return smc.ClaimOf(number, nil), err
 }
 
 // Commit hands a filled claim to the loop. If this member has halted, Commit returns the reason:
 // the message may have been sent before the halt, or not. It returns nil if every member is known
 // to have delivered the message before the halt.
 func (o *Outbox) Commit(c smc.Claim) error {
-	ring := o.ring.Load()
-	err := ring.Commit(c)
+	err := o.ring.Load().Commit(c)
 	if err != nil && errors.Is(err, smc.ErrMoved) {
 		err = o.moved(c, (*smc.Sender).CommitMoved)
 	}
-	o.member.cfg.Wake()
-	if ring.EndsShare(c) { // where the loop shares the processor with this goroutine, it publishes now
-		runtime.Gosched()
-	}
 	if err != nil {
+		o.member.cfg.Wake()
 		return err
 	}
-	if err := o.member.Err(); err != nil && !o.released(c.Number()) {
+	return o.sent(c.Number())
+}
+
+// sent wakes the loop for a message that was committed. It returns the reason if this member has
+// halted.
+func (o *Outbox) sent(claim uint64) error {
+	o.member.cfg.Wake()
+	if o.ring.Load().EndsShare(claim) { // where the loop shares the processor with this goroutine, it publishes now
+		runtime.Gosched()
+	}
+	if err := o.member.Err(); err != nil && !o.released(claim) {
 		return err
 	}
 	return nil
@@ -272,7 +312,7 @@ func (o *Outbox) callWaiting() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n+o.timeBytes)) {
+	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n)) {
 		o.queue[0].bell.Ring()
 	}
 }
@@ -359,7 +399,7 @@ func (o *Outbox) retire(why error) {
 func (o *Outbox) shelve(why error) {
 	o.why = why
 	if o.sender != nil && o.sender.InUse() > 0 {
-		shelf := smc.NewSender(o.sender.DetachedRing())
+		shelf := smc.NewShelf(o.sender)
 		shelf.Carry(o.sender, o.from)
 		o.use(shelf)
 	}

@@ -34,6 +34,7 @@ const (
 	proposedOff  = suspectedOff + 3*8
 	ackedOff     = suspectedOff + 4*8
 	sentOff      = 3 * fabric.LineBytes
+	positionOff  = sentOff + 4*8
 	ringBytes    = 4096
 	window       = 16
 )
@@ -99,26 +100,23 @@ func (s *spoiler) spoil(v *views.View) {
 				row[off+i] = byte(s.draw.Uint32())
 			}
 			table.Push(to, off, n)
-		case 3: // what may pass for descriptors
+		case 3: // what may pass for headers
 			off := shape.ControlBytes + 8*s.draw.IntN((shape.RowBytes-shape.ControlBytes)/8)
 			n := min(8*s.draw.IntN(64), shape.RowBytes-off)
-			stamp := s.draw.Uint64N(64)
-			for i := 0; i+16 <= n; i += 16 {
-				stamp++
-				binary.LittleEndian.PutUint64(row[off+i:], stamp)
-				binary.LittleEndian.PutUint64(row[off+i+8:], s.number(s.draw.Uint64N(4096)&^7|s.draw.Uint64N(64)<<32))
+			for i := 0; i+8 <= n; i += 8 {
+				binary.LittleEndian.PutUint64(row[off+i:], s.number(s.draw.Uint64N(256)))
 			}
 			table.Push(to, off, n)
-		case 4: // messages in their places, of which only the descriptors are wrong
-			off := shape.RowBytes - ringBytes - 16*window
-			sent := fabric.Word(row, sentOff)
+		case 4: // records in their places, of which only the headers are wrong
+			const area = ringBytes + 8*window
+			sent, position := fabric.Word(row, sentOff), fabric.Word(row, positionOff)
 			for range 1 + s.draw.IntN(4) {
-				d := row[off+16*s.draw.IntN(window):]
-				*sent++
-				binary.LittleEndian.PutUint64(d, *sent)
-				binary.LittleEndian.PutUint64(d[8:], s.number(s.draw.Uint64N(2*ringBytes)&^7|s.draw.Uint64N(64)<<32))
+				kind, gap := s.draw.Uint64N(4), s.draw.Uint64N(3)
+				binary.LittleEndian.PutUint64(row[shape.RowBytes-area+int(*position%area&^7):], s.number(s.draw.Uint64N(64))|kind<<31|gap<<33)
+				*sent += 1 + gap
+				*position += 8 * (1 + s.draw.Uint64N(4))
 			}
-			table.Push(to, off, 16*window)
+			table.Push(to, shape.RowBytes-area, area)
 		case 5: // an ack of what is proposed, with vectors that are none
 			table.Poll()
 			for _, r := range to {

@@ -55,30 +55,22 @@ type Bodies interface {
 // tells its bodies apart, and its length.
 const recordBytes = 16
 
-// Place gives a large message its place behind everything that was claimed before, if there is room
-// for its record now. Every member has its body. The caller holds the lock of the application side.
-func (s *Subgroup) Place(id uint64, size int) (claim smc.Claim, ok bool) {
-	c, ok := s.Sender.ClaimLarge(recordBytes + s.timeBytes())
-	if !ok {
-		return c, false
+// Place gives a large message its place after everything that was claimed before, if there is space
+// for its record now, and returns its number as a claim. Every member has its body. The caller
+// holds the lock of the application side.
+func (s *Subgroup) Place(id uint64, size int) (claim uint64, ok bool) {
+	var record [recordBytes]byte
+	binary.LittleEndian.PutUint64(record[:], id)
+	binary.LittleEndian.PutUint64(record[8:], uint64(size))
+	if claim, ok = s.Sender.Send(record[:], smc.Large); ok {
+		s.Stats.SentBytes.add(uint64(size))
+		s.Stats.LargeSent.add(1)
 	}
-	binary.LittleEndian.PutUint64(c.Bytes, id)
-	binary.LittleEndian.PutUint64(c.Bytes[8:], uint64(size))
-	s.Stats.SentBytes.add(uint64(size))
-	s.Stats.LargeSent.add(1)
-	return c, s.Sender.Commit(c) == nil
+	return claim, ok
 }
 
-// large puts the body of a large message in the place of its record. A record without its body is
-// as good as a bad descriptor.
-func (s *Subgroup) large(m *Message, k int) error {
-	err := s.fetch(m, k)
-	if err != nil {
-		s.senders[k].Untake()
-	}
-	return err
-}
-
+// fetch puts the body of a large message in the place of its record. A record without its body is
+// as good as a bad record.
 func (s *Subgroup) fetch(m *Message, k int) error {
 	if len(m.Data) != recordBytes || s.bodies == nil {
 		return fmt.Errorf("%w: a record of %d bytes", errNoBody, len(m.Data))

@@ -13,19 +13,19 @@ const (
 	wordSkipped   sst.Counter[order.Index] = 1
 	wordReceived  sst.Counter[order.Seq]   = 2
 	wordDelivered sst.Counter[order.Seq]   = 3
-	wordPersisted sst.Counter[order.Seq]   = 4
-	wordWhole     sst.Counter[uint64]      = 5
+	wordPosition  sst.Counter[uint64]      = 4
+	wordPersisted sst.Counter[order.Seq]   = 5
+	wordWhole     sst.Counter[uint64]      = 6
 )
 
 // wordNames are the names of these counters.
-var wordNames = []string{"sent", "skipped", "received", "delivered", "persisted", "whole"}
+var wordNames = []string{"sent", "skipped", "received", "delivered", "position", "persisted", "whole"}
 
 // Columns is the place of a subgroup's columns in each row that has them.
 type Columns struct {
-	line        []int // by place among the members
-	taken       []int // the same; unordered mode only
-	descriptors []sst.Area
-	bytes       []sst.Area // both by sender rank
+	line  []int      // by place among the members
+	taken []int      // the same; unordered mode only
+	rings []sst.Area // by sender rank
 }
 
 // Declare lays a subgroup out in the rows of its members.
@@ -34,7 +34,7 @@ func Declare(l *sst.Layout, sg views.Subgroup) Columns {
 	if sg.Mode != views.Persistent {
 		words = words[:wordPersisted]
 	}
-	c := Columns{line: make([]int, 0, len(sg.Members)), descriptors: make([]sst.Area, 0, len(sg.Senders)), bytes: make([]sst.Area, 0, len(sg.Senders))}
+	c := Columns{line: make([]int, 0, len(sg.Members)), rings: make([]sst.Area, 0, len(sg.Senders))}
 	for _, r := range sg.Members {
 		c.line = append(c.line, l.Line(r, sg.Name, words...))
 		if sg.Mode == views.Unordered {
@@ -42,8 +42,7 @@ func Declare(l *sst.Layout, sg views.Subgroup) Columns {
 		}
 	}
 	for _, r := range sg.Senders {
-		c.descriptors = append(c.descriptors, l.Bytes(r, sg.Window*smc.DescriptorBytes))
-		c.bytes = append(c.bytes, l.Bytes(r, sg.RingBytes))
+		c.rings = append(c.rings, l.Bytes(r, smc.AreaBytes(sg.RingBytes, sg.Window)))
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package multicast
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
@@ -15,9 +16,9 @@ import (
 // is delivered.
 const runBytes = 128 << 10
 
-// besideBytes is how much of a ring a message takes beside its data at most: its time, and what
-// fills its last word.
-const besideBytes = smc.TimeBytes + 7
+// besideBytes is how much of a ring a message takes besides its data at most: its header, its time,
+// and what fills its last word.
+const besideBytes = smc.HeaderBytes + smc.TimeBytes + 7
 
 // stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much
 // takes milliseconds, in which no other subgroup would be served.
@@ -85,70 +86,111 @@ func (s *Subgroup) LetGo() {
 }
 
 // collect makes the next run: the messages of the stable positions from runEnd on, nulls passed
-// over (M3), and what lies behind the trim (M9).
+// over (M3), and what lies after the trim (M9). What only some messages need is done in complete.
 func (s *Subgroup) collect() {
-	s.run, s.runStart = s.run[:0], 0
-	nulls := uint64(0)
-	bytes, silent := 0, 0 // silent: nulls since the last message
-	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
-		tx := &s.senders[s.next.sender]
-		m := Message{Sender: tx.id, View: s.view, Seq: s.runEnd}
-		var kind smc.Kind
-		var err error
-		if !s.trimmed || s.next.index < s.limit(s.next.sender) {
-			m.Data, kind, err = tx.Take(s.next.index)
-			if kind != smc.Null && s.sg.Mode == views.Persistent {
-				err = s.untime(&m, tx)
+	s.runStart = 0
+	run, bytes, nulls, silent := s.run[:0], 0, uint64(0), 0 // silent: nulls since the last message
+	q, t, timed := s.runEnd, s.next, s.sg.Mode == views.Persistent
+	alone := order.Seq(0) // before this position only the sender of the last message has any, if it is after that
+	for q < s.stable && len(run) < s.maxRun && bytes < s.maxBytes {
+		tx := &s.senders[t.sender]
+		null := true
+		if tx.Next() == t.index && (!s.trimmed || t.index < s.limit(t.sender)) {
+			data, kind, err := tx.Take()
+			if len(run) == cap(run) {
+				run = slices.Grow(run, 1)
 			}
-			if kind == smc.Large && err == nil {
-				err = s.large(&m, s.next.sender)
+			run = run[:len(run)+1]
+			m := &run[len(run)-1] // field by field: a copy of a whole message would wait for its parts
+			m.Data, m.Sender, m.View, m.Seq, m.Time, m.body = data, tx.id, s.view, q, 0, nil
+			if kind != smc.Small || timed {
+				err = s.complete(m, kind, err, t.sender)
+			}
+			if err != nil && !s.trimmed { // below a trim it is a null: see Trim
+				s.violated(tx.rank, err)
+				s.stable, run = q, run[:len(run)-1] // nothing after it can be delivered now
+				break
+			}
+			if err == nil {
+				tx.Pass()
+			}
+			if null = err != nil || kind == smc.Void; null {
+				run = run[:len(run)-1]
+			} else {
+				bytes += len(m.Data)
 			}
 		}
-		if err != nil && !s.trimmed { // below a trim it is a null: see Trim
-			s.violated(tx.rank, err)
-			s.stable = s.runEnd // nothing behind it can be delivered now
-			break
-		}
-		s.runEnd++
-		if s.next.sender++; s.next.sender == len(s.senders) {
-			s.next = turn{index: s.next.index + 1}
-		}
-		if kind != smc.Null && err == nil {
+		q++
+		if !null {
 			silent = 0
-			s.run = append(s.run, m)
-			bytes += len(m.Data)
+			if i := tx.Next(); q < alone && i < smc.NoIndex {
+				if to := s.turns.Seq(i, order.SenderRank(t.sender)); to < alone {
+					nulls += uint64(to - q)
+					q, t.index = to, i
+					continue
+				}
+			}
+		}
+		if t.sender++; t.sender == len(s.senders) {
+			t = turn{index: t.index + 1}
+		}
+		if !null {
 			continue
 		}
 		nulls++
-		if silent++; silent == len(s.senders) {
+		if silent++; silent >= len(s.senders)-1 {
 			silent = 0
-			nulls += s.jump()
+			from := q
+			q, t, alone = s.jump(t)
+			nulls += uint64(q - from)
 		}
 	}
-	if nulls > 0 && !s.trimmed { // then what lies behind a trim is among them
+	s.run, s.runEnd, s.next = run, q, t
+	if nulls > 0 && !s.trimmed { // then what lies after a trim is among them
 		s.Stats.NullsDelivered.add(nulls)
 	}
-	if len(s.run) > 0 {
-		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
+	if len(run) > 0 {
+		s.Stats.DeliverBatch.observe(uint64(len(run)))
 	}
 }
 
-// jump passes over the nulls up to the next message of any sender, after a round without one, and
-// returns how many these were: what a long silence costs does not depend on its length.
-func (s *Subgroup) jump() uint64 {
-	to := s.stable
+// complete does what a message needs that is large, or of a persistent subgroup. What was wrong
+// with its record stays wrong.
+func (s *Subgroup) complete(m *Message, kind smc.Kind, err error, k int) error {
+	if err != nil || kind == smc.Void {
+		return err
+	}
+	if s.sg.Mode == views.Persistent {
+		err = untime(m)
+	}
+	if err == nil && kind == smc.Large {
+		err = s.fetch(m, k)
+	}
+	return err
+}
+
+// jump passes over the nulls from a turn to the next message of any sender, after a round with one
+// message or none: what a long silence costs does not depend on its length. The next message of
+// another sender is not before the position alone.
+func (s *Subgroup) jump(t turn) (to order.Seq, at turn, alone order.Seq) {
+	to, alone = s.stable, s.stable
 	for k := range s.senders {
-		from := s.next.index
-		if k < s.next.sender {
+		from := t.index
+		if k < t.sender {
 			from++
 		}
-		to = min(to, s.turns.Seq(s.senders[k].Next(from), order.SenderRank(k))) // behind a trim it is one stop more
+		next := s.senders[k].Next()
+		if next < from || next == smc.NoIndex { // a bad record is not passed
+			continue
+		}
+		if q := s.turns.Seq(next, order.SenderRank(k)); q < to { // after a trim it is one stop more
+			to, alone = q, to
+		} else {
+			alone = min(alone, q)
+		}
 	}
-	passed := to - s.runEnd
-	s.runEnd = to
 	index, rank := s.turns.Split(to)
-	s.next = turn{index, int(rank)}
-	return uint64(passed)
+	return to, turn{index, int(rank)}, alone
 }
 
 // offer gives the rest of the run to the application and reports how many messages it took, and
@@ -226,7 +268,9 @@ func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 	s.next.sender = k // in this mode: whose run is at hand
 	for s.runStart < len(s.run) || tx.delivered < s.here(k) {
 		if s.runStart == len(s.run) {
-			s.collectFrom(tx, s.here(k))
+			if s.collectFrom(tx, s.here(k)); len(s.run) == 0 {
+				work++ // nulls
+			}
 		}
 		taken, all := s.offer()
 		work += taken
@@ -244,21 +288,27 @@ func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 	s.run, s.runStart = s.run[:0], 0
 	for tx.delivered < got && len(s.run) < s.maxRun {
+		if next := tx.Next(); next > tx.delivered {
+			tx.delivered = min(next, got)
+			continue
+		}
 		m := Message{Sender: tx.id, View: s.view, Seq: order.Seq(tx.delivered)}
 		var kind smc.Kind
 		var err error
-		if m.Data, kind, err = tx.Take(tx.delivered); kind == smc.Large {
-			err = s.large(&m, s.next.sender)
-		}
-		if err != nil {
+		m.Data, kind, err = tx.Take()
+		if err = s.complete(&m, kind, err, s.next.sender); err != nil { // it is not passed, and no later one is taken
 			s.violated(tx.rank, err)
 			tx.delivered = got
 			break
 		}
-		if kind == smc.Null {
-			tx.delivered = min(tx.Next(tx.delivered), got)
+		tx.Pass()
+		tx.delivered++
+		if kind == smc.Void {
+			s.unpushed++
 			continue
 		}
+		tx.recent[tx.taken%uint64(len(tx.recent))] = order.Index(m.Seq)
+		tx.taken++
 		if tx.drop > 0 { // M10
 			tx.drop--
 			if m.body != nil {
@@ -268,27 +318,10 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 		} else {
 			s.run = append(s.run, m)
 		}
-		tx.delivered++
 	}
 	if len(s.run) > 0 {
 		s.Stats.DeliverBatch.observe(uint64(len(s.run)))
 	}
-}
-
-// freeAborted frees the room of claims that were given back and have none before them that is under
-// way: no delivery need ever come that would.
-func (s *Subgroup) freeAborted() (work int) {
-	if !s.Sender.Active() {
-		return 0
-	}
-	everywhere := order.Index(s.least)
-	if s.sg.Mode != views.Unordered {
-		everywhere = s.turns.CountBefore(s.least, s.rank)
-	}
-	if s.Sender.Release(everywhere) {
-		work++
-	}
-	return work
 }
 
 // storeTaken publishes one word of the own vector.

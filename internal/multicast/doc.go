@@ -67,6 +67,7 @@
 //	skipped       sender's loop   indexes declared silent ahead: all of them that are not sent are nulls
 //	received      member's loop   length of the gap-free prefix of the order that is here
 //	delivered     member's loop   length of the prefix that was delivered and is not kept
+//	position      sender's loop   end of the published records in the ring; stored before sent, loaded after it
 //	persisted     member's loop   persistent mode: length of the prefix that is on its disk, nulls included
 //	whole         member's loop   persistent mode: 1: its disk has everything that was delivered before this view
 //	taken[s]      member's loop   unordered mode: messages of sender s that were delivered

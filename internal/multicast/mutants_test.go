@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/sst"
+	"github.com/squall-go/squall/views"
 )
 
 // Each fault of what is carried and cut is found by the random views, and as what it is.
@@ -32,6 +34,30 @@ func TestEveryMutantOfTheEndOfAViewIsFound(t *testing.T) {
 		if found[name] == "" {
 			t.Errorf("nothing is said of %q", name)
 		}
+	}
+}
+
+// S3: a peer that looks between the two stores takes a message for a null.
+func TestTheMutantOfTheOrderOfStoresIsFound(t *testing.T) {
+	mutant.Set(mutant.PositionLate)
+	defer mutant.Set("")
+	nodes, _ := twoSharedOf(t, views.Ordered)
+	g := &group{t: t, nodes: nodes}
+	g.send(0, "a")
+	sst.AfterStore = func() {
+		hook := sst.AfterStore
+		sst.AfterStore = nil
+		nodes[1].Exchange()
+		sst.AfterStore = hook
+	}
+	defer func() { sst.AfterStore = nil }()
+	nodes[0].cycle()
+	sst.AfterStore = nil
+	for range 5 {
+		g.settle()
+	}
+	if slices.Equal(nodes[0].log, nodes[1].log) {
+		t.Errorf("both delivered %v", nodes[0].log)
 	}
 }
 

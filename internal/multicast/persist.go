@@ -11,7 +11,6 @@ import (
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/sst"
-	"github.com/squall-go/squall/views"
 )
 
 // errNoTime says that a message of a persistent subgroup carries no time.
@@ -23,19 +22,10 @@ type disk struct {
 	whole     bool
 }
 
-// timeBytes is what each message carries behind its bytes.
-func (s *Subgroup) timeBytes() int {
-	if s.sg.Mode == views.Persistent {
-		return smc.TimeBytes
-	}
-	return 0
-}
-
-// untime takes the time off a message that was just taken from its ring.
-func (s *Subgroup) untime(m *Message, tx *sender) error {
+// untime takes the time off a message.
+func untime(m *Message) error {
 	n := len(m.Data) - smc.TimeBytes
 	if n < 0 {
-		tx.Untake()
 		return fmt.Errorf("%w: %d bytes", errNoTime, len(m.Data))
 	}
 	m.Time = order.Time(min(binary.LittleEndian.Uint64(m.Data[n:]), math.MaxInt64))
@@ -51,17 +41,20 @@ func (s *Subgroup) timely(k int, end order.Index) bool {
 	tx := &s.senders[k]
 	next := tx.timed
 	latest, known := s.latest()
-	for i := next.Next(s.got[k]); i < end; i = next.Next(i + 1) {
-		data, _, err := next.Take(i)
-		if err != nil || len(data) < smc.TimeBytes {
+	for i := next.Next(); i < end; i = next.Next() {
+		data, kind, err := next.Take()
+		if err != nil || kind != smc.Void && len(data) < smc.TimeBytes {
 			break
 		}
-		if t := order.Time(binary.LittleEndian.Uint64(data[len(data)-smc.TimeBytes:])); t > latest {
-			if known {
-				s.violated(tx.rank, fmt.Errorf("B10: index %d has the time %v, and no clock is after %v", i, t, latest))
+		if kind != smc.Void {
+			if t := order.Time(binary.LittleEndian.Uint64(data[len(data)-smc.TimeBytes:])); t > latest {
+				if known {
+					s.violated(tx.rank, fmt.Errorf("B10: index %d has the time %v, and no clock is after %v", i, t, latest))
+				}
+				return false
 			}
-			return false
 		}
+		next.Pass()
 	}
 	tx.timed = next
 	return true

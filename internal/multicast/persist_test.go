@@ -25,10 +25,10 @@ func newPersistentTuned(t *testing.T, n int, tuning multicast.Tuning) *group {
 	}, n, views.Persistent, tuning)
 }
 
-// sendTimed is send for messages that carry times: a claim has room for them.
+// sendTimed is send for messages that carry times.
 func (g *group) sendTimed(r int, data string) {
 	g.t.Helper()
-	c, ok := g.nodes[r].Sender.Claim(len(data) + smc.TimeBytes)
+	c, ok := g.nodes[r].Sender.Claim(len(data))
 	if !ok {
 		g.t.Fatal("no room")
 	}
@@ -118,7 +118,7 @@ func TestADiskThatSaysWhatCannotBeFails(t *testing.T) {
 		row := g.nodes[1].table
 		off := lineOffset(t, row.Row(1))
 		for i, w := range words {
-			atomic.StoreUint64(fabric.Word(row.Row(1), off+8*(3+i)), w)
+			atomic.StoreUint64(fabric.Word(row.Row(1), off+8*[]int{3, 5, 6}[i]), w)
 		}
 		row.PushLine([]order.Rank{0}, off)
 		row.Flush()
@@ -184,7 +184,7 @@ func TestB10AMessageWithATimeAfterTheLatestIsNotReceived(t *testing.T) {
 
 func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
 	g := newPersistent(t, 2)
-	c, _ := g.nodes[0].Sender.Claim(smc.TimeBytes)
+	c, _ := g.nodes[0].Sender.Claim(0)
 	if err := g.nodes[0].Sender.Commit(c); err != nil {
 		t.Fatal(err)
 	}
@@ -194,12 +194,9 @@ func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
 	table := g.nodes[0].table
 	g.nodes[0].Exchange()
 	row := table.Row(0)
-	for off := 0; off+16 <= len(row); off += 16 { // the descriptor of index 0: eight bytes long, which becomes none
-		if binary.LittleEndian.Uint64(row[off:]) == 1 && binary.LittleEndian.Uint64(row[off+8:])>>32 == smc.TimeBytes {
-			binary.LittleEndian.PutUint64(row[off+8:], 0)
-			table.Push([]order.Rank{1}, off, 16)
-		}
-	}
+	off := 2 * fabric.LineBytes // the record of index 0: eight bytes long, which becomes none
+	binary.LittleEndian.PutUint64(row[off:], 0)
+	table.Push([]order.Rank{1}, off, smc.HeaderBytes)
 	g.sendTimed(0, "behind it")
 	for k := range 20 {
 		g.ways.Hold(0, 1, k < 5)

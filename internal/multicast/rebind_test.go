@@ -8,7 +8,6 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/sst"
 	"github.com/squall-go/squall/views"
 )
@@ -73,9 +72,9 @@ func TestAFailedRowIsNotReadAnyMore(t *testing.T) {
 		"skipped":   func(row []byte) { *fabric.Word(row, line+8) = 1 << 60 },
 		"received":  func(row []byte) { *fabric.Word(row, line+16) = 0 },
 		"delivered": func(row []byte) { *fabric.Word(row, line+24) = 1 << 40 },
-		"descriptor": func(row []byte) {
-			*fabric.Word(row, 2*line+smc.DescriptorBytes) = 2         // of index 1
-			*fabric.Word(row, 2*line+smc.DescriptorBytes+8) = 1 << 62 // a length
+		"record": func(row []byte) {
+			*fabric.Word(row, 2*line+16) = 1 << 30 // a length, of index 1
+			*fabric.Word(row, line+32) = 32
 			*fabric.Word(row, line) = 2
 			*fabric.Word(row, line+16) = 4
 		},
@@ -86,7 +85,7 @@ func TestAFailedRowIsNotReadAnyMore(t *testing.T) {
 			g.send(0, "a")
 			g.send(1, "b")
 			g.settle()
-			if what == "descriptor" {
+			if what == "record" {
 				g.send(0, "c")
 			}
 			violate(rows[1])
@@ -112,7 +111,7 @@ func TestAFailedRowIsNotReadAnyMore(t *testing.T) {
 				n.cycle()
 			}
 			want := "1:a 2:b"
-			if what == "descriptor" {
+			if what == "record" {
 				want += " 1:c"
 			}
 			if got := strings.Join(n.log, " "); got != want || !n.Finished() {

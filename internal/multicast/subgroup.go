@@ -97,8 +97,10 @@ type sender struct {
 	id        order.NodeID
 	rank      order.Rank
 	line      *sst.Line
-	delivered order.Index // unordered mode: taken from the ring; what the run at hand still has of it is not delivered
-	drop      uint64      // unordered mode: so many of its messages were delivered in the view before
+	delivered order.Index   // unordered mode: taken from the ring; what the run at hand still has of it is not delivered
+	drop      uint64        // unordered mode: so many of its messages were delivered in the view before
+	recent    []order.Index // unordered mode: the indexes of the last messages that were taken from the ring, as many as can be in flight
+	taken     uint64        // unordered mode: how many were
 }
 
 // progress is how far another member is.
@@ -131,7 +133,7 @@ func New(cfg Config) *Subgroup {
 	s.sizeRuns()
 	if k, ok := sg.SenderRank(table.Self()); ok {
 		s.rank = k
-		s.Sender = smc.NewSender(s.ring(int(k)))
+		s.Sender = smc.NewSender(sg.Window, s.ring(int(k)))
 		if sg.Mode == views.Persistent {
 			s.Sender.Timed(cfg.Clock)
 		}
@@ -143,7 +145,11 @@ func New(cfg Config) *Subgroup {
 		}
 	}
 	for k, r := range sg.Senders {
-		s.senders[k] = sender{Receiver: smc.NewReceiver(s.ring(k)), timed: smc.NewReceiver(s.ring(k)), id: s.members[r].ID, rank: r}
+		rx := smc.NewReceiver(sg.Window, s.ring(k))
+		s.senders[k] = sender{Receiver: rx, timed: rx, id: s.members[r].ID, rank: r}
+		if sg.Mode == views.Unordered {
+			s.senders[k].recent = make([]order.Index, sg.Window)
+		}
 	}
 	for _, r := range sg.Members {
 		s.Rebind(r)
@@ -165,10 +171,7 @@ func (s *Subgroup) sizeRuns() {
 }
 
 // ring is where a sender's ring lies in its row.
-func (s *Subgroup) ring(k int) (descriptors, bytes []byte) {
-	r := s.sg.Senders[k]
-	return s.table.Area(r, s.cols.descriptors[k]), s.table.Area(r, s.cols.bytes[k])
-}
+func (s *Subgroup) ring(k int) []byte { return s.table.Area(s.sg.Senders[k], s.cols.rings[k]) }
 
 // Rebind takes the memory of a row anew. The table's hook calls it as soon as the row's memory is
 // another one, which may be in the middle of a step of this very subgroup that found the row's
@@ -347,7 +350,7 @@ func (s *Subgroup) receive() (work int) {
 			}
 			continue
 		}
-		if s.latest != nil && sent > s.got[k] && !s.timely(k, sent) {
+		if sent > s.got[k] && !s.see(k) || s.latest != nil && sent > s.got[k] && !s.timely(k, sent) {
 			continue
 		}
 		s.visible[k] = sent
@@ -368,35 +371,51 @@ func (s *Subgroup) receive() (work int) {
 	return work
 }
 
-// publish stamps committed messages with the next indexes, and pushes them before the counter sent.
+// see takes note of the records that a sender published. It is called after sent was loaded.
+func (s *Subgroup) see(k int) bool {
+	tx := &s.senders[k]
+	position := wordPosition.Load(tx.line)
+	if err := tx.See(position); err != nil {
+		s.violated(tx.rank, err)
+		return false
+	}
+	if s.latest != nil {
+		tx.timed.See(position) // its cursor is not before that of the other one
+	}
+	return true
+}
+
+// publish gives committed messages the next indexes, and pushes them before the counter sent.
 func (s *Subgroup) publish() int {
 	limit := math.MaxInt
 	if s.tuning.OneSend {
 		limit = 1
 	}
-	first := nullsend.Count(s.sent, s.skipped)
-	count, bytes := s.Sender.Publish(first, limit)
-	s.busy = count > order.Index(s.sg.Window/smc.StarvedShare)
-	if count == 0 {
-		return s.freeAborted()
+	b, any := s.Sender.Publish(nullsend.Count(s.sent, s.skipped), limit)
+	s.busy = b.Messages > uint64(s.sg.Window/smc.StarvedShare)
+	if !any {
+		return 0
 	}
-	self := s.table.Self()
-	ring := s.table.Offset(self, s.cols.descriptors[s.rank])
-	a, b := s.Sender.DescriptorRanges(count)
-	s.table.Push(s.sg.Members, ring+a.Off, a.N)
-	if b.N > 0 {
-		s.table.Push(s.sg.Members, ring+b.Off, b.N)
-	}
-	ring = s.table.Offset(self, s.cols.bytes[s.rank])
-	for _, r := range s.Sender.ByteRanges() {
-		s.table.Push(s.sg.Members, ring+r.Off, r.N)
+	area := s.table.Offset(s.table.Self(), s.cols.rings[s.rank])
+	for _, r := range b.Ranges {
+		if r.N > 0 {
+			s.table.Push(s.sg.Members, area+r.Off, r.N)
+		}
 	}
 	s.silent = 0
-	s.setSent(first + count)
-	s.Stats.Sent.add(uint64(count))
-	s.Stats.SentBytes.add(bytes)
-	s.Stats.SendBatch.observe(uint64(count))
-	return int(count)
+	if mutant.Enabled && mutant.On(mutant.PositionLate) {
+		store(s, wordSent, b.Next)
+	}
+	store(s, wordPosition, b.Position)
+	s.see(int(s.rank))
+	s.setSent(b.Next)
+	s.Stats.NullsSent.add(b.Voids)
+	if b.Messages > 0 {
+		s.Stats.Sent.add(b.Messages)
+		s.Stats.SentBytes.add(b.Bytes)
+		s.Stats.SendBatch.observe(b.Messages)
+	}
+	return int(b.Messages + b.Voids)
 }
 
 // setSent publishes the own count, which is beyond what was skipped; the own messages are received
@@ -466,7 +485,7 @@ func (s *Subgroup) patience() int {
 // go further than maxStep at once: a sender that lies about its count would have the others break
 // that rule. The rest follows when every member has received what went before.
 func (s *Subgroup) furthest() order.Index {
-	return s.turns.CountBefore(s.stable, s.rank) + maxStep
+	return s.turns.CountBefore(s.stable, s.rank) + maxStep/2 // what a gap is rounded up by, and messages, come on top
 }
 
 // silentRounds is how often in a row a sender sent nulls and nothing else before it counts as

@@ -123,7 +123,7 @@ func (w *world) install(procs []*proc, id order.ViewID, everybodySends bool) {
 func (p *proc) settle(s *smc.Sender) {
 	p.accepts = s != nil
 	if s == nil && p.sender != nil {
-		s = smc.NewSender(p.sender.DetachedRing())
+		s = smc.NewShelf(p.sender)
 		s.Carry(p.sender, p.from)
 	}
 	p.sender, p.from = s, 0

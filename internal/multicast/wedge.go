@@ -77,9 +77,9 @@ func (s *Subgroup) consistent() bool {
 // least reach among the survivors. Once, after Wedge. What is wrong with it is reported, for it
 // comes from elsewhere.
 //
-// A descriptor below the trim that is not valid counts as a null. It is the same at every member,
-// no member delivered anything behind it before the wedge, and every member that saw it failed its
-// sender.
+// A record below the trim that is not valid counts as a null, as does everything after it of the
+// same sender. It is the same at every member, no member delivered anything behind it before the
+// wedge, and every member that saw it failed its sender.
 func (s *Subgroup) Trim(trim []order.Index) error {
 	if err := s.checkTrim(trim); err != nil {
 		return fmt.Errorf("%w: subgroup %q of view %d: %w", ErrBadTrim, s.sg.Name, s.view, err)
@@ -190,14 +190,17 @@ func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 }
 
 // noteAhead counts, for each sender, the messages that were taken beyond its trim and the messages
-// that were still to be dropped there. The descriptors of the taken messages are still in the ring:
-// not all members have these messages, so their room was not released.
+// that were still to be dropped there. The former are among the recent ones: not all members have
+// them, so their space was not released.
 func (s *Subgroup) noteAhead() {
 	for k := range s.senders {
 		tx := &s.senders[k]
-		n := tx.TakenFrom(s.trim[k], tx.delivered)
+		n, most := uint64(0), min(tx.taken, uint64(len(tx.recent)))
+		for n < most && tx.recent[(tx.taken-1-n)%uint64(len(tx.recent))] >= s.trim[k] {
+			n++
+		}
 		if tx.drop > 0 {
-			n += tx.drop - min(tx.drop, tx.Waiting(tx.delivered, s.here(k)))
+			n += tx.drop - min(tx.drop, tx.Waiting(s.here(k)))
 		}
 		if n > 0 {
 			m := s.members[tx.rank]

@@ -1,6 +1,7 @@
 package multicast_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -317,30 +319,28 @@ func TestTheBodyOfAMessageThatWasDeliveredAheadIsFreed(t *testing.T) {
 	}
 }
 
-// spoil makes the descriptor of an index, which a member has published and not flushed yet, point
-// outside the ring.
-func (g *group) spoil(r int, index order.Index) {
+// spoil gives a record, which a member has published and not flushed yet, a length that goes beyond
+// the ring.
+func (g *group) spoil(r int, data string) {
 	g.t.Helper()
 	table := g.nodes[r].table
 	row := table.Row(order.Rank(r))
-	for off := fabric.LineBytes; off+16 <= len(row); off += 16 {
-		if binary.LittleEndian.Uint64(row[off:]) == uint64(index)+1 && binary.LittleEndian.Uint64(row[off+8:])>>32 == uint64(len("spoilt")) {
-			binary.LittleEndian.PutUint64(row[off+8:], 1<<63)
-			return
-		}
+	at := bytes.Index(row, []byte(data))
+	if at < 0 {
+		g.t.Fatalf("%q is not in the row", data)
 	}
-	g.t.Fatalf("no descriptor of index %d", index)
+	binary.LittleEndian.PutUint64(row[at-smc.HeaderBytes:], 1<<30)
 }
 
-// A bad descriptor stops the order until the view ends. Below the trim it counts as a null, and is
+// A bad record stops the order until the view ends. Below the trim it counts as a null, and is
 // passed over once, also where a round of nulls ends with it.
-func TestABadDescriptorBelowTheTrimIsANull(t *testing.T) {
+func TestABadRecordBelowTheTrimIsANull(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		t.Run(fmt.Sprint("apart=", apart), func(t *testing.T) { spoilt(t, apart) })
 	}
 }
 
-// spoilt has rank 0 send a message with a bad descriptor. If the others are apart, they see it only
+// spoilt has rank 0 send a message with a bad record. If the others are apart, they see it only
 // when the view ends.
 func spoilt(t *testing.T, apart bool) {
 	g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
@@ -358,7 +358,7 @@ func spoilt(t *testing.T, apart bool) {
 	cycle()
 	g.send(0, "spoilt")
 	g.nodes[0].Exchange()
-	g.spoil(0, 1)
+	g.spoil(0, "spoilt")
 	g.nodes[0].Skip(5)
 	g.nodes[1].Skip(2)
 	g.send(1, "last")

@@ -35,15 +35,25 @@ func (quietChecker) end(w *world) error {
 		if n := len(g.order); n > 0 {
 			real = g.order[n-1].seq + 1
 		}
+		turns := order.Turns(len(g.sg.Senders))
+		for s, l := range g.senders { // an aborted claim is a null that counts as a message
+			if n := l.sent(g); n > 0 && len(l.claims) > 0 && l.claims[len(l.claims)-1].state == aborted {
+				real = max(real, turns.Seq(n-1, order.SenderRank(s))+1)
+			}
+		}
 		for s, l := range g.senders {
-			sent := order.Index(l.proc.seat().line(g.index)[wordSent])
-			if need := order.Turns(len(g.sg.Senders)).CountBefore(real, order.SenderRank(s)); sent > need {
+			if sent, need := l.sent(g), turns.CountBefore(real, order.SenderRank(s)); sent > need {
 				return violated("N4", "subgroup %q: node %d sent %d, and %d lie before the last message", g.sg.Name, l.proc.self.ID, sent, need)
 			}
 		}
 	}
 	w.noteNulls()
 	return nil
+}
+
+// sent is the count of a sender of a group.
+func (l *ledger) sent(g *group) order.Index {
+	return order.Index(l.proc.seat().line(g.index)[wordSent])
 }
 
 func (w *world) noteNulls() {

@@ -110,7 +110,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.OfferForgotten: "",
 }
 
-// corePlans are for mutants that show in one kind of run only. Plans that are drawn for no mutant show most of them as well, within 2,000 seeds:
+// corePlans are for mutants that show in one kind of run only. Plans that are drawn for no mutant show most of them as well, within 3,000 seeds:
 // all but SentFirst, LastVote and EchoFirst. docs/testing.md has the numbers.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:   darkPlan,

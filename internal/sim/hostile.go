@@ -44,7 +44,7 @@ type lies uint64
 const (
 	liesBack      lies = 1 << iota // words of its row go back
 	liesAhead                      // words run ahead
-	liesGarbage                    // words, descriptors and messages are garbage
+	liesGarbage                    // words, headers and messages are garbage
 	liesOfOne                      // it says that one other member failed
 	liesOfMany                     // it says that so many failed that no quorum is left, or that members failed that there are none
 	liesToJoiners                  // it applies and greets, in its own name and in that of others, and says what belongs elsewhere
@@ -158,7 +158,7 @@ func (h *hostile) majority() (set uint64) {
 	return set
 }
 
-// garbage overwrites some of its descriptors and messages.
+// garbage overwrites some of its headers and messages.
 func (h *hostile) garbage() {
 	own := h.seat.own
 	if len(own) <= h.lines {

@@ -6,7 +6,7 @@ import (
 
 // A checker that no mutant trips is not a checker. Each mutant breaks one promise on purpose; the simulator has to find
 // it within so many seeds.
-const mutantSeeds = 2000
+const mutantSeeds = 3000
 
 // keptPlan is a run with faults, of so many founders and messages, in which something is kept on disks; and dice to change it with.
 func keptPlan(seed uint64, founders, messages int) (*Plan, dice) {

@@ -32,13 +32,14 @@ const (
 	wordSkipped
 	wordReceived
 	wordDelivered
+	wordPosition
 	wordPersisted
 	wordWhole
 )
 
 // storeOrder is the order in which one step stores the words of a subgroup's line: rounds are skipped before the step, and what
 // is on disk was delivered in an earlier one.
-var storeOrder = [fabric.WordsPerLine]int{wordSkipped, wordSent, wordReceived, wordDelivered, wordWhole, wordPersisted, 6, 7}
+var storeOrder = [fabric.WordsPerLine]int{wordSkipped, wordPosition, wordSent, wordReceived, wordDelivered, wordWhole, wordPersisted, 7}
 
 // words is a control line of the process's own row.
 func (s *seat) words(off int) (line [fabric.WordsPerLine]uint64) {
