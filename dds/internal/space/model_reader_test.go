@@ -179,6 +179,24 @@ func (r *modelEnd) forget(v *modelView, now int64) {
 	r.expel(v, now)
 }
 
+// ends returns when lifespans end, and the delays of instances that are purged then.
+func (r *modelEnd) ends() (all []int64) {
+	for _, h := range r.held {
+		if h.expires < math.MaxInt64 {
+			all = append(all, h.expires)
+		}
+	}
+	for _, v := range r.views {
+		switch v.state {
+		case Disposed:
+			all = append(all, v.since+int64(r.QoS.Purge.Disposed))
+		case NoWriters:
+			all = append(all, v.since+int64(r.QoS.Purge.NoWriters))
+		}
+	}
+	return all
+}
+
 // query selects samples.
 func (r *modelEnd) query(q Query) (all []Held) {
 	var chosen []*modelHeld

@@ -17,7 +17,7 @@ import (
 // on the caches of a reader at every position, also a member that gets the state in between and one
 // that reads half of the records twice from a snapshot.
 func TestMembersAgreeAtEveryPosition(t *testing.T) {
-	for lap := range testutil.Seeds(12, 40) {
+	for lap := range testutil.Seeds(20, 60) {
 		seed := testutil.Seed(t) + uint64(lap)
 		t.Run(fmt.Sprintf("lap=%d", lap), func(t *testing.T) {
 			t.Logf("seed %#x", seed)
@@ -34,18 +34,19 @@ func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))]
 func randomSet(rng *rand.Rand, topic qos.Set, reader bool) qos.Set {
 	set := qos.Set{Ownership: topic.Ownership, Order: topic.Order, Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: !reader}}
 	set.Durability = qos.Durability(rng.IntN(int(topic.Durability) + 1))
-	if rng.IntN(4) == 0 {
-		set.Partitions = pick(rng, []string{"a"}, []string{"a", "b"}, []string{"*"})
+	if rng.IntN(3) == 0 {
+		set.Partitions = pick(rng, []string{"a"}, []string{"a", "b"}, []string{"*"}, []string{"*"})
 	}
 	if reader {
-		set.History = pick(rng, qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(3))
+		set.Durability = min(set.Durability, qos.Durability(rng.IntN(3)))
+		set.History = pick(rng, qos.KeepAll(), qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(3))
 		set.Separation = pick(rng, 0, 0, time.Second)
 		set.Reliability.Kind = pick(rng, qos.Reliable, qos.BestEffort)
-		set.Limits = pick(rng, qos.Limits{}, qos.Limits{Samples: 3}, qos.Limits{Samples: 6, SamplesPerInstance: 2}, qos.Limits{Instances: 2})
+		set.Limits = pick(rng, qos.Limits{}, qos.Limits{Samples: 1 + rng.IntN(3)}, qos.Limits{SamplesPerInstance: 1 + rng.IntN(3)}, qos.Limits{Instances: 2})
 		if set.Limits.SamplesPerInstance > 0 {
 			set.History = qos.KeepAll()
 		}
-		set.Purge = pick(rng, qos.ReaderLifetime{}, qos.ReaderLifetime{NoWriters: time.Second, Disposed: 300 * time.Millisecond})
+		set.Purge = pick(rng, qos.ReaderLifetime{}, qos.ReaderLifetime{NoWriters: 200 * time.Millisecond, Disposed: 300 * time.Millisecond})
 		return set
 	}
 	set.Strength = rng.Int32N(3)
@@ -77,7 +78,7 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 	var open []ID
 	nodes := []uint64{1, 2, 3, 4}
 	number := uint32(0)
-	took := 0
+	took, reads := 0, pick(rng, 1, 3, 10) // a reader is read where one of so many records comes
 	for range 200 {
 		w.now += rng.Int64N(4) * tick
 		name := pick(rng, "t", "u", "unkeyed")
@@ -90,7 +91,7 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 			readers = append(readers, openRandomReader(w, pick(rng, nodes...), number, name, randomSet(rng, topics[name], true)))
 		case 3:
 			if len(open) > 0 {
-				w.roster(slices.DeleteFunc(slices.Clone(nodes), func(n uint64) bool { return n > 1 && rng.IntN(6) == 0 })...)
+				w.roster(slices.DeleteFunc(slices.Clone(nodes), func(n uint64) bool { return n > 1 && rng.IntN(10) == 0 })...)
 			}
 		case 4:
 			for _, l := range w.members[0].Silences(w.now) {
@@ -111,13 +112,16 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 				w.members = append(w.members, joiner)
 			}
 		default:
+			open = slices.DeleteFunc(open, func(i ID) bool { return w.model.find(i) == nil && rng.IntN(4) > 0 })
 			if len(open) == 0 {
 				continue
 			}
 			i := pick(rng, open...)
-			err := randomSample(w, rng, i)
-			if err != nil && !errors.Is(err, ErrUnknown) {
-				t.Fatal(err)
+			for range pick(rng, 1, 1, 4) {
+				err := randomSample(w, rng, i)
+				if err != nil && !errors.Is(err, ErrUnknown) {
+					t.Fatal(err)
+				}
 			}
 		}
 		if rng.IntN(4) == 0 {
@@ -128,11 +132,16 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 				r.check()
 			}
 		}
-		if len(readers) > 0 {
+		readers = slices.DeleteFunc(readers, func(r *randomReader) bool { return r.model.closed })
+		if len(readers) > 0 && rng.IntN(reads) == 0 {
 			took++
 			r := pick(rng, readers...)
+			idle := func(r *randomReader) bool { return len(r.model.held)+len(r.model.ends()) == 0 }
+			if busy := slices.DeleteFunc(slices.Clone(readers), idle); len(busy) > 0 && rng.IntN(4) > 0 {
+				r = pick(rng, busy...)
+			}
 			r.fill(math.MaxInt)
-			r.query(randomQuery(rng, w.now))
+			r.query(r.randomQuery(rng))
 			r.check()
 		}
 	}
@@ -223,8 +232,12 @@ func (r *randomReader) query(q Query) {
 	}
 }
 
-func randomQuery(rng *rand.Rand, now int64) Query {
-	q := Query{Max: pick(rng, 0, 0, 1, 3), Take: rng.IntN(2) == 0, Now: now + pick(rng, 0, 0, tick, 10*tick)}
+// randomQuery queries a reader now or later, often exactly when a lifespan or a delay ends.
+func (r *randomReader) randomQuery(rng *rand.Rand) Query {
+	q := Query{Max: pick(rng, 0, 0, 1, 3), Take: rng.IntN(2) == 0, Now: r.w.now + rng.Int64N(4)*tick}
+	if ends := r.model.ends(); len(ends) > 0 && rng.IntN(2) == 0 {
+		q.Now = max(q.Now, pick(rng, ends...))
+	}
 	if rng.IntN(2) == 0 { // the short way, if all is taken
 		return q
 	}
@@ -241,7 +254,7 @@ func randomQuery(rng *rand.Rand, now int64) Query {
 
 func randomSample(w *world, rng *rand.Rand, i ID) error {
 	info, _, known := w.members[0].Endpoint(i)
-	s := Sample{Writer: i, Key: []byte(pick(rng, "k", "l", "m")), Data: fmt.Append(nil, rng.IntN(100)), Source: w.now + (rng.Int64N(30)-15)*tick}
+	s := Sample{Writer: i, Key: []byte(pick(rng, "k", "l", "m")), Data: fmt.Append(nil, rng.IntN(100)), Source: w.now + pick(rng, int64(-15), -2, -1, 0, 0, 1, 2, 15)*tick}
 	if known && info.Topic == "unkeyed" {
 		s.Key = nil
 	}
@@ -268,7 +281,7 @@ func randomSample(w *world, rng *rand.Rand, i ID) error {
 		if !known {
 			return nil
 		}
-		info.QoS.Strength, info.QoS.Partitions = rng.Int32N(3), pick(rng, nil, []string{"a"}, []string{"b"})
+		info.QoS.Strength, info.QoS.Partitions = rng.Int32N(3), pick(rng, nil, nil, []string{"a"}, []string{"b"})
 		data, err := AppendChange(nil, w.now, i, info.QoS)
 		return w.apply(i.Node, data, err)
 	}

@@ -53,7 +53,7 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 			var sample Sample
 			waits := w.model != nil && IsSample(data) && parseSample(&r, &sample) == nil && w.model.waits(&sample)
 			applied, err = s.TryApply(&r)
-			if w.model != nil && applied == waits && !s.fills() {
+			if w.model != nil && applied == waits && !s.fills(sample.Writer) {
 				w.t.Fatalf("at position %d a sample waits for a reader: %v", s.position, !applied)
 			}
 			w.records = append(w.records, r)
@@ -87,9 +87,11 @@ func (w *world) apply(node uint64, data []byte, err error) error {
 	return first
 }
 
-// fills reports whether a cache of a reader is being filled, which may have samples wait.
-func (s *Space) fills() bool {
-	return slices.ContainsFunc(s.endpoints, func(e *endpoint) bool { return e.cache != nil && e.cache.filling != nil })
+// fills reports whether a cache that a writer writes to is being filled, which may have samples
+// wait.
+func (s *Space) fills(writer ID) bool {
+	w := s.byID[writer]
+	return w != nil && slices.ContainsFunc(w.local, func(c *Cache) bool { return c.filling != nil })
 }
 
 // settle ends a batch of the second member: the memory of the records is used again.
