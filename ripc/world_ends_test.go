@@ -242,12 +242,16 @@ func (w *world) over(all []*service, process bool, end func()) {
 		n, ok := errors.AsType[*GoneError](c.err)
 		w.check(ok && n.Service == c.to.id, "a call whose process ended: %v", c.err)
 	}
+	if process && !w.direct {
+		w.reset(all, again)
+		return
+	}
 	told := map[string]bool{}
 	for _, c := range again {
 		key := fmt.Sprintf("%p %s", c.from, c.to.id)
 		n, ok := errors.AsType[*GoneError](c.err)
-		if c.isLong && !w.direct && ok && !n.Exact && process {
-			continue // the connection with its body may end before the peer says so
+		if c.isLong && process && ok && !n.Exact {
+			continue // it was sent again, to the process that was about to end
 		}
 		if c.once {
 			w.check(ok && n.Exact && n.Unreceived == 1, "a call that cannot be sent again: %v", c.err)
@@ -256,10 +260,36 @@ func (w *world) over(all []*service, process bool, end func()) {
 			w.check(n.Unreceived == c.from.gone[c.to.id].Unreceived, "a call that learns of messages: %v", c.err)
 			delete(c.from.gone, c.to.id)
 		} else {
-			w.check(errors.Is(c.err, ErrNoService), "a call that was not received: %v", c.err)
+			w.check(errors.Is(c.err, ErrNoService) || process && errors.Is(c.err, ErrUnreachable), "a call that was not received: %v", c.err)
 		}
 		if !c.isLong {
 			c.from.end.again++
+		}
+	}
+}
+
+// reset takes in that a process ended behind a socket: the system may drop its last words, and then
+// its senders learn a bound only.
+func (w *world) reset(all []*service, again []*calling) {
+	called := map[*service]bool{}
+	for _, c := range again {
+		called[c.from] = true
+		w.check(errors.Is(c.err, ErrNoService) || errors.Is(c.err, ErrUnreachable) || errors.Is(c.err, ErrPeerGone), "a call that was not received: %v", c.err)
+	}
+	for _, from := range w.open {
+		for _, o := range all {
+			r := from.s.To(o.id)
+			w.until("the end of a route", func() bool { return r.route.Load() == nil })
+			n, ok := errors.AsType[*GoneError](r.takeGone())
+			if want := from.gone[o.id]; want != nil && !called[from] {
+				w.check(ok && n.Unreceived >= want.Unreceived && (!n.Exact || n.Unreceived == want.Unreceived), "%s to %s: %v, it has to be %v", from.id, o.id, n, want)
+			}
+			delete(from.gone, o.id)
+		}
+	}
+	for _, n := range w.ends {
+		if n != nil {
+			n.again = n.e.Stats().CallsAgain
 		}
 	}
 }
