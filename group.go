@@ -60,8 +60,7 @@ type Group struct {
 	down       atomic.Uint64 // members that were suspected
 	mute       atomic.Uint64 // subgroups in which this process does not want to send, one bit for each declaration
 
-	leaving atomic.Int32 // goroutines that wait in Leave for a condition
-	changed bell.Bell    // rung when it may be so
+	leavers leavers
 	halted  chan struct{}
 	closing sync.Once
 	closed  chan struct{}
@@ -493,20 +492,25 @@ func (g *Group) drain(ctx context.Context) error {
 // handOver waits until no member depends on this process for a subgroup's state.
 func (g *Group) handOver(ctx context.Context) error {
 	err := g.await(ctx, func() bool { return !g.states.source.Depended(g.View()) })
-	if err == nil || ctx.Err() == nil { // in a halted group no member depends on it
+	select {
+	case <-g.halted: // no member depends on it
 		return nil
+	default:
 	}
-	return fmt.Errorf("a new member may not have the state yet: %w", err)
+	if err != nil {
+		return fmt.Errorf("a new member may not have the state yet: %w", err)
+	}
+	return nil
 }
 
 // await waits until a condition is met, and returns why it ended before: the group halted, or ctx
 // ended.
 func (g *Group) await(ctx context.Context, met func() bool) error {
-	g.leaving.Add(1)
-	defer g.leaving.Add(-1)
+	b := g.leavers.enter()
+	defer g.leavers.exit(b)
 	for !met() {
 		select {
-		case <-g.changed:
+		case <-b:
 		case <-g.halted:
 			return g.Err()
 		case <-ctx.Done():
@@ -520,10 +524,46 @@ func (g *Group) await(ctx context.Context, met func() bool) error {
 // members take over.
 func (g *Group) step(now time.Duration) (work int) {
 	work = g.member.Step(now)
-	if g.leaving.Load() > 0 {
-		g.changed.Ring()
-	}
+	g.leavers.ring()
 	return work
+}
+
+// leavers are the goroutines that wait in Leave, each with a bell.
+type leavers struct {
+	n     atomic.Int32
+	mu    sync.Mutex
+	bells map[bell.Bell]struct{}
+}
+
+func (l *leavers) enter() bell.Bell {
+	b := bell.New()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bells == nil {
+		l.bells = map[bell.Bell]struct{}{}
+	}
+	l.bells[b] = struct{}{}
+	l.n.Add(1)
+	return b
+}
+
+func (l *leavers) exit(b bell.Bell) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.bells, b)
+	l.n.Add(-1)
+}
+
+// ring has each of them look again. It costs one load while nobody leaves.
+func (l *leavers) ring() {
+	if l.n.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for b := range l.bells {
+		b.Ring()
+	}
 }
 
 // undelivered returns the number of messages of this process that some member has not delivered, as

@@ -8,7 +8,6 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
@@ -21,7 +20,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Group{cfg: cfg.withDefaults(), identity: trust.NewIdentity(), changed: bell.New(), halted: make(chan struct{}), closed: make(chan struct{})}
+	g := &Group{cfg: cfg.withDefaults(), identity: trust.NewIdentity(), halted: make(chan struct{}), closed: make(chan struct{})}
 	if err := g.open(ctx); err != nil {
 		g.release()
 		return nil, fmt.Errorf("open group %q as node %d: %w", cfg.Cluster, g.cfg.ID, err)

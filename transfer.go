@@ -41,7 +41,7 @@ func newStates(g *Group) *states {
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.source = transfer.NewSource(transfer.SourceConfig{
 		Self: g.cfg.ID, ID: g.identity, Reject: g.port.Reject, Given: func(given transfer.Given) { g.cfg.emit(StateGiven(given)) },
-		Taken: g.changed.Ring,
+		Taken: g.leavers.ring,
 		Keeps: func(name string) bool {
 			return slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.Name == name && sg.handsOver() })
 		},
@@ -193,7 +193,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		r.offer(e.View, e.Index)
 	case shard.WithholdState:
 		h.states.source.Withhold(e.View, e.Index)
-		h.states.group.changed.Ring()
+		h.states.group.leavers.ring()
 	case shard.Thank:
 		keep := append(shard.StateSources(r.view, r.index, g.cfg.ID), shard.FreshPeers(r.view, r.index, g.cfg.ID)...)
 		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, keep) })

@@ -68,13 +68,13 @@ func (c *client) add(number uint64, writer space.ID, e remote.Entry) error {
 	s := c.writing[number]
 	if s == nil {
 		s = &clientSet{}
-		c.writing[number] = s
 	}
 	if most := min(c.cfg.OutboxBytes, remote.MaxSetBytes); s.bytes+e.Bytes() > most {
 		return fmt.Errorf("%w: a coherent set of a client has %d bytes at most (OutboxBytes)", ErrTooLarge, most)
 	}
 	s.bytes += e.Bytes()
 	s.entries = append(s.entries, setEntry{writer, e})
+	c.writing[number] = s
 	return nil
 }
 

@@ -69,7 +69,7 @@ func coreDistance() (ns float64) {
 	other.Go(func() {
 		for turn := line.turn.Load(); turn != over; turn = line.turn.Load() {
 			if turn%2 == 1 {
-				line.turn.Store(turn + 1)
+				line.turn.CompareAndSwap(turn, turn+1) // unless it is over meanwhile
 			}
 		}
 	})
