@@ -258,7 +258,7 @@ func (s *Sender) Publish(first order.Index, limit int) (b Batch, any bool) {
 	return b, true
 }
 
-// finish returns up to which claim all are finished, and makes voids of those that were aborted.
+// finish returns the number of claims in the finished prefix, and turns aborted claims into voids.
 func (s *Sender) finish(from, limit uint64, b *Batch) (to uint64) {
 	most := from + limit
 	for to = min(max(s.ready.Load(), from), most); to < most; to++ {

@@ -8,8 +8,8 @@
 // and pushes them.
 //
 // A value that is more than a word lies in an Area. Its owner writes and pushes the area, and then
-// stores and pushes the counter that covers it: who loads the counter sees the value (F2 of package
-// fabric). The rings of package smc, and the records of a view change, are such values.
+// stores and pushes the counter that covers it. A member that loads the counter sees the value (F2
+// of package fabric). The rings of package smc, and the records of a view change, are such values.
 //
 // Life of a counter: declared (Lines) → stored by its owner → pushed → loaded by the others, one
 // load per step → final, once its row is frozen: Freeze ends all that a failed member may still

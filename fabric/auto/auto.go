@@ -104,8 +104,8 @@ func (n *Node) Close() error {
 }
 
 // Open lays out a table at once. Its links come up one by one, in the background, until the table
-// is closed. A peer that cannot be reached for good, or whose process is known to have ended before
-// its link came up, is a fabric.Failure; one that is not there yet is waited for.
+// is closed. A peer that stays unreachable, or whose process ended before its link came up, is a
+// fabric.Failure; for one that has not started yet, the link stays pending.
 func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 	shared, remote, apart := n.choose(&spec)
 	own, release, err := n.shm.ownRow(len(shared) > 0, spec.Peers[spec.Self].Shape.RowBytes)

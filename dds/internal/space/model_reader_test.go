@@ -157,7 +157,7 @@ func (r *modelEnd) becomes(v *modelView, state InstanceState, now int64, h Held)
 	r.add(v, math.MaxInt64, h)
 }
 
-// expel removes an instance that has ended, of which nothing is left, and that is old enough.
+// expel removes an instance that is not alive, if it has no samples and its purge delay is over.
 func (r *modelEnd) expel(v *modelView, now int64) {
 	keep := r.QoS.Purge.NoWriters
 	if v.state == Disposed {

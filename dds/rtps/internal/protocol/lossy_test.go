@@ -49,7 +49,7 @@ type host struct {
 	rooms     int // times that a writer was said to have room again
 	reasons   []string
 	full      bool // it takes no samples
-	manual    bool // it acknowledges when it is told to
+	manual    bool // acknowledges on request only
 	unchecked int  // since writers were checked
 	anew      bool // what it has got of a writer is that since it matches
 }

@@ -79,8 +79,8 @@ type modelMatch struct {
 	history []int64
 }
 
-// lasting reports whether the reader gets a history. Heartbeats then name samples that are not sent
-// yet, and the reader may ask for one while it is on its way.
+// lasting reports whether the reader gets a history. Heartbeats then name samples before they are
+// sent, and the reader may request a sample that is in flight.
 func (m *modelMatch) lasting() bool {
 	return m.w.Endpoint.QoS.Durability > qos.Volatile && m.reader.QoS.Durability > qos.Volatile
 }
