@@ -39,7 +39,7 @@ func TestTheDocumentIsTrue(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 12 {
+	if checked < 15 {
 		t.Errorf("only %d commands were found", checked)
 	}
 }
