@@ -410,10 +410,10 @@ func (m *model) unregister(in *modelInstance, w *modelEnd, keep bool, source int
 func (m *model) leave(w *modelEnd, keep bool) {
 	for _, in := range slices.Clone(w.topic.instances) {
 		m.unregister(in, w, keep, m.now)
-	}
-	if w.closed && w.QoS.Durability == qos.TransientLocal {
-		w.topic.remove(func(k modelSample) bool { return k.writer == w })
-		m.clean(w.topic)
+		if w.closed && w.QoS.Durability == qos.TransientLocal { // before the next instance: what it adds may go beyond a limit
+			w.topic.remove(func(k modelSample) bool { return k.writer == w && k.key == in.key })
+			m.clean(w.topic)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // on the caches of a reader at every position, also a member that gets the state in between and one
 // that reads half of the records twice from a snapshot.
 func TestMembersAgreeAtEveryPosition(t *testing.T) {
-	for lap := range 20 {
+	for lap := range testutil.Seeds(20, 60) {
 		seed := testutil.Seed(t) + uint64(lap)
 		t.Run(fmt.Sprintf("lap=%d", lap), func(t *testing.T) {
 			t.Logf("seed %#x", seed)
