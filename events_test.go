@@ -185,7 +185,7 @@ func TestDumpShowsAMemberOnEachLine(t *testing.T) {
 		t.Fatalf("%d lines for two members: %q", len(lines), lines)
 	}
 	for line, parts := range map[string][]string{
-		lines[0]: {"rank 0 (self): ", " member{heartbeat=", " prices{sent=1 "}, lines[1]: {"rank 1: ", " member{heartbeat=", " prices{sent=0 "},
+		lines[0]: {"rank 0 (self): ", " member{heartbeat=", " prices{skipped=0 sent=1 "}, lines[1]: {"rank 1: ", " member{heartbeat=", " prices{skipped=0 sent=0 "},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(line, part) {

@@ -57,7 +57,7 @@ func twoQuiet(b *testing.B, mode views.Mode) (nodes []*multicast.Subgroup, apps 
 	}
 	for r := range both {
 		links := make([]fabric.Link, 2)
-		links[1-r] = &shared{rows[1-r]}
+		links[1-r] = &shared{row: rows[1-r]}
 		table, err := sst.NewTable(layout, fabric.NewTable(order.Rank(r), rows[r], links, nil, nil))
 		if err != nil {
 			b.Fatal(err)

@@ -9,17 +9,17 @@ import (
 
 // Counters of a subgroup's control line.
 const (
-	wordSent      sst.Counter[order.Index] = 0
-	wordSkipped   sst.Counter[order.Index] = 1
-	wordReceived  sst.Counter[order.Seq]   = 2
-	wordDelivered sst.Counter[order.Seq]   = 3
-	wordPosition  sst.Counter[uint64]      = 4
-	wordPersisted sst.Counter[order.Seq]   = 5
-	wordWhole     sst.Counter[uint64]      = 6
+	wordSkipped   sst.Counter[order.Index] = 0
+	wordSent      sst.Counter[order.Index] = 1
+	wordPosition  sst.Counter[uint64]      = 2
+	wordPersisted sst.Counter[order.Seq]   = 3
+	wordWhole     sst.Counter[uint64]      = 4
+	wordDelivered sst.Counter[order.Seq]   = 5
+	wordReceived  sst.Counter[order.Seq]   = 6
 )
 
 // wordNames are the names of these counters.
-var wordNames = []string{"sent", "skipped", "received", "delivered", "position", "persisted", "whole"}
+var wordNames = []string{"skipped", "sent", "position", "persisted", "whole", "delivered", "received"}
 
 // Columns is the place of a subgroup's columns in each row that has them.
 type Columns struct {
@@ -30,13 +30,9 @@ type Columns struct {
 
 // Declare lays a subgroup out in the rows of its members.
 func Declare(l *sst.Layout, sg views.Subgroup) Columns {
-	words := wordNames
-	if sg.Mode != views.Persistent {
-		words = words[:wordPersisted]
-	}
 	c := Columns{line: make([]int, 0, len(sg.Members)), rings: make([]sst.Area, 0, len(sg.Senders))}
 	for _, r := range sg.Members {
-		c.line = append(c.line, l.Line(r, sg.Name, words...))
+		c.line = append(c.line, l.Line(r, sg.Name, wordNames...))
 		if sg.Mode == views.Unordered {
 			c.taken = append(c.taken, l.Vector(r, sg.Name+".taken", len(sg.Senders)))
 		}

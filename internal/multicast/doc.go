@@ -60,16 +60,17 @@
 //	M12  what a member publishes as delivered is at most delivered and at most kept, and the
 //	     application keeps nothing of a view whose memory goes
 //
-// Columns. Each member's row has one line per subgroup it is in, and in unordered mode a vector:
+// Columns. Each member's row has one line per subgroup it is in, and in unordered mode a vector.
+// The words of a line stand in the order in which they are loaded (D4):
 //
 //	word          written by      meaning
-//	sent          sender's loop   indexes published: messages and nulls
 //	skipped       sender's loop   indexes declared silent ahead: all of them that are not sent are nulls
-//	received      member's loop   length of the gap-free prefix of the order that is here
-//	delivered     member's loop   length of the prefix that was delivered and is not kept
-//	position      sender's loop   end of the published records in the ring; stored before sent, loaded after it
+//	sent          sender's loop   indexes published: messages and nulls
+//	position      sender's loop   end of the published records in the ring
 //	persisted     member's loop   persistent mode: length of the prefix that is on its disk, nulls included
 //	whole         member's loop   persistent mode: 1: its disk has everything that was delivered before this view
+//	delivered     member's loop   length of the prefix that was delivered and is not kept
+//	received      member's loop   length of the gap-free prefix of the order that is here
 //	taken[s]      member's loop   unordered mode: messages of sender s that were delivered
 //
 // Source: Spindle §2.2–2.4 (protocol), §3.2 (opportunistic batching), §3.3 (nulls; the rule is

@@ -296,8 +296,8 @@ func TestWhatWasTakenOfARunIsDelivered(t *testing.T) {
 		g.send(0, "%d", k)
 	}
 	g.settle()
-	if n := g.nodes[1]; len(n.log) != 2 || n.Delivered() != 2 || n.Line(1)[3] != 2 {
-		t.Errorf("of 5 messages %v were taken; delivered is %d, and %d for others", n.log, n.Delivered(), n.Line(1)[3])
+	if n := g.nodes[1]; len(n.log) != 2 || n.Delivered() != 2 || n.Line(1)[5] != 2 {
+		t.Errorf("of 5 messages %v were taken; delivered is %d, and %d for others", n.log, n.Delivered(), n.Line(1)[5])
 	}
 }
 
@@ -406,7 +406,7 @@ func TestASenderWhoseCounterShrinksFails(t *testing.T) {
 		g.send(1, "x")
 		g.settle()
 		line := g.nodes[1].table.Line(1, fabric.LineBytes)
-		sst.Counter[uint64](0).Store(line, word) // sent
+		sst.Counter[uint64](1).Store(line, word) // sent
 		g.nodes[1].table.PushLine([]order.Rank{0}, fabric.LineBytes)
 		g.nodes[1].table.Flush()
 		g.nodes[0].cycle()
@@ -424,8 +424,8 @@ func TestAMemberWhoseProgressShrinksFails(t *testing.T) {
 		g.send(0, "y")
 		g.settle()
 		line := g.nodes[1].table.Line(1, fabric.LineBytes)
-		sst.Counter[uint64](2).Store(line, bad[0])
-		sst.Counter[uint64](3).Store(line, bad[1])
+		sst.Counter[uint64](6).Store(line, bad[0])
+		sst.Counter[uint64](5).Store(line, bad[1])
 		g.nodes[1].table.PushLine([]order.Rank{0}, fabric.LineBytes)
 		g.nodes[1].table.Flush()
 		g.nodes[0].cycle()

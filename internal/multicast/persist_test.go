@@ -118,7 +118,7 @@ func TestADiskThatSaysWhatCannotBeFails(t *testing.T) {
 		row := g.nodes[1].table
 		off := lineOffset(t, row.Row(1))
 		for i, w := range words {
-			atomic.StoreUint64(fabric.Word(row.Row(1), off+8*[]int{3, 5, 6}[i]), w)
+			atomic.StoreUint64(fabric.Word(row.Row(1), off+8*[]int{5, 3, 4}[i]), w)
 		}
 		row.PushLine([]order.Rank{0}, off)
 		row.Flush()
@@ -133,7 +133,7 @@ func TestADiskThatSaysWhatCannotBeFails(t *testing.T) {
 // lineOffset finds the only control line of a row: the one whose received is not 0.
 func lineOffset(t *testing.T, row []byte) int {
 	for off := 0; off < len(row); off += fabric.LineBytes {
-		if binary.LittleEndian.Uint64(row[off+16:]) != 0 {
+		if binary.LittleEndian.Uint64(row[off+48:]) != 0 {
 			return off
 		}
 	}

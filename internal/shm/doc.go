@@ -14,7 +14,8 @@
 //	H1  a peer's row is mapped read-only, sealed against shrinking, growing, holes and further
 //	    writable mappings, and has all of its memory (F3)
 //	H2  one bell at most for each time that a peer sleeps
-//	H3  after Freeze the replica is a copy, which no other process can reach (F4)
+//	H3  after Freeze the replica is a copy, made word by word from the start (D4), which no other
+//	    process can reach (F4)
 //	H4  nothing that a peer does, or leaves undone, makes a bell wait
 //	H5  what Peek finds is as it was while the peer's process had all of its files, and the locks on
 //	    them

@@ -136,7 +136,8 @@ func (l *Link) ring() {
 }
 
 // Freeze implements fabric.Link: it copies the row aside, word by word from the start, so that
-// control words are read whole and before the bytes that they cover (H3). The peer may go on
+// control words are read whole, in the order that readers need (D4), and before the bytes that they
+// cover (H3). The peer may go on
 // writing its own memory meanwhile, but not what this node has not delivered. A megabyte takes a
 // fraction of a millisecond.
 func (l *Link) Freeze() []byte {

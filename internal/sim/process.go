@@ -121,7 +121,7 @@ type seat struct {
 	lines      []multicastLine             // as the trace printed them last
 }
 
-// multicastLine is what the trace last printed of a subgroup.
+// multicastLine is what the trace last printed of a subgroup: skipped, sent, received, delivered.
 type multicastLine [4]uint64
 
 // process begins a node's next process.

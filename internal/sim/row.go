@@ -21,20 +21,20 @@ const (
 	wordMute
 	wordProposed
 	wordAcked
-	wordDecided
 	wordInstalled
+	wordDecided
 	wordRevision
 )
 
 // Words of a subgroup's line.
 const (
-	wordSent = iota
-	wordSkipped
-	wordReceived
-	wordDelivered
+	wordSkipped = iota
+	wordSent
 	wordPosition
 	wordPersisted
 	wordWhole
+	wordDelivered
+	wordReceived
 )
 
 // storeOrder is the order in which one step stores the words of a subgroup's line: rounds are skipped before the step, and what

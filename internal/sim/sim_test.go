@@ -8,7 +8,6 @@ import (
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/internal/viewchange"
-	"github.com/squall-go/squall/views"
 )
 
 // The same seed gives the same run, event by event, traced or not; that is what makes a failure replay.
@@ -41,14 +40,11 @@ func TestColumnsAreWhereTheCheckersLook(t *testing.T) {
 		defer w.net.Close()
 		for _, p := range w.procs {
 			dump := dumpOf(t, p)
-			look(t, dump, viewLine, "suspected", wordSuspected, "leaving", wordLeaving, "mute", wordMute, "proposed", wordProposed, "acked", wordAcked, "decided", wordDecided, "installed", wordInstalled, "revision", wordRevision)
+			look(t, dump, viewLine, "suspected", wordSuspected, "leaving", wordLeaving, "mute", wordMute, "proposed", wordProposed, "acked", wordAcked, "installed", wordInstalled, "decided", wordDecided, "revision", wordRevision)
 			look(t, dump, memberLine, "heartbeat", 0)
 			for i, sg := range p.seat().record.view.Subgroups {
 				if sg.Has(p.seat().self) {
-					look(t, dump, p.seat().lineOff(i), "sent", wordSent, "skipped", wordSkipped, "received", wordReceived, "delivered", wordDelivered)
-				}
-				if sg.Has(p.seat().self) && sg.Mode == views.Persistent {
-					look(t, dump, p.seat().lineOff(i), "persisted", wordPersisted, "whole", wordWhole)
+					look(t, dump, p.seat().lineOff(i), "skipped", wordSkipped, "sent", wordSent, "position", wordPosition, "persisted", wordPersisted, "whole", wordWhole, "delivered", wordDelivered, "received", wordReceived)
 				}
 			}
 		}

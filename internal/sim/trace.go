@@ -117,10 +117,10 @@ func (p *process) printLines(s *seat) {
 			continue
 		}
 		line := s.line(i)
-		now := multicastLine(line[:4])
+		now := multicastLine{line[wordSkipped], line[wordSent], line[wordReceived], line[wordDelivered]}
 		if now != s.lines[i] {
 			s.lines[i] = now
-			p.print("v%d %s s%d r%d d%d", s.record.view.ID, sg.Name, max(now[wordSent], now[wordSkipped]), now[wordReceived], now[wordDelivered])
+			p.print("v%d %s s%d r%d d%d", s.record.view.ID, sg.Name, max(now[0], now[1]), now[2], now[3])
 		}
 	}
 }

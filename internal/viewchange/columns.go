@@ -15,13 +15,13 @@ const (
 	wordMute      sst.Counter[uint64] = 2
 	wordProposed  sst.Counter[Ballot] = 3
 	wordAcked     sst.Counter[Ballot] = 4
-	wordDecided   sst.Counter[Ballot] = 5
-	wordInstalled sst.Counter[Ballot] = 6
+	wordInstalled sst.Counter[Ballot] = 5
+	wordDecided   sst.Counter[Ballot] = 6
 	wordRevision  sst.Counter[uint64] = 7
 )
 
 // viewWords are the names of these counters.
-var viewWords = []string{"suspected", "leaving", "mute", "proposed", "acked", "decided", "installed", "revision"}
+var viewWords = []string{"suspected", "leaving", "mute", "proposed", "acked", "installed", "decided", "revision"}
 
 // Columns is where the view change lies in each row.
 type Columns struct {
