@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/dds/cdr"
-	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Everything has a member of every kind, for round trips in formats of which CycloneDDS has not
@@ -63,113 +61,6 @@ type Wide struct {
 	G *string              `dds:"id=77"`
 	E []int16              `dds:"id=0xfffffff"`
 	_ struct{}             `dds:"mutable"`
-}
-
-// fill makes a random value that survives a round trip: empty slices are nil, no string has a zero
-// byte, and of a union the selected member is set only.
-func fill(rng *rand.Rand, v reflect.Value, depth int) {
-	length := func() int {
-		if depth > 4 {
-			return 0
-		}
-		return rng.IntN(4)
-	}
-	switch v.Kind() {
-	case reflect.Bool:
-		v.SetBool(rng.IntN(2) == 1)
-	case reflect.String:
-		v.SetString(strings.Repeat("ä", rng.IntN(9)) + "xyz"[rng.IntN(3):])
-	case reflect.Float32, reflect.Float64:
-		v.SetFloat(float64(rng.Int32()) / 8)
-		if v.Kind() == reflect.Float32 {
-			v.SetFloat(float64(rng.IntN(1<<20)) / 8)
-		}
-	case reflect.Slice:
-		if n := length(); n > 0 {
-			v.Set(reflect.MakeSlice(v.Type(), n, n))
-			for i := range n {
-				fill(rng, v.Index(i), depth+1)
-			}
-		}
-	case reflect.Array:
-		for i := range v.Len() {
-			fill(rng, v.Index(i), depth+1)
-		}
-	case reflect.Pointer:
-		if length() > 1 {
-			v.Set(reflect.New(v.Type().Elem()))
-			fill(rng, v.Elem(), depth+1)
-		}
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		for range length() {
-			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			fill(rng, key, depth+1)
-			fill(rng, value, depth+1)
-			v.SetMapIndex(key, value)
-		}
-	case reflect.Struct:
-		switch u := v.Addr().Interface().(type) {
-		case *U:
-			*u = []U{{Disc: 1, A: rng.Int32()}, {Disc: 2, S: "two"}, {Disc: rng.Int32()%100 + 200, D: 1.5}}[rng.IntN(3)]
-		case *AU: // no member has case 7
-			*u = []AU{{Disc: 1, A: rng.Int32()}, {Disc: 2, S: "two"}, {Disc: 7}}[rng.IntN(3)]
-		default:
-			for i := range v.NumField() {
-				if v.Field(i).CanSet() {
-					fill(rng, v.Field(i), depth+1)
-				}
-			}
-		}
-	default:
-		if v.CanInt() {
-			v.SetInt(int64(rng.Uint64()) >> (64 - v.Type().Bits()))
-		} else {
-			v.SetUint(rng.Uint64() >> (64 - v.Type().Bits()))
-		}
-	}
-}
-
-func everyFormat(t *testing.T, test func(t *testing.T, f cdr.Format)) {
-	for _, f := range formats {
-		t.Run(f.String(), func(t *testing.T) { test(t, f) })
-	}
-}
-
-func roundTrip[T any](t *testing.T, f cdr.Format) {
-	t.Helper()
-	c := codec[T](t)
-	seed := testutil.Seed(t)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 30 {
-		var v, back T
-		fill(rng, reflect.ValueOf(&v).Elem(), 0)
-		b, err := c.Append([]byte("front"), &v, f)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		b = b[len("front"):]
-		if err := c.Decode(b, &back); err != nil || !reflect.DeepEqual(v, back) {
-			t.Fatalf("seed %d: %+v\nwas\n%+v (%v)", seed, back, v, err)
-		}
-		body := len(b) - int(b[3])
-		for cut := 0; cut < body; cut += 1 + body/100 { // what is cut off is noticed, and never a crash
-			var part T
-			b[3] = 0
-			if err := c.Decode(b[:cut:cut], &part); err == nil && c.Extensibility() == cdr.Final {
-				t.Fatalf("seed %d: %d of %d bytes are accepted", seed, cut, body)
-			}
-		}
-	}
-}
-
-func TestValuesSurviveEveryFormat(t *testing.T) {
-	everyFormat(t, func(t *testing.T, f cdr.Format) {
-		roundTrip[Everything](t, f)
-		roundTrip[EverythingAppendable](t, f)
-		roundTrip[Wide](t, f)
-		roundTrip[Opt](t, f)
-	})
 }
 
 // The bytes of mutable types and optional members in XCDR1, which CycloneDDS 0.10 does not write,
@@ -248,49 +139,6 @@ func TestALongMemberOfXCDR1HasALongHeader(t *testing.T) {
 	}
 }
 
-func TestVersionsOfAnAppendableTypeReadEachOther(t *testing.T) {
-	type Inner1 struct {
-		A int32
-		_ struct{} `dds:"appendable"`
-	}
-	type Inner2 struct {
-		A int32
-		B string
-		C *int64
-		_ struct{} `dds:"appendable"`
-	}
-	type Outer1 struct {
-		List []Inner1
-		Last int16
-	}
-	type Outer2 struct {
-		List []Inner2
-		Last int16
-	}
-	for _, f := range []cdr.Format{cdr.XCDR2, cdr.XCDR2 | cdr.BigEndian} {
-		newer := Outer2{[]Inner2{{A: 1, B: "b", C: new(int64(5))}, {A: 2}}, 9}
-		var older Outer1
-		reread(t, newer, &older, f)
-		if older.List[1].A != 2 || older.Last != 9 {
-			t.Errorf("%v: an older reader reads %+v", f, older)
-		}
-		newer = Outer2{}
-		reread(t, older, &newer, f)
-		if want := (Outer2{[]Inner2{{A: 1}, {A: 2}}, 9}); !reflect.DeepEqual(newer, want) {
-			t.Errorf("%v: a newer reader reads %+v", f, newer)
-		}
-	}
-	for _, f := range formats { // at the end of the payload XCDR1 can do it too
-		var older Inner1
-		reread(t, Inner2{A: 3, B: "long enough to be no padding"}, &older, f)
-		var newer Inner2
-		reread(t, older, &newer, f)
-		if older.A != 3 || newer.A != 3 || newer.B != "" {
-			t.Errorf("%v: %+v and %+v", f, older, newer)
-		}
-	}
-}
-
 func reread[W, R any](t *testing.T, w W, r *R, f cdr.Format) {
 	t.Helper()
 	b, err := codec[W](t).Append(nil, &w, f)
@@ -299,41 +147,6 @@ func reread[W, R any](t *testing.T, w W, r *R, f cdr.Format) {
 	}
 	if err != nil {
 		t.Fatalf("%v: %v", f, err)
-	}
-}
-
-func TestVersionsOfAMutableTypeReadEachOther(t *testing.T) {
-	type V1 struct {
-		A int32     `dds:"id=1"`
-		B string    `dds:"id=2"`
-		C []float64 `dds:"id=3"`
-		D [2]Inner  `dds:"id=9"`
-		_ struct{}  `dds:"mutable"`
-	}
-	type V2 struct {
-		E uint8    `dds:"id=4"`
-		D [2]Inner `dds:"id=9"`
-		B string   `dds:"id=2"`
-		_ struct{} `dds:"mutable"`
-	}
-	type V3 struct {
-		X int32    `dds:"id=100,must"`
-		B string   `dds:"id=2"`
-		_ struct{} `dds:"mutable"`
-	}
-	for _, f := range formats {
-		var v2 V2
-		reread(t, V1{A: 1, B: "b", C: []float64{1, 2}, D: [2]Inner{{1, 1}, {2, 2}}}, &v2, f)
-		if want := (V2{B: "b", D: [2]Inner{{1, 1}, {2, 2}}}); v2 != want {
-			t.Errorf("%v: %+v", f, v2)
-		}
-		b, err := codec[V3](t).Append(nil, &V3{X: 1}, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := codec[V2](t).Decode(b, &v2); !errors.Is(err, cdr.ErrMalformed) || !strings.Contains(err.Error(), "must be understood") {
-			t.Errorf("%v: a member that must be understood is skipped: %v", f, err)
-		}
 	}
 }
 
@@ -440,55 +253,26 @@ func compiled[T any]() error {
 	return err
 }
 
-func TestValuesThatTheTypeForbidsAreRefused(t *testing.T) {
-	type Bounded struct {
-		S string           `dds:"bound=3"`
-		L []int32          `dds:"bound=2"`
-		M map[string]int32 `dds:"bound=1"`
+func TestNestingIsBounded(t *testing.T) {
+	type Chain struct{ Next *Chain }
+	c := codec[Chain](t)
+	for n, ok := range map[int]bool{1: true, 64: true, 65: false, 1000: false} {
+		v := Chain{}
+		for range n - 1 {
+			v = Chain{&Chain{v.Next}}
+		}
+		want := append(bytes.Repeat([]byte{1}, n-1), 0)
+		if got, err := c.AppendBody(nil, &v, cdr.XCDR2); (err == nil && bytes.Equal(got, want)) != ok || !ok && !errors.Is(err, cdr.ErrValue) {
+			t.Errorf("%d structs: %x, %v", n, got, err)
+		}
+		if err := c.DecodeBody(want, new(Chain), cdr.XCDR2); (err == nil) != ok || !ok && !errors.Is(err, cdr.ErrMalformed) {
+			t.Errorf("%x: %v", want, err)
+		}
 	}
-	type Ring struct {
-		Next *Ring
-		X    int32
-	}
-	ring := Ring{}
+	ring := Chain{}
 	ring.Next = &ring
-	c := codec[Bounded](t)
-	for _, v := range []Bounded{{S: "four"}, {L: []int32{1, 2, 3}}, {M: map[string]int32{"a": 1, "b": 2}}, {S: "a\x00b"}, {S: "\x00"}} {
-		dst := []byte("as it was")
-		got, err := c.Append(dst, &v, cdr.XCDR2)
-		if !errors.Is(err, cdr.ErrValue) || string(got) != "as it was" {
-			t.Errorf("%+v: %q, %v", v, got, err)
-		}
-	}
-	if _, err := codec[Ring](t).Append(nil, &ring, cdr.XCDR1); !errors.Is(err, cdr.ErrValue) {
+	if _, err := c.Append(nil, &ring, cdr.XCDR1); !errors.Is(err, cdr.ErrValue) {
 		t.Errorf("a ring: %v", err)
-	}
-	type Unbounded struct {
-		S string
-		L []int32
-		M map[string]int32
-		_ struct{} `dds:"name=Bounded"`
-	}
-	for _, f := range formats {
-		for n := range 5 { // of each, from none to beyond its bound
-			m := map[string]int32{}
-			for i := range n {
-				m[string(rune('a'+i))] = 1
-			}
-			for bound, v := range map[int]Unbounded{3: {S: "four"[:n]}, 2: {L: make([]int32, n)}, 1: {M: m}} {
-				b, err := codec[Unbounded](t).Append(nil, &v, f)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var back Bounded
-				if err := c.Decode(b, &back); (err == nil) != (n <= bound) || err != nil && !errors.Is(err, cdr.ErrMalformed) {
-					t.Errorf("%v: %+v with a bound of %d: %v", f, v, bound, err)
-				}
-				if _, err := c.Append(nil, &Bounded{v.S, v.L, v.M}, f); (err == nil) != (n <= bound) || err != nil && !errors.Is(err, cdr.ErrValue) {
-					t.Errorf("%v: %+v with a bound of %d is written: %v", f, v, bound, err)
-				}
-			}
-		}
 	}
 }
 
@@ -498,9 +282,6 @@ func TestHostileBytesAreRefusedBeforeMemoryIsTaken(t *testing.T) {
 		B []float64
 		C map[string]string
 		D string
-	}
-	type Node struct {
-		Kids []Node
 	}
 	c := codec[Big](t)
 	for _, body := range []string{
@@ -522,14 +303,6 @@ func TestHostileBytesAreRefusedBeforeMemoryIsTaken(t *testing.T) {
 		if !errors.Is(after, cdr.ErrMalformed) || allocated > 40 {
 			t.Errorf("%s: %v after %v allocations", body, after, allocated)
 		}
-	}
-	deep := []byte{0, 1, 0, 0}
-	for range 100 {
-		deep = append(deep, 1, 0, 0, 0)
-	}
-	var n Node
-	if err := codec[Node](t).Decode(append(deep, 0, 0, 0, 0), &n); !errors.Is(err, cdr.ErrMalformed) || !strings.Contains(err.Error(), "deep") {
-		t.Errorf("a deep tree: %v", err)
 	}
 }
 
