@@ -11,7 +11,7 @@
 // The dialer offers the group with its token, the acceptor answers, the dialer confirms, and asks
 // behind the confirmation whether the acceptor is there. The acceptor counts the dialer as attached
 // when it has the confirmation, the dialer the acceptor when it has the answer to its question, or
-// anything else that the acceptor says in the group. docs/protocol.md says why.
+// anything else that the acceptor says in the group. docs/invariants.md says why.
 //
 // Invariants:
 //

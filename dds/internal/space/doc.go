@@ -29,7 +29,7 @@
 // membership changed.
 //
 // Invariants. They hold between any two calls, and the file invariants.go checks them. Why they
-// hold is in docs/protocol.md. A state from another process that breaks one of the first five is
+// hold is in docs/invariants.md. A state from another process that breaks one of the first five is
 // refused.
 //
 //	TS1  each topic is found by its name, and each open endpoint by its id and in its topic
