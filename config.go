@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/ablation"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/multicast"
@@ -241,66 +242,54 @@ const heartbeatsToFail = 3
 // Validate reports everything that is wrong with the configuration, at once.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
-	if c.Cluster == "" {
-		fault("Cluster is empty: name the group")
-	}
-	if c.Dir == "" && c.persistent() {
-		fault("Dir is empty, and a subgroup is Persistent: give each process a directory of its own for its logs")
-	}
-	if c.ID == 0 && c.Dir == "" {
-		fault("ID is 0 and Dir is empty: give each process its own id, from 1 up, or a directory to keep a generated one")
-	}
-	if len(c.Cluster) > join.MaxClusterBytes {
-		fault("Cluster is %d bytes long: at most %d", len(c.Cluster), join.MaxClusterBytes)
-	}
+	faults := errs.Faults{Prefix: "config: "}
+	faults.If(c.Cluster == "", "Cluster is empty: name the group")
+	faults.If(c.Dir == "" && c.persistent(),
+		"Dir is empty, and a subgroup is Persistent: give each process a directory of its own for its logs")
+	faults.If(c.ID == 0 && c.Dir == "",
+		"ID is 0 and Dir is empty: give each process its own id, from 1 up, or a directory to keep a generated one")
+	faults.If(len(c.Cluster) > join.MaxClusterBytes,
+		"Cluster is %d bytes long: at most %d", len(c.Cluster), join.MaxClusterBytes)
 	for _, err := range c.addressFaults() {
-		fault("%w", err)
+		faults.Add("%w", err)
 	}
 	if c.InitialMembers == 0 && len(c.Join) == 0 {
-		fault("Join is empty, and InitialMembers is 0: list all members in Join, or set InitialMembers to 1 for a group that begins with this process alone")
+		faults.Add("Join is empty, and InitialMembers is 0: list all members in Join, or set InitialMembers to 1 for a group that begins with this process alone")
 	} else if c.InitialMembers < 1 || c.InitialMembers > views.MaxMembers {
-		fault("InitialMembers is %d: a group has 1 to %d members", c.InitialMembers, views.MaxMembers)
+		faults.Add("InitialMembers is %d: a group has 1 to %d members", c.InitialMembers, views.MaxMembers)
 	}
 	if n := majority(c.Join); c.InitialMembers > 0 && c.InitialMembers < n {
-		fault("InitialMembers is %d, and Join lists %d members: leave it 0, or set at least %d, a majority; with fewer, a member that is started again could bootstrap a second group",
+		faults.Add("InitialMembers is %d, and Join lists %d members: leave it 0, or set at least %d, a majority; with fewer, a member that is started again could bootstrap a second group",
 			c.InitialMembers, len(c.Join), n)
 	}
-	if len(c.Secret) > 0 && len(c.Secret) < minSecretBytes {
-		fault("Secret has %d bytes: use at least %d, chosen at random", len(c.Secret), minSecretBytes)
-	}
-	if c.Fabric > FabricTCP {
-		fault("Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)
-	}
-	if c.Heartbeat <= 0 || c.FailAfter/heartbeatsToFail < c.Heartbeat {
-		fault("FailAfter (%v) must be at least %d × Heartbeat (%v), and both more than 0", c.FailAfter, heartbeatsToFail, c.Heartbeat)
-	}
-	if c.MaxSpin > 10*time.Millisecond {
-		fault("MaxSpin is %v: more than 10 ms is a waste of a core", c.MaxSpin)
-	}
+	faults.If(len(c.Secret) > 0 && len(c.Secret) < minSecretBytes,
+		"Secret has %d bytes: use at least %d, chosen at random", len(c.Secret), minSecretBytes)
+	faults.If(c.Fabric > FabricTCP, "Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)
+	faults.If(c.Heartbeat <= 0 || c.FailAfter/heartbeatsToFail < c.Heartbeat,
+		"FailAfter (%v) must be at least %d × Heartbeat (%v), and both more than 0", c.FailAfter, heartbeatsToFail, c.Heartbeat)
+	faults.If(c.MaxSpin > 10*time.Millisecond, "MaxSpin is %v: more than 10 ms is a waste of a core", c.MaxSpin)
 	for _, sg := range c.Subgroups {
 		for _, err := range sg.faults() {
-			fault("subgroup %q: %w", sg.Name, err)
+			faults.Add("subgroup %q: %w", sg.Name, err)
 		}
 	}
 	if err := views.CheckDeclarations(c.declarations()); err != nil {
-		fault("%w", err)
+		faults.Add("%w", err)
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // addressFaults checks the addresses as text. Only the network can tell whether a host exists.
-func (c Config) addressFaults() (errs []error) {
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+func (c Config) addressFaults() []error {
+	var faults errs.Faults
 	if c.Listen == "" {
-		fault("Listen is empty: give host:port, port 0 for any")
+		faults.Add("Listen is empty: give host:port, port 0 for any")
 	} else if _, err := splitAddress(c.Listen); err != nil {
-		fault("Listen is %q: give host:port, port 0 for any: %w", c.Listen, err)
+		faults.Add("Listen is %q: give host:port, port 0 for any: %w", c.Listen, err)
 	}
 	if c.Advertise != "" {
 		if _, err := splitAddress(c.Advertise); err != nil {
-			fault("Advertise is %q: give host:port, port 0 for that of Listen: %w", c.Advertise, err)
+			faults.Add("Advertise is %q: give host:port, port 0 for that of Listen: %w", c.Advertise, err)
 		}
 	}
 	for i, addr := range c.Join {
@@ -308,11 +297,9 @@ func (c Config) addressFaults() (errs []error) {
 		if err == nil && port == 0 {
 			err = errors.New("port 0 cannot be dialed")
 		}
-		if err != nil {
-			fault("Join[%d] is %q: give host:port: %w", i, addr, err)
-		}
+		faults.If(err != nil, "Join[%d] is %q: give host:port: %w", i, addr, err)
 	}
-	return errs
+	return faults.All
 }
 
 // splitAddress is the port of a host:port; a service's name will do.
@@ -329,77 +316,60 @@ func splitAddress(addr string) (int, error) {
 
 // faults returns the faults of the fields that do not travel with the declaration;
 // views.CheckDeclarations finds the others.
-func (sg SubgroupConfig) faults() (errs []error) {
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+func (sg SubgroupConfig) faults() []error {
+	var faults errs.Faults
 	set := 0
 	for _, is := range []bool{sg.Deliver != nil, sg.DeliverBatch != nil, sg.DeliverSome != nil} {
 		if is {
 			set++
 		}
 	}
-	if set != 1 {
-		fault("set one of Deliver, DeliverBatch and DeliverSome")
-	}
-	if sg.DeliverSome != nil && sg.AsyncQueueBytes != 0 {
-		fault("AsyncQueueBytes is %d: there is no queue in front of DeliverSome", sg.AsyncQueueBytes)
-	}
-	if sg.AsyncQueueBytes < 0 || sg.AsyncQueueBytes > views.MaxRingBytes {
-		fault("AsyncQueueBytes is %d: a queue of 0 to %d bytes", sg.AsyncQueueBytes, views.MaxRingBytes)
-	}
+	faults.If(set != 1, "set one of Deliver, DeliverBatch and DeliverSome")
+	faults.If(sg.DeliverSome != nil && sg.AsyncQueueBytes != 0,
+		"AsyncQueueBytes is %d: there is no queue in front of DeliverSome", sg.AsyncQueueBytes)
+	faults.If(sg.AsyncQueueBytes < 0 || sg.AsyncQueueBytes > views.MaxRingBytes,
+		"AsyncQueueBytes is %d: a queue of 0 to %d bytes", sg.AsyncQueueBytes, views.MaxRingBytes)
 	switch {
 	case sg.Snapshot != nil && sg.Log.Recover != nil && sg.Restore == nil:
-		fault("Snapshot is set together with Log.Recover, and needs Restore instead of it; with Recover, take snapshots with Log.Snapshot")
+		faults.Add("Snapshot is set together with Log.Recover, and needs Restore instead of it; with Recover, take snapshots with Log.Snapshot")
 	case sg.Mode == Persistent && sg.Snapshot != nil && sg.Restore == nil:
-		fault("Snapshot is set without Restore, which reads what Snapshot writes")
+		faults.Add("Snapshot is set without Restore, which reads what Snapshot writes")
 	case (sg.Snapshot == nil) != (sg.Restore == nil) && sg.Mode != Persistent:
-		fault("set both Snapshot and Restore, or none of them")
+		faults.Add("set both Snapshot and Restore, or none of them")
 	case sg.Snapshot != nil && sg.Mode == Unordered:
-		fault("a subgroup with Snapshot must be Ordered or Persistent: in the others, what members have delivered differs where a view begins")
+		faults.Add("a subgroup with Snapshot must be Ordered or Persistent: in the others, what members have delivered differs where a view begins")
 	case sg.Restore != nil && sg.Log.Recover != nil:
-		fault("set Restore or Log.Recover: both take over what is in the log")
+		faults.Add("set Restore or Log.Recover: both take over what is in the log")
 	}
-	errs = append(errs, sg.logFaults()...)
-	if sg.BacklogBytes < 0 || sg.BacklogBytes > views.MaxRingBytes {
-		fault("BacklogBytes is %d: 0 to %d bytes", sg.BacklogBytes, views.MaxRingBytes)
-	}
-	if sg.MaxMessageBytes > 0 && sg.MaxMessageBytes <= smc.MaxMessage(sg.RingBytes) {
-		fault("MaxMessageBytes is %d: RingBytes takes messages of up to %d already; leave it 0, or make RingBytes smaller", sg.MaxMessageBytes, smc.MaxMessage(sg.RingBytes))
-	}
-	if sg.MaxMessageBytes == 0 && (sg.LargeMemoryBytes != 0 || sg.LargeDir != "") {
-		fault("LargeMemoryBytes or LargeDir is set, and MaxMessageBytes is not: there are no large messages")
-	}
-	if (sg.Layout == nil) != (sg.LayoutName == "") {
-		fault("set both Layout and LayoutName, its name, or none of them")
-	}
-	return errs
+	faults.Join(sg.logFaults()...)
+	faults.If(sg.BacklogBytes < 0 || sg.BacklogBytes > views.MaxRingBytes,
+		"BacklogBytes is %d: 0 to %d bytes", sg.BacklogBytes, views.MaxRingBytes)
+	faults.If(sg.MaxMessageBytes > 0 && sg.MaxMessageBytes <= smc.MaxMessage(sg.RingBytes),
+		"MaxMessageBytes is %d: RingBytes takes messages of up to %d already; leave it 0, or make RingBytes smaller", sg.MaxMessageBytes, smc.MaxMessage(sg.RingBytes))
+	faults.If(sg.MaxMessageBytes == 0 && (sg.LargeMemoryBytes != 0 || sg.LargeDir != ""),
+		"LargeMemoryBytes or LargeDir is set, and MaxMessageBytes is not: there are no large messages")
+	faults.If((sg.Layout == nil) != (sg.LayoutName == ""), "set both Layout and LayoutName, its name, or none of them")
+	return faults.All
 }
 
 // logFaults returns the faults of Log.
-func (sg SubgroupConfig) logFaults() (errs []error) {
+func (sg SubgroupConfig) logFaults() []error {
 	l := sg.Log
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var faults errs.Faults
 	if sg.Mode != Persistent {
-		if l.Engine != nil || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Snapshots != (SnapshotPolicy{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil {
-			fault("Log is set, and Mode is %v: only a Persistent subgroup has a log", sg.Mode)
-		}
-		return errs
+		faults.If(l.Engine != nil || l.MemoryBytes != 0 || l.Retain != (Retention{}) || l.Snapshots != (SnapshotPolicy{}) || l.Sign != nil || l.DeliverAfterPersist || l.Recover != nil,
+			"Log is set, and Mode is %v: only a Persistent subgroup has a log", sg.Mode)
+		return faults.All
 	}
-	if err := persist.CheckEngine(l.Engine); err != nil {
-		fault("Log.Engine: %w", err)
-	}
-	if l.MemoryBytes < 0 {
-		fault("Log.MemoryBytes is %d: 0 for %d, or more than 0", l.MemoryBytes, DefaultLogMemoryBytes)
-	}
-	if l.Retain.Age < 0 || l.Retain.Bytes < 0 {
-		fault("Log.Retain is %+v: 0 for no limit, or more", l.Retain)
-	}
-	if l.Snapshots.takes() && sg.Snapshot == nil {
-		fault("Log.Snapshots is set without Snapshot, which captures the state; an application with Log.Recover takes snapshots with Log.Snapshot")
-	}
-	if l.Sign != nil && len(l.Sign) != ed25519.PrivateKeySize {
-		fault("Log.Sign has %d bytes: an Ed25519 private key has %d", len(l.Sign), ed25519.PrivateKeySize)
-	}
-	return errs
+	faults.Wrap("Log.Engine", persist.CheckEngine(l.Engine))
+	faults.If(l.MemoryBytes < 0,
+		"Log.MemoryBytes is %d: 0 for %d, or more than 0", l.MemoryBytes, DefaultLogMemoryBytes)
+	faults.If(l.Retain.Age < 0 || l.Retain.Bytes < 0, "Log.Retain is %+v: 0 for no limit, or more", l.Retain)
+	faults.If(l.Snapshots.takes() && sg.Snapshot == nil,
+		"Log.Snapshots is set without Snapshot, which captures the state; an application with Log.Recover takes snapshots with Log.Snapshot")
+	faults.If(l.Sign != nil && len(l.Sign) != ed25519.PrivateKeySize,
+		"Log.Sign has %d bytes: an Ed25519 private key has %d", len(l.Sign), ed25519.PrivateKeySize)
+	return faults.All
 }
 
 // majority returns the least number of members that are more than half of a list; 0 of an empty

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/shared"
 	"github.com/squall-go/squall/order"
@@ -125,27 +126,20 @@ func newGroup(n *Node, c GroupConfig) (*Group, error) {
 // check says all that is wrong at once.
 func (g *Group) check() error {
 	c := &g.cfg
-	var errs []error
+	var faults errs.Faults
 	ids := map[order.NodeID]bool{}
 	for _, m := range c.Members {
-		if ids[m.ID] {
-			errs = append(errs, fmt.Errorf("node %d is named twice", m.ID))
-		}
+		faults.If(ids[m.ID], "node %d is named twice", m.ID)
 		ids[m.ID] = true
 	}
-	if !ids[g.node.cfg.Self.ID] {
-		errs = append(errs, fmt.Errorf("node %d is not among its members", g.node.cfg.Self.ID))
-	}
-	if c.Root < 0 || c.Root >= len(c.Members) || len(c.Members) > maxMembers {
-		errs = append(errs, fmt.Errorf("root %d of %d members; at most %d", c.Root, len(c.Members), maxMembers))
-	}
-	if c.BlockBytes < 0 || c.BlockBytes > relay.MaxBlockBytes {
-		errs = append(errs, fmt.Errorf("blocks of %d bytes; at most %d", c.BlockBytes, relay.MaxBlockBytes))
-	}
-	if c.MaxMessageBytes > relay.MaxMessageBytes {
-		errs = append(errs, fmt.Errorf("messages of %d bytes; at most %d", c.MaxMessageBytes, int64(relay.MaxMessageBytes)))
-	}
-	return errors.Join(errs...)
+	faults.If(!ids[g.node.cfg.Self.ID], "node %d is not among its members", g.node.cfg.Self.ID)
+	faults.If(c.Root < 0 || c.Root >= len(c.Members) || len(c.Members) > maxMembers,
+		"root %d of %d members; at most %d", c.Root, len(c.Members), maxMembers)
+	faults.If(c.BlockBytes < 0 || c.BlockBytes > relay.MaxBlockBytes,
+		"blocks of %d bytes; at most %d", c.BlockBytes, relay.MaxBlockBytes)
+	faults.If(c.MaxMessageBytes > relay.MaxMessageBytes,
+		"messages of %d bytes; at most %d", c.MaxMessageBytes, int64(relay.MaxMessageBytes))
+	return faults.Err()
 }
 
 // identify makes the name on the wire, which tells a stranger nothing, and the digest of what must

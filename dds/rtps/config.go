@@ -1,7 +1,6 @@
 package rtps
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // AnyIndex is a participant index that is chosen: the first one whose ports are free.
@@ -100,57 +100,42 @@ type Config struct {
 }
 
 func (c *Config) validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("rtps: "+format, args...)) }
-	if c.Member == nil {
-		fault("a gateway needs a member of the space")
-	}
-	if c.Domain < 0 || c.Domain > lastDomain {
-		fault("domain %d is not from 0 to %d", c.Domain, lastDomain)
-	}
-	if c.Index < AnyIndex || c.Index > 119 {
-		fault("participant index %d", c.Index)
-	}
+	faults := errs.Faults{Prefix: "rtps: "}
+	faults.If(c.Member == nil, "a gateway needs a member of the space")
+	faults.If(c.Domain < 0 || c.Domain > lastDomain, "domain %d is not from 0 to %d", c.Domain, lastDomain)
+	faults.If(c.Index < AnyIndex || c.Index > 119, "participant index %d", c.Index)
 	if n := len(c.UserData) + len(c.Space); n > maxNameBytes {
-		fault("user data and the name of the space have %d bytes: at most %d", n, maxNameBytes)
+		faults.Add("user data and the name of the space have %d bytes: at most %d", n, maxNameBytes)
 	}
-	if strings.Contains(c.Side+c.Space, "\n") {
-		fault("the names of the side and the space have one line each")
-	}
-	if len(c.Topics) == 0 {
-		fault("no topics: a gateway carries the topics that its configuration names")
-	}
+	faults.If(strings.Contains(c.Side+c.Space, "\n"), "the names of the side and the space have one line each")
+	faults.If(len(c.Topics) == 0, "no topics: a gateway carries the topics that its configuration names")
 	seen, in := map[string]bool{}, map[string]bool{}
 	for i := range c.Topics {
 		t := &c.Topics[i]
 		switch {
 		case t.Name == "" || t.Type == nil:
-			fault("topic %q has no type", t.Name)
+			faults.Add("topic %q has no type", t.Name)
 		case t.Direction == 0 || t.Direction > Both:
-			fault("topic %q: %v", t.Name, t.Direction)
+			faults.Add("topic %q: %v", t.Name, t.Direction)
 		case seen[t.Name]:
-			fault("topic %q is there twice", t.Name)
+			faults.Add("topic %q is there twice", t.Name)
 		}
 		seen[t.Name] = true
 		if t.Type != nil {
 			reader, writer := t.requested(), t.offered(&dds.QoS{}, c.Lease)
 			for _, err := range []error{reader.Check(), writer.Check()} {
-				if err != nil {
-					fault("topic %q: %w", t.Name, err)
-				}
+				faults.If(err != nil, "topic %q: %w", t.Name, err)
 			}
 		}
 		if t.Direction&In != 0 {
 			if in[t.ddsName()] { // the numbers of its samples are remembered by their writer
-				fault("topic %q: %q of DDS comes into two topics", t.Name, t.ddsName())
+				faults.Add("topic %q: %q of DDS comes into two topics", t.Name, t.ddsName())
 			}
 			in[t.ddsName()] = true
 		}
-		if t.QoS.Presentation != (qos.Presentation{}) {
-			fault("topic %q: PRESENTATION is not carried", t.Name)
-		}
+		faults.If(t.QoS.Presentation != (qos.Presentation{}), "topic %q: PRESENTATION is not carried", t.Name)
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // maxNameBytes is what fits into the announcement of a participant, which is one message.

@@ -1,5 +1,5 @@
-// Package errs has errors that members and clients return. Clients are built without package
-// squall, which exports the errors under the same names.
+// Package errs has errors that members and clients return, and collects faults of configurations.
+// Clients are built without package squall, which exports the errors under the same names.
 package errs
 
 import "errors"

@@ -93,6 +93,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
@@ -183,30 +184,26 @@ type Config struct {
 
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("join: "+format, args...)) }
-	if c.Expect < 1 || c.Expect > views.MaxMembers {
-		fault("expect %d members (1 to %d)", c.Expect, views.MaxMembers)
-	}
+	faults := errs.Faults{Prefix: "join: "}
+	faults.If(c.Expect < 1 || c.Expect > views.MaxMembers, "expect %d members (1 to %d)", c.Expect, views.MaxMembers)
 	if c.Port == nil {
-		fault("no port")
+		faults.Add("no port")
 	} else if c.Self.Addr != "" && c.Self.Addr != c.Port.Addr() {
-		fault("this process is %s, but its port advertises %s", c.Self.Addr, c.Port.Addr())
+		faults.Add("this process is %s, but its port advertises %s", c.Self.Addr, c.Port.Addr())
 	}
-	if len(c.Cluster) > MaxClusterBytes {
-		fault("cluster name of %d bytes (at most %d)", len(c.Cluster), MaxClusterBytes)
-	}
+	faults.If(len(c.Cluster) > MaxClusterBytes,
+		"cluster name of %d bytes (at most %d)", len(c.Cluster), MaxClusterBytes)
 	for _, d := range c.Declarations {
 		if err := views.CheckSizes(d.RingBytes, d.Window); err != nil {
-			fault("subgroup %q: %w", d.Name, err)
+			faults.Add("subgroup %q: %w", d.Name, err)
 		}
 	}
 	for _, addr := range c.Join {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
-			fault("join %q: %w", addr, err)
+			faults.Add("join %q: %w", addr, err)
 		}
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // founds reports whether this process is known to be the founder. One that listens on all

@@ -14,7 +14,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,6 +22,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // Given returns the named flags that the command line sets, in its form.
@@ -62,7 +63,7 @@ type Suite[R any] struct {
 	Title            string                 // printed after the machine
 	Flags            func(f *pflag.FlagSet) // declares the suite's own flags, before those of all suites
 	Limits           func(f *pflag.FlagSet) // declares the flags that name other programs
-	Check            func(fault func(format string, args ...any))
+	Check            func(*errs.Faults)
 	Profile          *string                    // where profiles go
 	ProfileName      string                     // how the names of their files end
 	Instead          func() (s Set[R], ok bool) // what is measured in place of the sections, if ok
@@ -122,21 +123,15 @@ func (s *Suite[R]) names() (all []string) {
 
 // check reports all faults at once.
 func (s *Suite[R]) check(o *suiteFlags) error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	s.Check(fault)
-	if o.runs < 1 || o.runs > 1000 {
-		fault("--runs is %d: 1 to 1000", o.runs)
-	}
-	if *s.Warmup < 0 || *s.Duration < time.Millisecond || *s.Warmup+*s.Duration > time.Hour {
-		fault("--warmup is %v and --duration is %v: together up to an hour", *s.Warmup, *s.Duration)
-	}
+	var faults errs.Faults
+	s.Check(&faults)
+	faults.If(o.runs < 1 || o.runs > 1000, "--runs is %d: 1 to 1000", o.runs)
+	faults.If(*s.Warmup < 0 || *s.Duration < time.Millisecond || *s.Warmup+*s.Duration > time.Hour,
+		"--warmup is %v and --duration is %v: together up to an hour", *s.Warmup, *s.Duration)
 	for _, name := range o.only {
-		if !slices.Contains(s.names(), name) {
-			fault("--only %s: one of %v", name, s.names())
-		}
+		faults.If(!slices.Contains(s.names(), name), "--only %s: one of %v", name, s.names())
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // Set returns the cases and bars of a section.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -94,30 +95,25 @@ func (o *options) declare(f *pflag.FlagSet) {
 
 // complete determines the files to push and their receivers, and reports all faults at once.
 func (o *options) complete(args []string) (*push, error) {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var faults errs.Faults
 	p := &push{rack: o.rack, force: o.force}
 	var err error
-	if p.who, err = o.secure.load(); err != nil {
-		errs = append(errs, err)
-	}
+	p.who, err = o.secure.load()
+	faults.Join(err)
 	if p.algorithm, err = schedule.Parse(o.schedule); err != nil {
-		fault("--schedule %s: use one of %s", o.schedule, strings.Join(scheduleNames(), ", "))
+		faults.Add("--schedule %s: use one of %s", o.schedule, strings.Join(scheduleNames(), ", "))
 	}
 	if o.block != "" {
 		n, err := humanize.ParseBytes(o.block)
-		if err != nil || n < 1 || n > maxBlockBytes {
-			fault("--block %s: use 1 to %d bytes, for instance 256KiB", o.block, maxBlockBytes)
-		}
+		faults.If(err != nil || n < 1 || n > maxBlockBytes,
+			"--block %s: use 1 to %d bytes, for instance 256KiB", o.block, maxBlockBytes)
 		p.block = int(min(n, maxBlockBytes))
 	}
 	files, addrs, err := sort(args)
-	if err != nil {
-		errs = append(errs, err)
-	}
+	faults.Join(err)
 	p.receivers = receiversAt(addrs)
-	if len(errs) > 0 { // before much is walked
-		return nil, errors.Join(errs...)
+	if len(faults.All) > 0 { // before much is walked
+		return nil, faults.Err()
 	}
 	if p.src, err = scan(files, o.follow); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -130,50 +131,39 @@ func (o *options) declare(f *pflag.FlagSet) {
 }
 
 // faults are all that is wrong with the flags.
-func (o options) faults() (errs []error) {
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.Nodes < 1 || o.Nodes > maxNodes {
-		fault("--nodes %d: a demo has 1 to %d members", o.Nodes, maxNodes)
-	}
+func (o options) faults() []error {
+	var faults errs.Faults
+	faults.If(o.Nodes < 1 || o.Nodes > maxNodes, "--nodes %d: a demo has 1 to %d members", o.Nodes, maxNodes)
 	if _, ok := fabrics[o.Fabric]; !ok {
-		fault("--fabric %q: use auto, shm or tcp", o.Fabric)
+		faults.Add("--fabric %q: use auto, shm or tcp", o.Fabric)
 	}
-	if o.Size < 0 || o.Size > maxMessage {
-		fault("--size %d: a message takes up to %d bytes; 0 leaves the lines as they are", o.Size, maxMessage)
-	}
-	if o.Repeat < 0 || o.Repeat > maxRepeat {
-		fault("--repeat %d: use 1 to %d, or 0 for as often as takes a few seconds", o.Repeat, maxRepeat)
-	}
-	if o.Timeout <= 0 {
-		fault("--timeout %v: must be more than 0", o.Timeout)
-	}
+	faults.If(o.Size < 0 || o.Size > maxMessage,
+		"--size %d: a message takes up to %d bytes; 0 leaves the lines as they are", o.Size, maxMessage)
+	faults.If(o.Repeat < 0 || o.Repeat > maxRepeat,
+		"--repeat %d: use 1 to %d, or 0 for as often as takes a few seconds", o.Repeat, maxRepeat)
+	faults.If(o.Timeout <= 0, "--timeout %v: must be more than 0", o.Timeout)
 	kind := "durable"
 	switch {
 	case o.Durable:
 		if _, ok := testlab.Engines[o.Engine]; !ok {
-			fault("--engine %q: use bolt or wal", o.Engine)
+			faults.Add("--engine %q: use bolt or wal", o.Engine)
 		}
 		if left, err := os.ReadDir(o.Dir); o.Dir != "" && err == nil && len(left) > 0 {
-			fault("--dir %s: it is not empty; the logs of an earlier demo would be taken for logs of this one", o.Dir)
+			faults.Add("--dir %s: it is not empty; the logs of an earlier demo would be taken for logs of this one", o.Dir)
 		}
 	case o.Chaos:
 		kind = "chaos"
-		if o.Nodes < leastNodes {
-			fault("--nodes %d: with --chaos at least %d, so that the rest is a majority", o.Nodes, leastNodes)
-		}
-		if o.FailAfter < leastFailAfter {
-			fault("--fail-after %v: at least %v, or members are removed that are only slow", o.FailAfter, leastFailAfter)
-		}
+		faults.If(o.Nodes < leastNodes,
+			"--nodes %d: with --chaos at least %d, so that the rest is a majority", o.Nodes, leastNodes)
+		faults.If(o.FailAfter < leastFailAfter,
+			"--fail-after %v: at least %v, or members are removed that are only slow", o.FailAfter, leastFailAfter)
 	default:
-		return errs
+		return faults.All
 	}
-	if o.Size > 0 && o.Size < testlab.HeaderBytes {
-		fault("--size %d: with --%s a message has at least %d bytes; 0 leaves the lines as they are", o.Size, kind, testlab.HeaderBytes)
-	}
-	if o.Duration <= 0 {
-		fault("--duration %v: must be more than 0", o.Duration)
-	}
-	return errs
+	faults.If(o.Size > 0 && o.Size < testlab.HeaderBytes,
+		"--size %d: with --%s a message has at least %d bytes; 0 leaves the lines as they are", o.Size, kind, testlab.HeaderBytes)
+	faults.If(o.Duration <= 0, "--duration %v: must be more than 0", o.Duration)
+	return faults.All
 }
 
 // mixed finds flags that are for another kind of demo.

@@ -2,9 +2,10 @@ package linkmodel
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"time"
+
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // DefaultRate is what a node sends, and receives at the same time, unless the network says
@@ -56,39 +57,26 @@ type SlowLink struct {
 
 // Validate reports all faults at once.
 func (n Network) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...))
-	}
+	faults := errs.Faults{Kind: ErrConfig}
 	outside := func(node int) bool { return node < 0 || node >= n.Nodes }
-	if n.Nodes < 1 {
-		fault("%d nodes", n.Nodes)
-	}
-	if n.Rate != 0 && !isRate(n.Rate) {
-		fault("a rate of %g bytes/s", n.Rate)
-	}
+	faults.If(n.Nodes < 1, "%d nodes", n.Nodes)
+	faults.If(n.Rate != 0 && !isRate(n.Rate), "a rate of %g bytes/s", n.Rate)
 	for _, d := range []time.Duration{n.Latency, n.Overhead, n.Jitter} {
-		if d < 0 || d > maxDelay {
-			fault("a delay of %v, want 0 to %v", d, maxDelay)
-		}
+		faults.If(d < 0 || d > maxDelay, "a delay of %v, want 0 to %v", d, maxDelay)
 	}
 	for _, s := range n.SlowNodes {
-		if outside(s.Node) || !isRate(s.Rate) {
-			fault("slow node %d at %g bytes/s among %d nodes", s.Node, s.Rate, n.Nodes)
-		}
+		faults.If(outside(s.Node) || !isRate(s.Rate),
+			"slow node %d at %g bytes/s among %d nodes", s.Node, s.Rate, n.Nodes)
 	}
 	for _, l := range n.SlowLinks {
-		if outside(l.A) || outside(l.B) || l.A == l.B || !isRate(l.Rate) {
-			fault("slow link %d–%d at %g bytes/s among %d nodes", l.A, l.B, l.Rate, n.Nodes)
-		}
+		faults.If(outside(l.A) || outside(l.B) || l.A == l.B || !isRate(l.Rate),
+			"slow link %d–%d at %g bytes/s among %d nodes", l.A, l.B, l.Rate, n.Nodes)
 	}
-	if len(n.Racks) != 0 && len(n.Racks) != n.Nodes {
-		fault("%d rack labels for %d nodes", len(n.Racks), n.Nodes)
-	}
+	faults.If(len(n.Racks) != 0 && len(n.Racks) != n.Nodes, "%d rack labels for %d nodes", len(n.Racks), n.Nodes)
 	if o := n.Oversubscription; o != 0 && (!(o >= 0.01) || o > 1e6) {
-		fault("an oversubscription of %g, want 0.01 to 1e6", o)
+		faults.Add("an oversubscription of %g, want 0.01 to 1e6", o)
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // maxDelay bounds what may be added to each send, so that no sum overflows.

@@ -1,10 +1,10 @@
 package linkmodel
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -34,26 +34,23 @@ func (t *Transfer) validate(nodes int) error {
 	if t.Plan == nil {
 		return fmt.Errorf("%w: a transfer without a plan", ErrConfig)
 	}
-	var errs []error
-	fault := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...))
-	}
+	faults := errs.Faults{Kind: ErrConfig}
 	if b := int64(t.Plan.Blocks()); t.Bytes < 1 || t.BlockBytes < 1 || (t.Bytes-1)/t.BlockBytes+1 != b {
-		fault("a message of %d bytes is not %d blocks of %d", t.Bytes, b, t.BlockBytes)
+		faults.Add("a message of %d bytes is not %d blocks of %d", t.Bytes, b, t.BlockBytes)
 	}
 	if t.Nodes != nil && len(t.Nodes) != t.Plan.Nodes() {
-		fault("%d nodes for a plan of %d", len(t.Nodes), t.Plan.Nodes())
-		return errors.Join(errs...)
+		faults.Add("%d nodes for a plan of %d", len(t.Nodes), t.Plan.Nodes())
+		return faults.Err()
 	}
 	seen := make([]bool, max(nodes, 0))
 	for rank := range t.Plan.Nodes() {
 		if node := t.node(rank); node < 0 || node >= nodes || seen[node] {
-			fault("rank %d is node %d: there are %d, and each has one rank", rank, node, nodes)
+			faults.Add("rank %d is node %d: there are %d, and each has one rank", rank, node, nodes)
 		} else {
 			seen[node] = true
 		}
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 // fits refuses what would take longer than time can tell, were it sent block by block at the lowest

@@ -1,7 +1,6 @@
 package rdmc
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -74,27 +74,21 @@ func (o *planOptions) declare(f *pflag.FlagSet) {
 
 // complete works out what the flags come to, and reports all faults at once.
 func (o *planOptions) complete(f *pflag.FlagSet) error {
-	var errs []error
+	var faults errs.Faults
 	a, err := schedule.Parse(o.schedule)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--schedule: %w", err))
-	}
-	if o.rackSize < 0 || o.rackSize == 0 && f.Changed("rack-size") {
-		errs = append(errs, fmt.Errorf("--rack-size %d: use 1 or more", o.rackSize))
-	}
-	if !o.json && (o.nodes > maxDrawnNodes || o.blocks > maxDrawnBlocks) {
-		errs = append(errs, fmt.Errorf("--nodes %d --blocks %d: a drawing has at most %d and %d; use --json", o.nodes, o.blocks, maxDrawnNodes, maxDrawnBlocks))
-	}
+	faults.Wrap("--schedule", err)
+	faults.If(o.rackSize < 0 || o.rackSize == 0 && f.Changed("rack-size"), "--rack-size %d: use 1 or more", o.rackSize)
+	faults.If(!o.json && (o.nodes > maxDrawnNodes || o.blocks > maxDrawnBlocks),
+		"--nodes %d --blocks %d: a drawing has at most %d and %d; use --json", o.nodes, o.blocks, maxDrawnNodes, maxDrawnBlocks)
 	racks := o.racks
 	if o.rackSize > 0 && o.nodes <= schedule.MaxNodes {
 		racks = labels(o.nodes, o.rackSize)
 	}
 	if err == nil {
-		if o.plan, err = schedule.New(a, o.nodes, o.blocks, racks); err != nil {
-			errs = append(errs, err)
-		}
+		o.plan, err = schedule.New(a, o.nodes, o.blocks, racks)
+		faults.Join(err)
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 func (o *planOptions) run(out io.Writer) error {

@@ -1,7 +1,6 @@
 package rdmc
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
@@ -113,19 +113,18 @@ var ownFlags = []string{"schedule", "size", "senders", "slow-node", "slow-link"}
 // complete works out what the flags come to, and reports all faults at once.
 func (o *simOptions) complete(f *pflag.FlagSet) error {
 	l, blockBytes, err := o.links()
-	errs := []error{err}
-	if o.csv == "-" && o.json {
-		errs = append(errs, errors.New("--csv -, --json: use one of them"))
-	}
+	var faults errs.Faults
+	faults.Join(err)
+	faults.If(o.csv == "-" && o.json, "--csv -, --json: use one of them")
 	if o.nodes == "" {
-		errs = append(errs, o.published(f))
+		faults.Join(o.published(f))
 	}
 	if o.nodes != "" {
 		inRacks := f.Changed("rack-size") || f.Changed("oversubscription")
 		o.chosen, err = o.own(l, blockBytes, inRacks)
-		errs = append(errs, err)
+		faults.Join(err)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := faults.Err(); err != nil {
 		return err
 	}
 	if o.nodes == "" {
@@ -136,18 +135,14 @@ func (o *simOptions) complete(f *pflag.FlagSet) error {
 
 // published judges the flags for figures that are not one's own.
 func (o *simOptions) published(f *pflag.FlagSet) error {
-	var errs []error
+	var faults errs.Faults
 	for _, flag := range ownFlags {
-		if f.Changed(flag) {
-			errs = append(errs, fmt.Errorf("--%s: the figures have their own; say for which --nodes", flag))
-		}
+		faults.If(f.Changed(flag), "--%s: the figures have their own; say for which --nodes", flag)
 	}
 	for _, name := range o.figures {
-		if !slices.Contains(groups, name) {
-			errs = append(errs, fmt.Errorf("--figure: %q is none of %s", name, strings.Join(groups, ", ")))
-		}
+		faults.If(!slices.Contains(groups, name), "--figure: %q is none of %s", name, strings.Join(groups, ", "))
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
 func (o *simOptions) choose(figures []Figure) {
@@ -160,56 +155,41 @@ func (o *simOptions) choose(figures []Figure) {
 
 // links reads the flags that all figures share.
 func (o *simOptions) links() (l links, blockBytes int64, err error) {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var faults errs.Faults
 	l = links{latency: o.latency, overhead: o.overhead, jitter: o.jitter, seed: o.seed, rackSize: o.rackSize, oversubscription: o.oversubscription}
-	if l.rate, err = parseRate(o.rate); err != nil {
-		fault("--rate: %w", err)
-	}
-	if blockBytes, err = parseSize(o.block); err != nil {
-		fault("--block: %w", err)
-	}
+	l.rate, err = parseRate(o.rate)
+	faults.Wrap("--rate", err)
+	blockBytes, err = parseSize(o.block)
+	faults.Wrap("--block", err)
 	for i, d := range []time.Duration{o.latency, o.overhead, o.jitter} {
-		if d < 0 || d > time.Minute {
-			fault("--%s %v: use 0 to 1m", []string{"latency", "overhead", "jitter"}[i], d)
-		}
+		faults.If(d < 0 || d > time.Minute, "--%s %v: use 0 to 1m", []string{"latency", "overhead", "jitter"}[i], d)
 	}
-	if l.intake, err = parseIntake(o.intake); err != nil {
-		errs = append(errs, err)
-	}
-	if o.rackSize < 1 {
-		fault("--rack-size %d: use 1 or more", o.rackSize)
-	}
-	if !(o.oversubscription >= 0.1 && o.oversubscription <= 1000) {
-		fault("--oversubscription %g: use 0.1 to 1000", o.oversubscription)
-	}
-	return l, blockBytes, errors.Join(errs...)
+	l.intake, err = parseIntake(o.intake)
+	faults.Join(err)
+	faults.If(o.rackSize < 1, "--rack-size %d: use 1 or more", o.rackSize)
+	faults.If(!(o.oversubscription >= 0.1 && o.oversubscription <= 1000),
+		"--oversubscription %g: use 0.1 to 1000", o.oversubscription)
+	return l, blockBytes, faults.Err()
 }
 
 // own makes the figures of --nodes: the same cases, by what is asked of them.
 func (o *simOptions) own(l links, blockBytes int64, inRacks bool) ([]Figure, error) {
 	nodes, errNodes := parseNodes(o.nodes, maxNodes)
 	bytes, errSize := parseSize(o.size)
-	var errs []error
-	if errNodes != nil {
-		errs = append(errs, fmt.Errorf("--nodes: %w", errNodes))
-	}
-	if errSize != nil {
-		errs = append(errs, fmt.Errorf("--size: %w", errSize))
-	}
+	var faults errs.Faults
+	faults.Wrap("--nodes", errNodes)
+	faults.Wrap("--size", errSize)
 	var err error
-	if l.slowNodes, l.slowLinks, err = parseSlow(o.slowNodes, o.slowLinks); err != nil {
-		errs = append(errs, err)
-	}
+	l.slowNodes, l.slowLinks, err = parseSlow(o.slowNodes, o.slowLinks)
+	faults.Join(err)
 	who, err := parseSenders(o.senders)
-	if err != nil {
-		errs = append(errs, err)
-	}
+	faults.Join(err)
 	if !inRacks {
 		l.rackSize, l.oversubscription = 0, 0
 	}
 	algorithms, err := o.algorithms(inRacks)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	faults.Join(err)
+	if err := faults.Err(); err != nil {
 		return nil, err
 	}
 	base := setting{bytes: bytes, blockBytes: blockBytes, links: l, undisturbed: len(l.slowNodes)+len(l.slowLinks) > 0}
@@ -236,12 +216,10 @@ func (f Figure) views() []Figure {
 
 // algorithms returns the algorithms of --schedule.
 func (o *simOptions) algorithms(inRacks bool) (algorithms []schedule.Algorithm, err error) {
-	var errs []error
+	var faults errs.Faults
 	for _, name := range o.schedules {
 		a, err := schedule.Parse(name)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--schedule: %w", err))
-		}
+		faults.Wrap("--schedule", err)
 		algorithms = append(algorithms, a)
 	}
 	if len(o.schedules) == 0 {
@@ -250,7 +228,7 @@ func (o *simOptions) algorithms(inRacks bool) (algorithms []schedule.Algorithm, 
 			algorithms = append(algorithms, schedule.Hybrid)
 		}
 	}
-	return algorithms, errors.Join(errs...)
+	return algorithms, faults.Err()
 }
 
 // parseSenders reads one, half, all or a number.

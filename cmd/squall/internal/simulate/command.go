@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/sim"
 )
 
@@ -133,44 +133,31 @@ const none = "none"
 
 // complete works out what the flags come to, and reports all faults at once.
 func (o *options) complete(f *pflag.FlagSet) error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var faults errs.Faults
 	o.single = f.Changed("seed") || o.plan != ""
 	o.patience = shrinkTime
 	if o.single {
 		o.shrink, o.patience = o.shrink && f.Changed("shrink"), 0
 	}
 	if o.plan != "" {
-		if err := o.readPlan(); err != nil {
-			errs = append(errs, fmt.Errorf("--plan: %w", err))
-		}
+		faults.Wrap("--plan", o.readPlan())
 	}
 	if o.first, o.count = o.seed, 1; !o.single {
 		var err error
-		if o.first, o.count, err = parseSeeds(o.seeds); err != nil {
-			errs = append(errs, err)
-		}
+		o.first, o.count, err = parseSeeds(o.seeds)
+		faults.Join(err)
 	}
-	if o.nodes < 0 || o.nodes > maxNodes || o.nodes == 0 && f.Changed("nodes") {
-		fault("--nodes %d: use 1 to %d, or leave it out to have it drawn", o.nodes, maxNodes)
-	}
-	if o.messages < 0 || o.messages > maxMessages || o.messages == 0 && f.Changed("messages") {
-		fault("--messages %d: use 1 to %d, or leave it out to have it drawn", o.messages, maxMessages)
-	}
-	if o.jobs < 0 || o.jobs == 0 && f.Changed("jobs") {
-		fault("--jobs %d: use 1 or more, or leave it out for one for each of the %d cores", o.jobs, runtime.GOMAXPROCS(0))
-	}
-	if o.trace && !o.single {
-		fault("--trace: shows one run; say which one with --seed or --plan")
-	}
-	if o.trace && o.json {
-		fault("--trace, --json: use one of them; the trace is for people")
-	}
+	faults.If(o.nodes < 0 || o.nodes > maxNodes || o.nodes == 0 && f.Changed("nodes"),
+		"--nodes %d: use 1 to %d, or leave it out to have it drawn", o.nodes, maxNodes)
+	faults.If(o.messages < 0 || o.messages > maxMessages || o.messages == 0 && f.Changed("messages"),
+		"--messages %d: use 1 to %d, or leave it out to have it drawn", o.messages, maxMessages)
+	faults.If(o.jobs < 0 || o.jobs == 0 && f.Changed("jobs"),
+		"--jobs %d: use 1 or more, or leave it out for one for each of the %d cores", o.jobs, runtime.GOMAXPROCS(0))
+	faults.If(o.trace && !o.single, "--trace: shows one run; say which one with --seed or --plan")
+	faults.If(o.trace && o.json, "--trace, --json: use one of them; the trace is for people")
 	o.limits = sim.Limits{Nodes: o.nodes, Messages: o.messages}
-	if err := o.chooseFaults(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	faults.Join(o.chooseFaults())
+	return faults.Err()
 }
 
 // chooseFaults turns the names of faults into limits.

@@ -26,6 +26,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // options are the command's flags.
@@ -98,27 +99,19 @@ func (s *spec) ringBytes() int {
 
 // check reports all faults at once.
 func (s *spec) check() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if s.Nodes < 2 || s.Nodes > 16 {
-		fault("--nodes is %d: 2 to 16", s.Nodes)
-	}
+	var faults errs.Faults
+	faults.If(s.Nodes < 2 || s.Nodes > 16, "--nodes is %d: 2 to 16", s.Nodes)
 	if _, ok := bench.Fabrics[s.Fabric]; !ok {
-		fault("--fabric is %q: shm, tcp or auto", s.Fabric)
+		faults.Add("--fabric is %q: shm, tcp or auto", s.Fabric)
 	}
-	if s.Small < 8 || s.Small > 1<<20 {
-		fault("--small is %d: 8 bytes to 1 MiB", s.Small)
-	}
-	if s.Large <= s.ringBytes()/2 || s.Large > 1<<34 {
-		fault("--large is %d: more than %d, which the ring takes, up to 16 GiB", s.Large, s.ringBytes()/2)
-	}
-	if s.Rounds < 1 || s.Rounds > 1000 || s.Rest < 10*time.Millisecond || s.Rest > time.Minute {
-		fault("--rounds is %d and --rest is %v: 1 to 1000, and 10 ms to 1 minute", s.Rounds, s.Rest)
-	}
-	if s.Window < 4 || s.Window > 1<<20 || s.Window&(s.Window-1) != 0 {
-		fault("--window is %d: a power of two from 4 to %d", s.Window, 1<<20)
-	}
-	return errors.Join(errs...)
+	faults.If(s.Small < 8 || s.Small > 1<<20, "--small is %d: 8 bytes to 1 MiB", s.Small)
+	faults.If(s.Large <= s.ringBytes()/2 || s.Large > 1<<34,
+		"--large is %d: more than %d, which the ring takes, up to 16 GiB", s.Large, s.ringBytes()/2)
+	faults.If(s.Rounds < 1 || s.Rounds > 1000 || s.Rest < 10*time.Millisecond || s.Rest > time.Minute,
+		"--rounds is %d and --rest is %v: 1 to 1000, and 10 ms to 1 minute", s.Rounds, s.Rest)
+	faults.If(s.Window < 4 || s.Window > 1<<20 || s.Window&(s.Window-1) != 0,
+		"--window is %d: a power of two from 4 to %d", s.Window, 1<<20)
+	return faults.Err()
 }
 
 func (o *options) print(w io.Writer, r *result) error {

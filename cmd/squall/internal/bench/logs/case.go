@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/persist/wal"
@@ -80,28 +81,21 @@ func (s *Spec) ringBytes() int {
 
 // check reports all faults at once.
 func (s *Spec) check() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if s.Nodes < 2 || s.Nodes > 16 {
-		fault("--nodes is %d: 2 to 16", s.Nodes)
-	}
+	var faults errs.Faults
+	faults.If(s.Nodes < 2 || s.Nodes > 16, "--nodes is %d: 2 to 16", s.Nodes)
 	if _, ok := engines[s.Engine]; !ok {
-		fault("--engine is %q: wal or bolt", s.Engine)
+		faults.Add("--engine is %q: wal or bolt", s.Engine)
 	}
 	if _, ok := bench.Fabrics[s.Fabric]; !ok {
-		fault("--fabric is %q: shm, tcp or auto", s.Fabric)
+		faults.Add("--fabric is %q: shm, tcp or auto", s.Fabric)
 	}
-	if s.SizeBytes < bench.IndexBytes || s.SizeBytes > 128<<10 {
-		fault("--size is %d: %d bytes to 128 KiB", s.SizeBytes, bench.IndexBytes)
-	}
-	if s.Duration < 10*time.Millisecond || s.Duration > time.Hour || s.Warmup < 0 || s.Warmup > time.Minute {
-		fault("--duration is %v and --warmup is %v: 10 ms to 1 hour, and up to 1 minute", s.Duration, s.Warmup)
-	}
-	if s.Records < 2 || s.Records > 1<<30 {
-		fault("--records is %d: 2 to %d", s.Records, 1<<30)
-	}
-	errs = append(errs, checkDisk(s.Dir))
-	return errors.Join(errs...)
+	faults.If(s.SizeBytes < bench.IndexBytes || s.SizeBytes > 128<<10,
+		"--size is %d: %d bytes to 128 KiB", s.SizeBytes, bench.IndexBytes)
+	faults.If(s.Duration < 10*time.Millisecond || s.Duration > time.Hour || s.Warmup < 0 || s.Warmup > time.Minute,
+		"--duration is %v and --warmup is %v: 10 ms to 1 hour, and up to 1 minute", s.Duration, s.Warmup)
+	faults.If(s.Records < 2 || s.Records > 1<<30, "--records is %d: 2 to %d", s.Records, 1<<30)
+	faults.Join(checkDisk(s.Dir))
+	return faults.Err()
 }
 
 // String tells the spec in half a line.

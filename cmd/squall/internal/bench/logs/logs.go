@@ -19,7 +19,6 @@ package logs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -29,6 +28,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // options are the command's flags.
@@ -99,19 +99,18 @@ func (o *options) declare(f *pflag.FlagSet) {
 
 // complete reports everything that is wrong with the flags, at once.
 func (o *options) complete(f *pflag.FlagSet) error {
-	var errs []error
-	errs = append(errs,
+	var faults errs.Faults
+	faults.Join(
 		bench.OneAtATime(f, "latency", "mixed", "reopen", "bars"),
 		bench.Refuse(f, o.bars, "--bars brings its own groups",
 			"nodes", "size", "engine", "fabric", "after-persist", "sign", "window", "ring", "memory", "limits", "cpuprofile"),
 		bench.Refuse(f, !o.bars, "only with --bars", "peers"))
-	if o.runs < 1 || o.runs > 1000 {
-		errs = append(errs, fmt.Errorf("--runs is %d: 1 to 1000", o.runs))
-	}
+	faults.If(o.runs < 1 || o.runs > 1000, "--runs is %d: 1 to 1000", o.runs)
 	if o.quick {
 		o.shorten(f)
 	}
-	return errors.Join(append(errs, o.spec.check())...)
+	faults.Join(o.spec.check())
+	return faults.Err()
 }
 
 // shorten makes everything short that was not asked for.

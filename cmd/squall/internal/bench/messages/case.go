@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/views"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
@@ -167,57 +167,38 @@ func (s Spec) window() int {
 
 // Validate reports everything that is wrong with the spec, at once.
 func (s Spec) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if s.Nodes < 2 || s.Nodes > MaxNodes {
-		fault("%d nodes: from 2 to %d", s.Nodes, MaxNodes)
-	}
+	var faults errs.Faults
+	faults.If(s.Nodes < 2 || s.Nodes > MaxNodes, "%d nodes: from 2 to %d", s.Nodes, MaxNodes)
 	if n := s.senders(); n < 1 || n > s.Nodes {
-		fault("senders %q: all, half, one or a number up to that of the nodes", s.Senders)
+		faults.Add("senders %q: all, half, one or a number up to that of the nodes", s.Senders)
 	}
 	if _, ok := bench.Fabrics[s.Fabric]; !ok {
-		fault("fabric %q: shm, tcp or auto", s.Fabric)
+		faults.Add("fabric %q: shm, tcp or auto", s.Fabric)
 	}
-	if s.Subgroups < 1 || s.Subgroups > MaxSubgroups {
-		fault("%d subgroups: from 1 to %d", s.Subgroups, MaxSubgroups)
-	}
-	if s.Active < 1 || s.Active > s.Subgroups {
-		fault("%d active subgroups of %d: from 1 to all of them", s.Active, s.Subgroups)
-	}
+	faults.If(s.Subgroups < 1 || s.Subgroups > MaxSubgroups, "%d subgroups: from 1 to %d", s.Subgroups, MaxSubgroups)
+	faults.If(s.Active < 1 || s.Active > s.Subgroups,
+		"%d active subgroups of %d: from 1 to all of them", s.Active, s.Subgroups)
 	sizes := views.CheckSizes(s.ringBytes(), s.window())
-	if sizes != nil {
-		errs = append(errs, sizes)
-	}
+	faults.Join(sizes)
 	if largest := s.ringBytes() / 2; s.SizeBytes < 0 || sizes == nil && s.SizeBytes > largest {
-		fault("messages of %d bytes: from 0 to half of the ring, %d bytes", s.SizeBytes, largest)
+		faults.Add("messages of %d bytes: from 0 to half of the ring, %d bytes", s.SizeBytes, largest)
 	}
 	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
-		if node < 1 || node > s.senders() {
-			fault("delay of node %d: the senders are nodes 1 to %d", node, s.senders())
-		}
+		faults.If(node < 1 || node > s.senders(), "delay of node %d: the senders are nodes 1 to %d", node, s.senders())
 		if d := s.Delays[node]; d < 0 && d != Forever {
-			fault("delay %v of node %d: not less than 0", d, node)
+			faults.Add("delay %v of node %d: not less than 0", d, node)
 		}
 	}
-	if s.UpcallCost < 0 || s.UpcallCost > time.Second {
-		fault("callback cost %v: from 0 to 1 s", s.UpcallCost)
-	}
-	if s.Load != Stream && len(s.Delays) > 0 {
-		fault("a delay makes sense for a stream of messages only, not for load %q", s.Load)
-	}
-	if (s.Load == FromUpcall || s.Load == FromThread) && s.Active > 1 {
-		fault("latency is measured in one subgroup, and %d are active", s.Active)
-	}
-	if s.Duration < 10*time.Millisecond || s.Duration > time.Hour {
-		fault("duration %v: from 10 ms to 1 h", s.Duration)
-	}
-	if s.Warmup < 0 || s.Warmup > time.Minute {
-		fault("warm-up %v: from 0 to 1 min", s.Warmup)
-	}
-	if s.stalls() && s.Load != Stream && s.Senders != One {
-		fault("without nulls a closed loop stands still unless one member sends")
-	}
-	return errors.Join(errs...)
+	faults.If(s.UpcallCost < 0 || s.UpcallCost > time.Second, "callback cost %v: from 0 to 1 s", s.UpcallCost)
+	faults.If(s.Load != Stream && len(s.Delays) > 0,
+		"a delay makes sense for a stream of messages only, not for load %q", s.Load)
+	faults.If((s.Load == FromUpcall || s.Load == FromThread) && s.Active > 1,
+		"latency is measured in one subgroup, and %d are active", s.Active)
+	faults.If(s.Duration < 10*time.Millisecond || s.Duration > time.Hour, "duration %v: from 10 ms to 1 h", s.Duration)
+	faults.If(s.Warmup < 0 || s.Warmup > time.Minute, "warm-up %v: from 0 to 1 min", s.Warmup)
+	faults.If(s.stalls() && s.Load != Stream && s.Senders != One,
+		"without nulls a closed loop stands still unless one member sends")
+	return faults.Err()
 }
 
 // String tells the spec in half a line.

@@ -38,6 +38,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // options are the command's flags.
@@ -136,33 +137,27 @@ func (o *options) declare(f *pflag.FlagSet) {
 
 // complete turns the flags into a spec and reports everything that is wrong with them, at once.
 func (o *options) complete(f *pflag.FlagSet) error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	o.completeSpec(fault)
+	var faults errs.Faults
+	o.completeSpec(&faults)
 	var err error
-	if o.spec.Delays, err = parseDelays(o.delays); err != nil {
-		errs = append(errs, err)
-	}
-	if o.spec.Batching, err = parseBatching(o.batching); err != nil {
-		errs = append(errs, err)
-	}
-	errs = append(errs, o.contradictions(f))
-	if f.Changed("foreign") && (o.foreign < 1 || o.foreign > maxForeign) {
-		fault("%d foreign processes: from 1 to %d", o.foreign, maxForeign)
-	}
-	if o.runs < 1 || o.runs > 1000 {
-		fault("%d runs: from 1 to 1000", o.runs)
-	}
+	o.spec.Delays, err = parseDelays(o.delays)
+	faults.Join(err)
+	o.spec.Batching, err = parseBatching(o.batching)
+	faults.Join(err)
+	faults.Join(o.contradictions(f))
+	faults.If(f.Changed("foreign") && (o.foreign < 1 || o.foreign > maxForeign),
+		"%d foreign processes: from 1 to %d", o.foreign, maxForeign)
+	faults.If(o.runs < 1 || o.runs > 1000, "%d runs: from 1 to 1000", o.runs)
 	if !o.bars && !o.spindle {
-		errs = append(errs, o.loaded().Validate())
+		faults.Join(o.loaded().Validate())
 	}
-	return errors.Join(errs...)
+	return faults.Err()
 }
 
-func (o *options) completeSpec(fault func(string, ...any)) {
+func (o *options) completeSpec(faults *errs.Faults) {
 	choose := func(flag, value, first, second string) bool {
 		if value != first && value != second {
-			fault("--%s %q: %s or %s", flag, value, first, second)
+			faults.Add("--%s %q: %s or %s", flag, value, first, second)
 		}
 		return value == second
 	}

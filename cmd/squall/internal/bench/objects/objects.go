@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // options are the suite's own flags.
@@ -73,18 +74,14 @@ func (o *options) limits(f *pflag.FlagSet) {
 	f.StringVar(&o.etcd, "etcd", "", "with --peers: the program of examples/etcd, which is measured with the client of etcd")
 }
 
-func (o *options) check(fault func(format string, args ...any)) {
-	if o.base.SizeBytes < 1 || o.base.SizeBytes > 4096 {
-		fault("--size is %d: 1 to 4096 bytes", o.base.SizeBytes)
-	}
+func (o *options) check(faults *errs.Faults) {
+	faults.If(o.base.SizeBytes < 1 || o.base.SizeBytes > 4096, "--size is %d: 1 to 4096 bytes", o.base.SizeBytes)
 	if o.base.Processes < 1 || o.base.Processes > 64 {
-		fault("--processes is %d: 1 to 64", o.base.Processes)
+		faults.Add("--processes is %d: 1 to 64", o.base.Processes)
 	} else if o.base.Clients < o.base.Processes || o.base.Clients > 100_000 || o.base.Clients%o.base.Processes != 0 {
-		fault("--clients is %d: the same number for each process, up to 100000 in all", o.base.Clients)
+		faults.Add("--clients is %d: the same number for each process, up to 100000 in all", o.base.Clients)
 	}
-	if o.kills < 1 || o.kills > 1000 {
-		fault("--kills is %d: 1 to 1000", o.kills)
-	}
+	faults.If(o.kills < 1 || o.kills > 1000, "--kills is %d: 1 to 1000", o.kills)
 }
 
 type (

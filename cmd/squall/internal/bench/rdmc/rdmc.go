@@ -39,6 +39,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -126,39 +127,30 @@ func (o *options) declare(f *pflag.FlagSet) {
 // complete reads the flags, and reports everything that is wrong with them at once.
 func (o *options) complete(f *pflag.FlagSet) error {
 	o.given = f.Changed
-	var errs []error
-	fault := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
+	var faults errs.Faults
 	for _, n := range o.nodes {
-		if n < 2 || n > maxNodes {
-			fault(fmt.Errorf("--nodes: %d nodes: from 2 to %d", n, maxNodes))
-		}
+		faults.If(n < 2 || n > maxNodes, "--nodes: %d nodes: from 2 to %d", n, maxNodes)
 	}
-	if o.runs < 1 || o.runs > maxRuns {
-		fault(fmt.Errorf("--runs: %d runs: from 1 to %d", o.runs, maxRuns))
-	}
-	o.completeSizes(fault)
+	faults.If(o.runs < 1 || o.runs > maxRuns, "--runs: %d runs: from 1 to %d", o.runs, maxRuns)
+	o.completeSizes(&faults)
 	for _, name := range o.schedules {
 		a, err := schedule.Parse(name)
-		fault(err)
+		faults.Join(err)
 		o.algorithms = append(o.algorithms, a)
 	}
 	if o.lab != "" {
 		var err error
 		o.rate, err = netlab.ParseRate(o.lab)
-		fault(err)
+		faults.Join(err)
 	}
 	var err error
 	o.rivals, err = rivals(o.mpi)
-	fault(err)
-	fault(o.contradictions(f))
-	return errors.Join(errs...)
+	faults.Join(err)
+	faults.Join(o.contradictions(f))
+	return faults.Err()
 }
 
-func (o *options) completeSizes(fault func(error)) {
+func (o *options) completeSizes(faults *errs.Faults) {
 	for _, s := range []struct {
 		flag, text string
 		most       uint64
@@ -168,9 +160,8 @@ func (o *options) completeSizes(fault func(error)) {
 			continue
 		}
 		n, err := humanize.ParseBytes(s.text)
-		if err != nil || n < 1 || n > min(s.most, math.MaxInt) {
-			fault(fmt.Errorf("--%s %q: a number of bytes from 1 to %s", s.flag, s.text, humanize.IBytes(s.most)))
-		}
+		faults.If(err != nil || n < 1 || n > min(s.most, math.MaxInt),
+			"--%s %q: a number of bytes from 1 to %s", s.flag, s.text, humanize.IBytes(s.most))
 		*s.to = int(min(n, math.MaxInt))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // options are the suite's own flags.
@@ -49,10 +50,8 @@ requests of HTTP, over net/http on a unix socket, over net/http on streams, and 
 		Limits: func(f *pflag.FlagSet) {
 			f.StringVar(&o.peers, "peers", "", "a program that measures gRPC, UCX and ZeroMQ in the same run: bench/rpcpeers")
 		},
-		Check: func(fault func(string, ...any)) {
-			if o.base.Size < 1 || o.base.Size > 4096 {
-				fault("--size is %d: 1 to 4096 bytes", o.base.Size)
-			}
+		Check: func(faults *errs.Faults) {
+			faults.If(o.base.Size < 1 || o.base.Size > 4096, "--size is %d: 1 to 4096 bytes", o.base.Size)
 		},
 	}.Command()
 }

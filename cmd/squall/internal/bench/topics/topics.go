@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 )
 
 // options are the suite's own flags.
@@ -63,19 +64,13 @@ func (o *options) limits(f *pflag.FlagSet) {
 	f.StringVar(&o.out, "out", "", "with --figure18: a directory for the plot (dds-figure-18.svg)")
 }
 
-func (o *options) check(fault func(format string, args ...any)) {
-	if o.base.SizeBytes < 16 || o.base.SizeBytes > 128<<10 {
-		fault("--size is %d: 16 bytes to 128 KiB", o.base.SizeBytes)
-	}
-	if o.base.Samples < 0 || o.base.Samples > 0 && !o.figure {
-		fault("--samples is %d: 0 or more, with --figure18", o.base.Samples)
-	}
-	if o.base.Readers < 1 || o.base.Readers > 15 {
-		fault("--readers is %d: 1 to 15", o.base.Readers)
-	}
-	if o.base.Fabric != "shm" && o.base.Fabric != "tcp" {
-		fault("--fabric %s: shm or tcp", o.base.Fabric)
-	}
+func (o *options) check(faults *errs.Faults) {
+	faults.If(o.base.SizeBytes < 16 || o.base.SizeBytes > 128<<10,
+		"--size is %d: 16 bytes to 128 KiB", o.base.SizeBytes)
+	faults.If(o.base.Samples < 0 || o.base.Samples > 0 && !o.figure,
+		"--samples is %d: 0 or more, with --figure18", o.base.Samples)
+	faults.If(o.base.Readers < 1 || o.base.Readers > 15, "--readers is %d: 1 to 15", o.base.Readers)
+	faults.If(o.base.Fabric != "shm" && o.base.Fabric != "tcp", "--fabric %s: shm or tcp", o.base.Fabric)
 }
 
 type (
