@@ -254,3 +254,36 @@ func TestH1ARowWithoutAllOfItsMemoryIsNotMapped(t *testing.T) {
 		})
 	}
 }
+
+// H3, D4: the owner goes on while its row is frozen. What is loaded first lies first, so the copy
+// is made from the start.
+func TestH3ARowIsFrozenFromItsStart(t *testing.T) {
+	row, release, err := fabric.NewMemory(64 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	first, last := 0, len(row)-8
+	go func() {
+		defer close(ended)
+		for n := uint64(1); ; n++ {
+			atomic.StoreUint64(fabric.Word(row, last), n)
+			atomic.StoreUint64(fabric.Word(row, first), n)
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for range 200 {
+		frozen := (&Link{peer: row, fd: -1}).Freeze()
+		if a, b := *fabric.Word(frozen, first), *fabric.Word(frozen, last); a > b {
+			t.Errorf("H3: the first word is %d, and the last one, which is stored before it, is %d", a, b)
+			break
+		}
+	}
+	close(stop)
+	<-ended
+}

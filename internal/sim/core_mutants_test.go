@@ -159,6 +159,18 @@ func TestEveryMutantOfTheCoreIsFound(t *testing.T) {
 	}
 }
 
+// N5, D4: sent would be copied before skipped.
+func TestTheMutantOfTheOrderOfCopiesIsFound(t *testing.T) {
+	mutant.Set(mutant.SecondFirst)
+	defer mutant.Set("")
+	for seed := range uint64(300) {
+		if hidden(t, seed) > 0 {
+			return
+		}
+	}
+	t.Error("no message was hidden")
+}
+
 // A checker that no mutant trips alone is not a checker.
 func TestEveryCheckerFindsSomething(t *testing.T) {
 	var trips []string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/mutant"
 )
 
 // lineRoom is what a line takes of a socket: its offset and its words.
@@ -429,7 +430,7 @@ func (w *way) freeze(replica []byte) {
 		}
 		for range 1 + w.random.IntN(2*fabric.WordsPerLine) {
 			if len(copied) < len(w.shown) {
-				copied = append(copied, *fabric.Word(replica, 8*len(copied)))
+				copied = append(copied, *fabric.Word(replica, 8*copiedAs(len(copied))))
 			}
 		}
 	}
@@ -437,10 +438,18 @@ func (w *way) freeze(replica []byte) {
 		w.seep(replica)
 	}
 	for k, v := range copied {
-		*fabric.Word(replica, 8*k) = v
+		*fabric.Word(replica, 8*copiedAs(k)) = v
 	}
 	w.net.Stats.Unseen += len(w.flight) - w.head
 	w.head = len(w.flight)
+}
+
+// copiedAs is which word a freeze copies as number k.
+func copiedAs(k int) int {
+	if mutant.Enabled && mutant.On(mutant.SecondFirst) && k%fabric.WordsPerLine < 2 {
+		return k ^ 1
+	}
+	return k
 }
 
 func (w *way) show(replica []byte, n int) bool {
