@@ -51,10 +51,13 @@ func next(number uint32, f func()) {
 	}
 }
 
+// IsEmpty reports whether no goroutine is in the set.
+func (s *Set) IsEmpty() bool { return s.running.Load() == 0 }
+
 // HasCaller reports whether the calling goroutine is in the set. It costs one load if the set is
 // empty, and otherwise microseconds: it is for places where a goroutine is about to wait.
 func (s *Set) HasCaller() bool {
-	if s.running.Load() == 0 {
+	if s.IsEmpty() {
 		return false
 	}
 	var number uint32

@@ -23,11 +23,12 @@ func (o *object) deliver(batch []squall.Message) {
 	}
 	self := squall.NodeID(o.self.Load())
 	o.lock()
-	o.executes.Add(1)
 	o.takeCalls(batch, self)
 	at := progress{taken: o.delivery.taken}
-	for !o.applyAll(batch, self, &at) {
-	}
+	o.inside.commands.Run(func() {
+		for !o.applyAll(batch, self, &at) {
+		}
+	})
 	o.letGo()
 	o.delivery.outcome = invoke.Outcome{}
 	if o.news {
@@ -37,7 +38,6 @@ func (o *object) deliver(batch []squall.Message) {
 		o.sent = false
 		o.outbox.wake.Ring()
 	}
-	o.executes.Add(-1)
 	o.unlock()
 	for i, p := range o.delivery.taken {
 		switch r, ok := p.(*relayed); {
@@ -60,9 +60,7 @@ type progress struct {
 }
 
 // applyAll applies records to the end of the batch, or until a handler panics; then it reports
-// false, and nothing is executed any more. The lock is held. InCommand looks for it on the stack.
-//
-//go:noinline
+// false, and nothing is executed any more. The lock is held.
 func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progress) (done bool) {
 	defer o.panicked() // once for all records: one for each would take a tenth of the time of a small command
 	for ; at.message < len(batch); at.message++ {

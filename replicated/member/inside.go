@@ -2,25 +2,26 @@ package member
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/squall-go/squall/internal/callers"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
-// A handler does not wait. What would wait for the group finds out here whether a handler calls it:
-// the stack of a command's handler has applyAll, or rebuild if it rebuilds the past, and that of a
-// query's handler has look.
+// inside is the goroutines that run handlers of the objects of a group. A handler does not wait:
+// what would wait for the group finds out here whether such a handler calls it.
+type inside struct {
+	commands callers.Set // that execute commands
+	queries  callers.Set // that look at a state whose lock is held
+}
 
 // inHandler returns ErrInHandler if the caller is a handler of this object, or of another one of
-// the group: the group's loop may execute the commands of both, and it waits for queries. While one
-// of them executes a command, the handlers of other groups get it, too.
+// the group: the group's loop may execute the commands of both, and it waits for queries.
 func (o *object) inHandler() error {
 	if err := o.inCommand(); err != nil {
 		return err
 	}
-	if o.depth() > 0 {
+	if o.inside.queries.HasCaller() {
 		return o.inQuery()
 	}
 	return nil
@@ -30,21 +31,9 @@ func (o *object) inQuery() error {
 	return fmt.Errorf("replicated: object %q, in a query: %w", o.sg.Name, replicated.ErrInHandler)
 }
 
-// depth returns how many queries of the group the caller is in: 2 if it is the handler of a query
-// that another query's handler called.
-func (o *object) depth() int {
-	if !slices.ContainsFunc(o.together, func(other *object) bool { return other.queries.Load() > 0 }) {
-		return 0
-	}
-	return looks()
-}
-
 // inCommand returns ErrInHandler if the caller is the handler of a command.
 func (o *object) inCommand() error {
-	if !slices.ContainsFunc(o.together, func(other *object) bool { return other.executes.Load() > 0 }) {
-		return nil
-	}
-	if callers.Calls(path+".(*object).applyAll", path+".(*object).rebuild") > 0 {
+	if o.inside.commands.HasCaller() {
 		return fmt.Errorf("replicated: object %q: %w", o.sg.Name, replicated.ErrInHandler)
 	}
 	return nil
@@ -52,19 +41,20 @@ func (o *object) inCommand() error {
 
 // read runs a query of this process. The lock is held.
 func (o *object) read(b *bound, r invoke.Reading) (typed bool, err error) {
-	o.queries.Add(1)
-	defer o.queries.Add(-1)
-	look(func() { typed, err = b.read(o.state, o.reading(), r) })
+	o.look(func() { typed, err = b.read(o.state, o.reading(), r) })
 	return typed, err
 }
 
 // look calls f, which looks at a state whose lock is held.
 //
 //go:noinline
-func look(f func()) { f() }
+func (o *object) look(f func()) { o.inside.queries.Run(f) }
 
-// looks returns how many calls of look the caller is in.
-func looks() int { return callers.Calls(path + ".look") }
-
-// path is the name by which the runtime knows this package.
-const path = "github.com/squall-go/squall/replicated/member"
+// depth returns how many queries the caller is in, of this group or others, while a query of this
+// one runs: 2 if it is the handler of a query that another query's handler called.
+func (o *object) depth() int {
+	if o.inside.queries.IsEmpty() {
+		return 0
+	}
+	return callers.Calls("github.com/squall-go/squall/replicated/member.(*object).look")
+}

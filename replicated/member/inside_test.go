@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
@@ -122,5 +123,62 @@ func TestWaitingInAHandlerIsRefused(t *testing.T) {
 	}
 	if n, e := f.Wait(t.Context()); n != 2 || e != nil {
 		t.Errorf("later: %d, %v", n, e)
+	}
+}
+
+// A handler may call an object of another group of its process, also while that one executes a
+// command or runs a query.
+func TestAHandlerCallsAnObjectOfAnotherGroup(t *testing.T) {
+	ctx := testutil.Within(t)
+	type state struct{}
+	enter, release := make(chan struct{}), make(chan struct{})
+	errs := make(chan error, 2)
+	hold := replicated.NewCommand[int, int]("hold")
+	reads := replicated.NewQuery[int, int]("reads")
+	ready := replicated.NewCommand[int, int]("ready")
+	object := func(f func(*state, *member.Context, int) (int, error)) *member.Object[*state] {
+		o := member.New(squall.SubgroupConfig{Name: "o"}, func() *state { return &state{} }, member.Handle(hold, f), member.Handle(reads, f),
+			member.Handle(ready, func(_ *state, _ *member.Context, n int) (int, error) { return n, nil }))
+		g, err := member.Open(ctx, squall.Config{Cluster: t.Name(), ID: 1, Listen: "127.0.0.1:0", InitialMembers: 1, Logger: quiet}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Close(context.Background()) })
+		if n, err := ready.Call(ctx, o, 1); n != 1 || err != nil { // from now on its operations are enabled
+			t.Fatal(n, err)
+		}
+		return o
+	}
+	other := object(func(_ *state, _ *member.Context, n int) (int, error) {
+		if n == 1 {
+			enter <- struct{}{}
+			<-release
+		}
+		return n, nil
+	})
+	o := object(func(*state, *member.Context, int) (int, error) {
+		_, err := hold.Go(ctx, other, 2)
+		errs <- err
+		return 0, nil
+	})
+	for name, held := range map[string]func(context.Context, replicated.Target, int) (int, error){"command": hold.Call, "query": reads.Local} {
+		for _, call := range []func(context.Context, replicated.Target, int) (int, error){hold.Call, reads.Local} {
+			done := make(chan error)
+			go func() {
+				_, err := held(ctx, other, 1)
+				done <- err
+			}()
+			<-enter
+			if _, err := call(ctx, o, 0); err != nil {
+				t.Error(err)
+			}
+			if err := <-errs; err != nil {
+				t.Errorf("while a %s is held: %v", name, err)
+			}
+			release <- struct{}{}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

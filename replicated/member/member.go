@@ -45,6 +45,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 			o.outbox.wake.Ring()
 		}
 	}
+	shared := &inside{}
 	for i, o := range all {
 		if !o.opened.CompareAndSwap(false, true) {
 			for _, other := range all[:i] {
@@ -52,7 +53,7 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 			}
 			return nil, fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
 		}
-		o.together, o.servers = all, servers
+		o.together, o.servers, o.inside = all, servers, shared
 		o.cluster, o.logger = cfg.Cluster, cfg.Logger
 		if o.logger == nil {
 			o.logger = slog.Default()

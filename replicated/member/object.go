@@ -48,9 +48,7 @@ type object struct {
 	membership
 
 	delivery delivery
-	executes atomic.Int32  // goroutines that execute commands
 	delivers atomic.Uint64 // the view whose records are delivered
-	queries  atomic.Int32  // that run
 
 	calls   calls
 	sending sending
@@ -82,6 +80,7 @@ type membership struct {
 	sub      *squall.Subgroup
 	self     atomic.Uint64     // this process's node id
 	together []*object         // the objects of the group, this one too
+	inside   *inside           // that they share
 	servers  *Object[*servers] // where members serve clients; nil if no object of the group is in shards
 	logger   *slog.Logger
 }
@@ -149,7 +148,7 @@ func allowed(sg squall.SubgroupConfig) (err error) {
 // init sets what the parts begin with.
 func (o *object) init(sg squall.SubgroupConfig, names []string, err error) {
 	o.sg, o.names, o.err = sg, names, err
-	o.context.shards = o.shardsOf
+	o.context.shards, o.inside = o.shardsOf, &inside{}
 	o.tasks = map[string]func(context.Context, Task) error{}
 	o.wake, o.maturing.delay = bell.New(), DefaultEnableDelay
 	o.sending.wake, o.outbox.wake = bell.New(), bell.New()
@@ -168,9 +167,7 @@ func (o *object) Name() string { return o.sg.Name }
 func (o *Object[S]) View(f func(S)) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	o.queries.Add(1)
-	defer o.queries.Add(-1)
-	look(func() { f(o.state.(S)) })
+	o.look(func() { f(o.state.(S)) })
 }
 
 // declaration returns the subgroup's declaration.

@@ -77,9 +77,7 @@ func (o *object) readPast(ctx context.Context, s *stay, name string, at invoke.M
 	}
 	defer release()
 	b := c.bound[name]
-	o.queries.Add(1)
-	defer o.queries.Add(-1)
-	look(func() { err = f(c.replica, b) })
+	o.look(func() { err = f(c.replica, b) })
 	return err
 }
 
@@ -132,7 +130,8 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 	built := make(chan error)
 	gone := make(chan struct{})
 	go func() {
-		err := o.rebuild(s, log, v)
+		var err error
+		o.inside.commands.Run(func() { err = o.rebuild(s, log, v) })
 		select {
 		case built <- err: // the caller has the copies now
 		case <-gone:
@@ -153,13 +152,9 @@ func (o *object) copyAt(ctx context.Context, s *stay, log *squall.Log, v squall.
 }
 
 // rebuild makes the last one of the copies one as of a version: from the copy of the latest version
-// before it, or from the log's snapshot. InCommand looks for it on the stack: it executes commands.
-//
-//go:noinline
+// before it, or from the log's snapshot.
 func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	h := &o.history
-	o.executes.Add(1)
-	defer o.executes.Add(-1)
 	if h.stay != s {
 		h.copies, h.stay = nil, s
 	}

@@ -545,15 +545,13 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, s *stay) (_ []
 	if !d.has(s) {
 		return b, o.elsewhere()
 	}
-	o.queries.Add(1)
-	defer o.queries.Add(-1)
 	c := o.reading()
 	c.Caller = Caller{Member: squall.NodeID(o.self.Load()), Identity: identity}
 	b = append(b, byte(relay.Done))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
 	err = guarded(q.name, func() (err error) {
-		look(func() { b, err = q.answer(o.state, &c, r.Args, b) })
+		o.look(func() { b, err = q.answer(o.state, &c, r.Args, b) })
 		return err
 	})
 	return b, err
