@@ -192,17 +192,17 @@ func (s *Sender) fits(end uint64) bool {
 	}
 	s.seenBytes, s.seenFreed = s.freedBytes.Load(), s.freed.Load()
 	fits := s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size
-	s.starved.Store(!fits && s.claimed-s.seenFreed >= s.window/StarvedShare)
+	s.starved.Store(!fits && s.Many(s.claimed-s.seenFreed))
 	return fits
 }
 
-// StarvedShare is the part of the window that must be in flight for a sender without space to count
-// as starved: a 32nd. If less fills the ring, messages are large: nulls cost nothing next to them,
-// and senders that alternate keep the bytes in flight in the processor's cache.
-const StarvedShare = 32
+// Many reports whether so many claims are at least a 32nd of the window. If fewer fill the ring,
+// messages are large: nulls cost nothing next to them, and senders that alternate keep the bytes in
+// flight in the processor's cache. Any goroutine.
+func (s *Sender) Many(claims uint64) bool { return 32*claims >= s.window }
 
-// Starved reports whether the last claim was refused for lack of space: the application is likely
-// to claim as soon as there is some. Loop.
+// Starved reports whether the last claim was refused for lack of space, with many in flight: the
+// application is likely to claim as soon as there is some. Loop.
 func (s *Sender) Starved() bool { return s.starved.Load() }
 
 // Arrived says that every member of this ring's view has the body of a large message that was

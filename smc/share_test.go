@@ -25,3 +25,13 @@ func TestAWindowIsFilledInShares(t *testing.T) {
 		}
 	}
 }
+
+// The part of a window that counts as many is a 32nd, also of a window that is smaller than that.
+func TestManyIsAPartOfTheWindow(t *testing.T) {
+	for window, least := range map[int]uint64{4: 1, 16: 1, 32: 1, 64: 2, 4096: 128} {
+		s := smc.NewSender(window, make([]byte, smc.AreaBytes(4096, window)))
+		if s.Many(least-1) || !s.Many(least) {
+			t.Errorf("window %d: %d are many: %v, %d: %v", window, least-1, s.Many(least-1), least, s.Many(least))
+		}
+	}
+}

@@ -392,7 +392,7 @@ func (s *Subgroup) publish() int {
 		limit = 1
 	}
 	b, any := s.Sender.Publish(nullsend.Count(s.sent, s.skipped), limit)
-	s.busy = b.Messages > uint64(s.sg.Window/smc.StarvedShare)
+	s.busy = s.Sender.Many(b.Messages)
 	if !any {
 		return 0
 	}
@@ -473,7 +473,7 @@ func (s *Subgroup) patience() int {
 	switch {
 	case mutant.Enabled && mutant.On(mutant.TurnsKept) && s.Sender.Starved():
 		return math.MaxInt
-	case s.busy || s.Sender.Starved():
+	case s.busy || s.Sender.Starved() && (s.silent == 0 || s.Sender.Active()): // else it was given space, and did not use it
 		return HoldSteps
 	case s.Sender.Active():
 		return 1
