@@ -135,6 +135,9 @@ func (p *Parker) Look() { p.wait(0, p.sleeping.Load() == 0) }
 // LeavesSockets reports whether the loop is about to sleep and may leave sockets to the sleep.
 func (p *Parker) LeavesSockets() bool { return p.OneLoop && p.sleeping.Load() != 0 }
 
+// Announced reports whether the loop is about to sleep: this is its last look.
+func (p *Parker) Announced() bool { return p.sleeping.Load() != 0 }
+
 // Announce is to be called before the last look.
 func (p *Parker) Announce() { p.sleeping.Store(1) }
 

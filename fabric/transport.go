@@ -1,0 +1,29 @@
+package fabric
+
+import (
+	"net"
+
+	"github.com/squall-go/squall/order"
+)
+
+// Transport makes links between hosts in another way than TCP. A program that wants one imports it
+// and puts it into its configuration, because it may need what not every program can have: a
+// device, or a C library.
+type Transport interface {
+	// Name is that of its links. Two members use it if both have one of this name.
+	Name() string
+	// Open makes what the links of one table share. The own row stays where it is until Links is
+	// closed.
+	Open(spec *Spec, own []byte) (Links, error)
+}
+
+// Links makes the links of one table. Any goroutine may call Connect.
+type Links interface {
+	// Connect makes the link to a peer over a connection on which both proved who they are and agreed
+	// on the transport. If it succeeds the connection is the link's. An error that wraps ErrRefused
+	// says that there will be no such link: the peer got the same answer, and the connection is as it
+	// was.
+	Connect(conn net.Conn, peer order.Rank) (Link, error)
+	// Close is called when all links are closed.
+	Close() error
+}

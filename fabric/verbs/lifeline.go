@@ -1,0 +1,91 @@
+//go:build linux
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"unsafe"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/descriptors"
+	"golang.org/x/sys/unix"
+)
+
+// errNoSocket says that a connection is none of TCP itself.
+var errNoSocket = errors.New("an RDMA link needs a plain TCP connection")
+
+// connection is the lifeline of a link: a TCP connection on which nothing more is said.
+type connection struct {
+	file   *os.File
+	fd     int // -1: hung up
+	parker *fabric.Parker
+	ready  *fabric.Readiness
+	gone   bool
+}
+
+// newLifeline takes a connection out of Go's poller. It owns the connection if it succeeds.
+func newLifeline(conn net.Conn, parker *fabric.Parker) (lifeline, error) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return noLifeline{}, errNoSocket
+	}
+	file, err := descriptors.Retry(tcp.File) // a duplicate
+	if err != nil {
+		return noLifeline{}, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
+	}
+	c := &connection{file: file, fd: int(file.Fd()), parker: parker}
+	err = unix.SetNonblock(c.fd, true)
+	if err == nil {
+		c.ready, err = parker.Watch(c.fd, false)
+	}
+	if err != nil {
+		return noLifeline{}, errors.Join(fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err), file.Close())
+	}
+	tcp.Close()
+	return c, nil
+}
+
+// ended implements lifeline: anything that a peer says here ends the link.
+func (c *connection) ended() bool {
+	if !c.gone && c.fd >= 0 && c.ready.In {
+		c.look()
+	}
+	return c.gone
+}
+
+// look implements lifeline.
+func (c *connection) look() bool {
+	if c.gone || c.fd < 0 {
+		return c.gone
+	}
+	var b [1]byte
+	// Raw: the call never waits, so the scheduler need not know of it.
+	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&b)), 1, unix.MSG_DONTWAIT, 0, 0)
+	c.ready.In = false
+	c.gone = errno != unix.EAGAIN && errno != unix.EINTR
+	return c.gone
+}
+
+func (c *connection) hangUp() {
+	if c.fd >= 0 {
+		c.parker.Unwatch(c.fd)
+		unix.Shutdown(c.fd, unix.SHUT_WR)
+		c.fd = -1
+	}
+}
+
+func (c *connection) close() error {
+	c.hangUp()
+	return c.file.Close()
+}
+
+// noLifeline is that of a link that was not connected.
+type noLifeline struct{}
+
+func (noLifeline) ended() bool  { return false }
+func (noLifeline) look() bool   { return false }
+func (noLifeline) hangUp()      {}
+func (noLifeline) close() error { return nil }

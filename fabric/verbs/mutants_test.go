@@ -1,0 +1,47 @@
+//go:build mutants && linux
+
+package verbs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/squall-go/squall/internal/mutant"
+)
+
+func TestEveryMutantOfRDMALinksIsFound(t *testing.T) {
+	defer mutant.Set("")
+	for _, name := range mutant.VerbsNames {
+		t.Run(string(name), func(t *testing.T) {
+			try := storm
+			switch name {
+			case mutant.ArmLate:
+				try = sleeper
+			case mutant.FreezeAlive:
+				try = reuse
+			case mutant.OldPair:
+				try = again
+			case mutant.OneDomain, mutant.WholeReplica:
+				try = func(t testing.TB, _ uint64) error { return intruder(t) }
+			}
+			mutant.Set(name)
+			for seed := range uint64(300) {
+				if err := tried(t, try, seed); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Error("not found")
+		})
+	}
+}
+
+// tried makes an error of a panic.
+func tried(t testing.TB, try func(testing.TB, uint64) error, seed uint64) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%v", fault)
+		}
+	}()
+	return try(t, seed)
+}
