@@ -24,7 +24,14 @@ type peer struct {
 	budget     int             // bytes that may be sent to it until then
 	writers    []wire.Endpoint // that it announced
 	readers    []wire.Endpoint
-	bytes      int // of memory that these take
+	bytes      int              // of memory that these take
+	said       wire.Participant // its last announcement, without name and user data
+	from       wire.Locator     // where that came from
+}
+
+func (o *peer) announced(a *wire.Participant, from wire.Locator) {
+	o.Lease, o.said, o.from = a.Lease, *a, from
+	o.said.Name, o.said.UserData = "", nil
 }
 
 func (o *peer) heard(p *Participant) {
@@ -94,7 +101,7 @@ func (p *Participant) announcement(c *context, d *wire.Data, status wire.Status)
 		return nil
 	}
 	if o := p.byID[a.Prefix]; o != nil {
-		o.Lease = a.Lease
+		o.announced(&a, c.from)
 		o.heard(p)
 		if !o.proved {
 			p.try(o, (o.at+1)%len(o.paths))
@@ -124,9 +131,20 @@ func (p *Participant) farewell(c *context, d *wire.Data) error {
 	return nil
 }
 
+// meetAgain ends a participant whose program has started again with the same prefix before its
+// lease has ended, and takes it in anew, as it announced itself last.
+func (p *Participant) meetAgain(c *context) {
+	o := c.peer
+	p.end(o.writers)
+	p.forget(o)
+	c.from = o.from
+	p.meet(c, &o.said)
+}
+
 // meet takes in a participant that was not known.
 func (p *Participant) meet(c *context, a *wire.Participant) {
-	o := &peer{Prefix: a.Prefix, Vendor: a.Vendor, Lease: a.Lease, since: p.now, paths: p.pathsOf(a, c.from)}
+	o := &peer{Prefix: a.Prefix, Vendor: a.Vendor, since: p.now, paths: p.pathsOf(a, c.from)}
+	o.announced(a, c.from)
 	o.meta = outbox{target: a.Prefix, of: o}
 	o.data = o.meta
 	p.pay(o)

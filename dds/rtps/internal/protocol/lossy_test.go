@@ -368,34 +368,6 @@ func TestNothingIsAcknowledgedBeforeTheHostDoes(t *testing.T) {
 	inOrder(t, b.got[g], 0, written, func(int) int { return 1000 })
 }
 
-// Two peers that write nothing still match after more than a minute. A peer that is silent beyond
-// its lease is forgotten, and found again when it is back. A peer that says that it ends is
-// forgotten at once.
-func TestPeersComeAndGo(t *testing.T) {
-	w := newWorld(t, testutil.Seed(t), 0.05)
-	a, b := w.host(1, nil), w.host(2, nil)
-	a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
-	r := b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
-	match := func() bool { return a.matched == 1 && b.matched == 1 }
-	w.until("both match", time.Minute, match)
-	w.during(90 * time.Second)
-	if !match() {
-		t.Fatal("they did not match for a minute of silence")
-	}
-	b.down = true
-	w.until("the silent peer is forgotten", 15*time.Second, func() bool { return a.matched == 0 && a.p.Peers() == 0 })
-	b.down = false
-	w.until("both match again", time.Minute, match)
-	b.p.CloseReader(w.now, r)
-	w.until("the reader is gone", time.Minute, func() bool { return a.matched == 0 && b.matched == 0 })
-	b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
-	w.until("both match for the third time", time.Minute, match)
-	w.loss = 0
-	b.p.Close(w.now)
-	b.down = true
-	w.until("the peer that ended is forgotten", time.Second, func() bool { return a.p.Peers() == 0 })
-}
-
 func TestWhatDoesNotMatchSaysWhy(t *testing.T) {
 	writer, reader := endpoint(qos.Set{}), endpoint(qos.Set{})
 	for _, e := range []struct {

@@ -404,6 +404,10 @@ func (p *Participant) fromWriter(c *context, s *wire.Submessage) error {
 			}
 		}
 		for _, rw := range restarted {
+			if rw.reader.automatic {
+				p.meetAgain(c)
+				return nil
+			}
 			rw.startAgain()
 		}
 	case wire.KindGap:

@@ -227,6 +227,7 @@ func (rw *RemoteWriter) settle() {
 func (rw *RemoteWriter) give(s Sample) bool {
 	rw.withoutPartial(s.Sequence)
 	if rw.reader.automatic {
+		rw.delivered = s.Sequence
 		rw.reader.p.discovered(rw.reader, rw.of, &s)
 		return true
 	}
