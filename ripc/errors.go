@@ -37,7 +37,7 @@ var (
 type GoneError struct {
 	Service ID
 	// Unreceived is how many messages the service has not received: the last ones that were sent to
-	// it. Of a call it is 1 if the request was not received.
+	// it. Of a call it is 1 if the request was not received; requests are not counted otherwise.
 	Unreceived int
 	// Exact says that no more were received. Over TCP the peer may have received messages of which it
 	// could not tell any more.

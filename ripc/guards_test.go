@@ -251,3 +251,40 @@ func TestAWindowThatASenderGivesBackLetsItHaveAnother(t *testing.T) {
 	must(t, err)
 	waitsFor(t, ctx, client, server, 600, m.Release)
 }
+
+// A sender that gave a request up is told of its messages only: it would take the request for one
+// of the last of them.
+func TestARequestThatWasGivenUpIsNoMessageThatWasNotReceived(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{MoveTime: -1}), "server"), register(t, open(Config{MoveTime: -1}), "")
+		to := client.To("server")
+		for messages := range 2 {
+			call, cancel := context.WithCancel(ctx)
+			gone := make(chan error)
+			go func() {
+				_, err := client.Call(call, to)
+				gone <- err
+			}()
+			inTime(t, "the request", func() bool {
+				server.e.lock()
+				defer server.e.unlock()
+				return server.queue.len() == 1
+			})
+			cancel()
+			if err := <-gone; !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			for range messages {
+				must(t, client.Send(ctx, to))
+			}
+			must(t, server.Close())
+			inTime(t, "the end", func() bool { return to.route.Load() == nil })
+			lost, ok := errors.AsType[*GoneError](client.Send(ctx, to))
+			if ok != (messages > 0) || ok && (lost.Unreceived != messages || !lost.Exact) {
+				t.Errorf("%d messages: %v", messages, lost)
+			}
+			server = register(t, server.e, "server")
+		}
+	})
+}

@@ -166,6 +166,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	}
 	if err != nil && !w.answered {
 		p.calls.End(id) // a reply that comes now is dropped
+		p.send.giveUp(r.channel, w.ordinal)
 		return m, false, fmt.Errorf("ripc: calling %s: %w", to.id, err)
 	}
 	f, err := w.frame, w.err

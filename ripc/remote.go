@@ -240,7 +240,7 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 }
 
 // unreceived returns how many messages of a channel were not received. Requests are not counted:
-// their callers learn of each. The caller holds the endpoint's mu.
+// their callers learn of each, or gave it up. The caller holds the endpoint's mu.
 func (p *peer) unreceived(channel int) int {
 	p.send.lock()
 	defer p.send.unlock()

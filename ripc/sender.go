@@ -80,7 +80,15 @@ func (s *sender) shut(channel int, received uint64) error {
 func (s *sender) isDrained(channel int) bool {
 	s.lock()
 	defer s.unlock()
-	return s.tx.IsShut(channel) || s.tx.Unreceived(channel) == 0
+	return s.tx.IsShut(channel) || s.tx.WasReceived(channel, s.tx.Messages(channel))
+}
+
+// giveUp notes that no goroutine waits any more for a request, which was sent after so many
+// messages.
+func (s *sender) giveUp(channel int, messages uint32) {
+	s.lock()
+	defer s.unlock()
+	s.tx.GiveUp(channel, messages)
 }
 
 // total is what was sent.

@@ -162,7 +162,7 @@ func (s *Sender) Reopen(channel int) {
 	if invariants.Enabled {
 		invariants.Check(c.shut || !c.over && c.messages == c.received, "RP15", "channel %d is opened again with %d of %d messages counted", channel, c.received, c.messages)
 	}
-	c.messages, c.shut, c.over = c.received, false, false
+	c.messages, c.shut, c.over, c.givenUp = c.received, false, false, nil
 }
 
 // Reopened begins a new use of a channel that the peer opens.

@@ -3,6 +3,7 @@ package pair
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
@@ -40,12 +41,13 @@ type Sender struct {
 
 // outgoing is a channel as its sender sees it. Counts are modulo 2^32, as the peer's are.
 type outgoing struct {
-	bytes    uint32 // sent
-	freed    uint32 // the last look at the peer's
-	messages uint32 // sent
-	received uint32 // the last look at the peer's; final if the channel is shut
-	shut     bool   // the peer closed the channel
-	over     bool   // shut, or this side left it: nothing more is sent
+	bytes    uint32   // sent
+	freed    uint32   // the last look at the peer's
+	messages uint32   // sent
+	received uint32   // the last look at the peer's; final if the channel is shut
+	shut     bool     // the peer closed the channel
+	over     bool     // shut, or this side left it: nothing more is sent
+	givenUp  []uint32 // of requests: what messages was behind each; a request that was received may still be listed
 }
 
 // NewSender lays the sending half on two rows, the own one first. The own row must be zero. direct
@@ -253,12 +255,34 @@ func (s *Sender) Leave(channel int) { s.channels[channel].over = true }
 func (s *Sender) IsShut(channel int) bool { return s.channels[channel].shut }
 
 // Unreceived is how many messages of a channel, its last ones, the peer's application has not
-// received (RP7).
+// received (RP7). Requests that were given up are not counted: no goroutine waits for what becomes
+// of them.
 func (s *Sender) Unreceived(channel int) int {
 	s.lookReceived(channel)
 	c := &s.channels[channel]
-	return int(c.messages - c.received)
+	c.forgetReceived()
+	return int(c.messages-c.received) - len(c.givenUp)
 }
+
+// GiveUp notes that no goroutine waits any more for a request: the one after which so many messages
+// were sent on its channel.
+func (s *Sender) GiveUp(channel int, messages uint32) {
+	if mutant.Enabled && mutant.On(mutant.PairCountsGivenUp) {
+		return
+	}
+	s.lookReceived(channel)
+	c := &s.channels[channel]
+	c.givenUp = append(c.givenUp, messages)
+	c.forgetReceived()
+}
+
+// forgetReceived forgets requests that were received: the window of the channel bounds the list.
+func (c *outgoing) forgetReceived() {
+	c.givenUp = slices.DeleteFunc(c.givenUp, c.hasReceived)
+}
+
+// hasReceived reports whether a message was received, as far as this side has looked.
+func (c *outgoing) hasReceived(messages uint32) bool { return int32(c.received-messages) >= 0 }
 
 // Messages is how many messages were sent on a channel, modulo 2^32.
 func (s *Sender) Messages(channel int) uint32 { return s.channels[channel].messages }
@@ -267,7 +291,7 @@ func (s *Sender) Messages(channel int) uint32 { return s.channels[channel].messa
 // channel.
 func (s *Sender) WasReceived(channel int, messages uint32) bool {
 	s.lookReceived(channel)
-	return int32(s.channels[channel].received-messages) >= 0
+	return s.channels[channel].hasReceived(messages)
 }
 
 // SetHungry tells the peer whether a sender here waits for buffer space: then the peer publishes

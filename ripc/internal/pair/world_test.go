@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
@@ -52,6 +53,7 @@ type side struct {
 	deaf     [Channels]bool
 	sent     [Channels]int
 	received [Channels]int
+	givenUp  [Channels][]int // of what was sent
 	wasHurt  error
 }
 
@@ -114,7 +116,12 @@ func (w *world) step() error {
 	s := w.sides[i]
 	switch w.IntN(6) {
 	case 0, 1:
-		return w.send(s, w.IntN(worldChannels))
+		channel := w.IntN(worldChannels)
+		if w.IntN(8) == 0 {
+			w.giveUp(s, channel)
+			return nil
+		}
+		return w.send(s, channel)
 	case 2:
 		return w.take(s)
 	case 3:
@@ -143,6 +150,20 @@ func (w *world) send(s *side, channel int) error {
 		return s.tx.Err()
 	}
 	return nil
+}
+
+// giveUp has a side not wait any more for one of what it sent.
+func (w *world) giveUp(s *side, channel int) {
+	if s.sent[channel] == 0 {
+		return
+	}
+	k := max(0, s.sent[channel]-1-w.IntN(8))
+	if slices.Contains(s.givenUp[channel], k) {
+		return
+	}
+	s.givenUp[channel] = append(s.givenUp[channel], k)
+	s.tx.GiveUp(channel, uint32(k+1))
+	w.note("%s gives up %d on %d", s.name, k, channel)
 }
 
 // flush puts what a side stored on the wire: bytes before the words that cover them.
@@ -295,6 +316,11 @@ func (w *world) check() error {
 		peer := w.sides[1-i]
 		for c := range worldChannels {
 			unreceived, want := s.tx.Unreceived(c), s.sent[c]-peer.received[c]
+			for _, k := range s.givenUp[c] {
+				if k >= peer.received[c] {
+					want--
+				}
+			}
 			if w.direct && unreceived != want || unreceived < want {
 				return fmt.Errorf("RP7: %s counts %d messages of channel %d that were not received, there are %d", s.name, unreceived, c, want)
 			}
