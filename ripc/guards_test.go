@@ -288,3 +288,22 @@ func TestARequestThatWasGivenUpIsNoMessageThatWasNotReceived(t *testing.T) {
 		}
 	})
 }
+
+// The address of the sender of a reply is not kept for a service that is closed.
+func TestAServiceThatIsClosedKeepsNoAddresses(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
+		go server.Serve(ctx, func(_ context.Context, m *Message) { m.Reply() })
+		m, err := client.Call(ctx, client.To("server"))
+		must(t, err)
+		must(t, client.Close())
+		if id := m.Sender().ID(); id != "server" {
+			t.Error(id)
+		}
+		m.Release()
+		if err := client.e.audit(true); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -72,6 +72,9 @@ func (p *peer) pinned(s *Service, id ID) *Remote {
 	if r == nil {
 		r = newRemote(s, id)
 		r.peer = p
+		if s.ended { // it sends nothing: an address that is kept would stay
+			return r
+		}
 		if p.opened.pins == nil {
 			p.opened.pins = map[pin]*Remote{}
 		}
