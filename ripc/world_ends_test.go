@@ -51,7 +51,7 @@ func (w *world) sendBack() {
 	if !h.from.isOpen {
 		return
 	}
-	if w.inRing(h.of.end, h.from.end) > worldRing/4 {
+	if w.isTight(h.of.end, h.from.end) {
 		return
 	}
 	w.check(r.ID() == h.from.id && r.Connected() == h.from.isOpen, "the sender of a message of %s is %s, connected: %v", h.from.id, r.ID(), r.Connected())
@@ -60,12 +60,12 @@ func (w *world) sendBack() {
 	w.do("a message to a sender", func() { err = h.of.s.Send(w.t.Context(), r, data) })
 	w.check(err == nil, "to the sender of a message: %v", err)
 	w.log("send back %s -> %s", h.of.id, h.from.id)
-	h.from.order = append(h.from.order, &item{from: h.of, to: h.from, data: data, back: true})
+	h.from.order = append(h.from.order, &item{from: h.of, to: h.from, data: data, aside: true})
 }
 
 func (w *world) notify() {
 	from, to := w.two()
-	if from == nil || !to.isOpen || w.inRing(from.end, to.end) > worldRing/4 || from.gone[to.id] != nil {
+	if from == nil || !to.isOpen || w.isTight(from.end, to.end) || from.gone[to.id] != nil {
 		return
 	}
 	key, n := uint64(w.rng.IntN(3)), 1+w.rng.IntN(4)
@@ -87,7 +87,7 @@ func (w *world) notify() {
 
 func (w *world) ping() {
 	from, to := w.two()
-	if from == nil || w.inRing(from.end, to.end) > worldRing/4 {
+	if from == nil || w.isTight(from.end, to.end) {
 		return
 	}
 	w.log("ping %s -> %s", from.id, to.id)
@@ -119,7 +119,7 @@ func (w *world) stranger() {
 // stream opens a stream, and closes it again.
 func (w *world) stream() {
 	from, to := w.two()
-	if from == nil || !to.isOpen || w.inRing(from.end, to.end) > worldRing/4 || w.inRing(to.end, from.end) > worldRing/4 || from.gone[to.id] != nil {
+	if from == nil || !to.isOpen || w.isTight(from.end, to.end) || w.isTight(to.end, from.end) || from.gone[to.id] != nil {
 		return
 	}
 	w.log("stream %s -> %s", from.id, to.id)
@@ -137,18 +137,22 @@ func (w *world) stream() {
 	there = c.(*Stream)
 	w.check(there.RemoteAddr().String() == string(from.id) && here.RemoteAddr().String() == string(to.id), "between %v and %v", there.RemoteAddr(), here.RemoteAddr())
 	ends := [2]*Stream{here, there}
-	var unread [2][]byte // at each end
-	for range w.rng.IntN(6) {
+	var unread [2][]byte                                             // at each end
+	credit, owed := [2]int{MinStreamBytes, MinStreamBytes}, [2]int{} // for the bytes of the other end
+	for range w.rng.IntN(9) {
 		k := w.rng.IntN(2)
-		if b := w.fresh(w.rng.IntN(2000)); w.rng.IntN(2) == 0 && len(unread[1-k])+len(b) <= MinStreamBytes {
-			w.do("a write", func() { _, err = ends[k].Write(b) })
-			w.check(err == nil, "a write: %v", err)
-			unread[1-k] = append(unread[1-k], b...)
+		if b := w.fresh(w.rng.IntN(2000)); w.rng.IntN(2) == 0 && !w.isTight(from.end, to.end) && !w.isTight(to.end, from.end) {
+			n := w.write(ends[k], b, credit[1-k])
+			credit[1-k] -= n
+			unread[1-k] = append(unread[1-k], b[:n]...)
 		} else if n := len(unread[k]); n > 0 {
 			b = make([]byte, 1+w.rng.IntN(n))
 			w.do("a read", func() { _, err = io.ReadFull(ends[k], b) })
 			w.check(err == nil && bytes.Equal(b, unread[k][:len(b)]), "a read: %v", err)
 			unread[k] = unread[k][len(b):]
+			if owed[k] += len(b); owed[k] >= MinStreamBytes/2 {
+				credit[k], owed[k] = credit[k]+owed[k], 0
+			}
 		}
 		w.settle()
 	}
@@ -173,15 +177,41 @@ func (w *world) stream() {
 	w.settle()
 }
 
+// write writes bytes of which the stream takes so many at the moment. It returns how many it took.
+func (w *world) write(c *Stream, b []byte, credit int) (n int) {
+	var err error
+	if len(b) <= credit {
+		w.do("a write", func() { n, err = c.Write(b) })
+		w.check(err == nil && n == len(b), "a write: %d of %d bytes, %v", n, len(b), err)
+		return n
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err = c.Write(b)
+	}()
+	w.until("a write waits", func() bool {
+		c.e.lock()
+		defer c.e.unlock()
+		return isClosed(done) || c.writer != nil && c.core.Sendable(1) == 0
+	})
+	must(w.t, c.SetWriteDeadline(time.Unix(1, 0)))
+	w.until("a write ends", func() bool { return isClosed(done) })
+	w.check(errors.Is(err, os.ErrDeadlineExceeded) && n == credit, "a write: %d of %d bytes, it may write %d: %v", n, len(b), credit, err)
+	must(w.t, c.SetWriteDeadline(time.Time{}))
+	return n
+}
+
 // closeService closes a service, and says what its senders have to learn.
 func (w *world) closeService(o *service, end func()) {
 	w.log("close %s", o.id)
-	w.over([]*service{o}, false, end)
+	w.over([]*service{o}, nil, end)
 	w.closed = append(w.closed, o)
 }
 
-// over takes in that services are closed by a function, perhaps with their process.
-func (w *world) over(all []*service, process bool, end func()) {
+// over takes in that services are closed by a function, perhaps with the process in which they are.
+func (w *world) over(all []*service, ended *end, end func()) {
+	process := ended != nil
 	var again, ours, gone []*calling
 	for _, o := range all {
 		w.open = slices.DeleteFunc(w.open, func(other *service) bool { return other == o })
@@ -196,7 +226,7 @@ func (w *world) over(all []*service, process bool, end func()) {
 		}
 		for _, i := range o.order {
 			switch {
-			case i.call == nil && !i.back:
+			case i.call == nil && !i.aside:
 				count(i.from, true)
 			case i.call != nil && slices.Contains(w.calls, i.call):
 				again = append(again, i.call)
@@ -208,7 +238,7 @@ func (w *world) over(all []*service, process bool, end func()) {
 		}
 		o.order, o.posted = nil, nil
 		for _, h := range w.held {
-			if h.of == o && h.isLong && h.call == nil && !h.back && h.m.frame != nil && h.from.routes[o] {
+			if h.of == o && h.isLong && h.call == nil && !h.aside && h.m.frame != nil && h.from.routes[o] {
 				count(h.from, false)
 			}
 		}
@@ -224,7 +254,7 @@ func (w *world) over(all []*service, process bool, end func()) {
 		case closed:
 			ours = append(ours, c)
 		case slices.Contains(again, c):
-		case slices.Contains(all, c.to) && process:
+		case process && c.to.end == ended:
 			gone = append(gone, c)
 		}
 	}
@@ -326,7 +356,7 @@ func (w *world) replace(k int) {
 			all = append(all, o)
 		}
 	}
-	w.over(all, true, func() { must(w.t, n.e.Close()) })
+	w.over(all, n, func() { must(w.t, n.e.Close()) })
 	w.closed = slices.DeleteFunc(w.closed, func(o *service) bool { return o.end == n })
 	kept := slices.ContainsFunc(w.held, func(h *holding) bool { return h.of.end == n && h.m.frame != nil })
 	if err := n.e.auditClosed(!kept); err != nil {

@@ -29,7 +29,8 @@ func (w *world) send() {
 	case try:
 		err = from.s.TrySend(r, w.parts(data)...)
 		if errors.Is(err, ErrFull) {
-			w.check(w.inRing(from.end, to.end) > 0 || used > 0, "there is no space, and nothing is sent")
+			free := worldWindow - used - worldWindow/4 // the rest may be freed, and not published
+			w.check(w.inRing(from.end, to.end) > 0 || pair.FrameBytes(len(data)) > free, "there is no space for %d bytes, and the window has %d", len(data), free)
 			return
 		}
 	case !fits && to.isOpen && len(data) <= worldMax && from.gone[to.id] == nil:
@@ -46,9 +47,7 @@ func (w *world) send() {
 		w.check(errors.Is(err, why), "a send that was given up: %v", err)
 		from.routes[to] = true
 		return
-	case w.inRing(from.end, to.end) > worldRing/4 && !fits:
-		return
-	case w.inRing(from.end, to.end) > worldRing/4 && to.isOpen:
+	case w.isTight(from.end, to.end) && to.isOpen:
 		return
 	default:
 		w.do("a send", func() { err = from.s.Send(w.t.Context(), r, w.parts(data)...) })
@@ -82,7 +81,7 @@ func (w *world) call() {
 		return
 	}
 	data := w.fresh(w.size())
-	if to.isOpen && (w.inWindow(from, to)+pair.FrameBytes(len(data)) > worldWindow || w.inRing(from.end, to.end) > worldRing/4) {
+	if to.isOpen && (w.inWindow(from, to)+pair.FrameBytes(len(data)) > worldWindow || w.isTight(from.end, to.end)) {
 		return
 	}
 	w.log("call %s -> %s %d", from.id, to.id, len(data))
@@ -158,7 +157,7 @@ func (w *world) receive() {
 	case w.direct:
 		w.check(p.Process == os.Getpid() && p.User == os.Getuid() && p.Addr == "" && m.Identity() == "", "it comes from %+v", p)
 	default:
-		w.check(p.Process == 0 && p.User == -1 && p.Addr != "", "it comes from %+v", p)
+		w.check(p.Process == 0 && p.User == -1 && p.Addr != "" && (m.Identity() != "") == (w.cfg.TLS != nil), "it comes from %+v", p)
 	}
 	if i.call != nil && i.isLong {
 		w.check(m.ReturnSize() == int64(len(i.call.into)), "a return buffer of %d bytes, it has %d", m.ReturnSize(), len(i.call.into))
@@ -254,7 +253,7 @@ func (w *world) answer(h *holding) {
 		w.check(errors.Is(c.err, ErrNoWindow) || errors.Is(c.err, ErrTooLarge), "a reply without a place: %v", c.err)
 	default:
 		w.check(c.err == nil, "a call: %v", c.err)
-		i := &item{from: h.of, to: c.from, data: reply}
+		i := &item{from: h.of, to: c.from, data: reply, aside: true}
 		if long != nil {
 			i = long
 		}
@@ -270,7 +269,7 @@ func (w *world) answer(h *holding) {
 
 // answerLong answers with a body. What it returns is for nobody if the reply has no place.
 func (w *world) answerLong(h *holding, c *calling, waits bool) *item {
-	i := &item{from: h.of, data: w.fresh(w.rng.IntN(100)), body: w.fresh(w.rng.IntN(worldBodies + 100)), isLong: true}
+	i := &item{from: h.of, data: w.fresh(w.rng.IntN(100)), body: w.fresh(w.rng.IntN(worldBodies + 100)), isLong: true, aside: true}
 	if c.into != nil && w.rng.IntN(2) == 0 {
 		i.body = i.body[:min(len(i.body), len(c.into))]
 	}
@@ -373,11 +372,11 @@ func (w *world) sendLong() {
 		}
 	}
 	for _, h := range w.held {
-		if h.isLong && h.from == from && h.of == to && h.m.frame != nil {
+		if h.isLong && h.from == from && h.of == to && !h.aside && h.m.frame != nil {
 			longs++
 		}
 	}
-	if longs >= pair.OpenLong || w.inRing(from.end, to.end) > worldRing/4 {
+	if longs >= pair.OpenLong || w.isTight(from.end, to.end) {
 		return
 	}
 	i := &item{from: from, to: to, isLong: true, data: w.fresh(w.rng.IntN(200)), body: w.fresh(w.rng.IntN(worldBodies / 2))}
