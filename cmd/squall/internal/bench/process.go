@@ -115,21 +115,7 @@ func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	addr, err := m.Listen(ctx)
-	if err != nil {
-		return err
-	}
-	if err := p.Send(greeting{addr}); err != nil {
-		return err
-	}
-	var known peers
-	if err := p.Receive(ctx, &known); err != nil {
-		return err
-	}
-	if err := m.Connect(ctx, known.Addrs); err != nil {
-		return err
-	}
-	if err := p.Send(greeting{addr}); err != nil {
+	if err := meet(ctx, p, m); err != nil {
 		return err
 	}
 	for {
@@ -145,6 +131,25 @@ func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {
 			return err
 		}
 	}
+}
+
+// meet connects a member with the others.
+func meet(ctx context.Context, p *proc.Parent, m Member) error {
+	addr, err := m.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.Send(greeting{addr}); err != nil {
+		return err
+	}
+	var known peers
+	if err := p.Receive(ctx, &known); err != nil {
+		return err
+	}
+	if err := m.Connect(ctx, known.Addrs); err != nil {
+		return err
+	}
+	return p.Send(greeting{addr})
 }
 
 func open(j *job, all []Workload) (Member, error) {

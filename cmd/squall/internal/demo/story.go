@@ -69,8 +69,8 @@ func (h Happening) text() string {
 	case whatContinued:
 		return fmt.Sprintf("node %d goes on", h.Node)
 	case whatEvicted:
-		short, _, _ := strings.Cut(h.Detail, ";")
-		return fmt.Sprintf("node %d is out: %s", h.Node, short)
+		why, _, _ := strings.Cut(h.Detail, ";")
+		return fmt.Sprintf("node %d is out: %s", h.Node, why)
 	case whatLeaves:
 		return fmt.Sprintf("node %d leaves", h.Node)
 	case whatLeft:

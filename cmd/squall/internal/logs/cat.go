@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 )
@@ -91,43 +92,20 @@ type choice struct {
 
 // complete reads the flags, and reports all faults at once.
 func (s *selection) complete(now time.Time) (choice, error) {
-	var errs []error
-	version := func(flag, text string) (v order.Version) {
-		if text != "" {
-			var err error
-			if v, err = parseVersion(text); err != nil {
-				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			}
-		}
-		return v
-	}
-	when := func(flag, text string) (t order.Time) {
-		if text != "" {
-			var err error
-			if t, err = parseTime(text, now); err != nil {
-				errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			}
-		}
-		return t
-	}
-	v, at := version("version", s.version), when("at", s.at)
-	from, to := version("from", s.from), version("to", s.to)
-	since, until := when("since", s.since), when("until", s.until)
+	var faults errs.Faults
+	parseTime := func(text string) (order.Time, error) { return parseTime(text, now) }
+	v, at := parsed(&faults, "version", s.version, parseVersion), parsed(&faults, "at", s.at, parseTime)
+	from, to := parsed(&faults, "from", s.from, parseVersion), parsed(&faults, "to", s.to, parseVersion)
+	since, until := parsed(&faults, "since", s.since, parseTime), parsed(&faults, "until", s.until, parseTime)
 	kinds := 0
 	for _, on := range []bool{s.version != "", s.at != "", s.from != "" || s.to != "", s.since != "" || s.until != ""} {
 		if on {
 			kinds++
 		}
 	}
-	if kinds > 1 {
-		errs = append(errs, errors.New("--version, --at, --from and --to, --since and --until: use one of the four"))
-	}
-	if to != (order.Version{}) && !from.Before(to) {
-		errs = append(errs, fmt.Errorf("--from %s, --to %s: nothing lies between", s.from, s.to))
-	}
-	if until > 0 && since >= until {
-		errs = append(errs, fmt.Errorf("--since %s, --until %s: nothing lies between", s.since, s.until))
-	}
+	faults.If(kinds > 1, "--version, --at, --from and --to, --since and --until: use one of the four")
+	faults.If(to != (order.Version{}) && !from.Before(to), "--from %s, --to %s: nothing lies between", s.from, s.to)
+	faults.If(until > 0 && since >= until, "--since %s, --until %s: nothing lies between", s.since, s.until)
 	records := func(ctx context.Context, l library, id persist.LogID) iter.Seq2[persist.Record, error] {
 		switch {
 		case s.version != "":
@@ -139,7 +117,17 @@ func (s *selection) complete(now time.Time) (choice, error) {
 		}
 		return l.Range(ctx, id, from, to)
 	}
-	return choice{records, max(at+1, until, 1) - 1}, errors.Join(errs...)
+	return choice{records, max(at+1, until, 1) - 1}, faults.Err()
+}
+
+// parsed is what a flag says; the zero value if it is not given.
+func parsed[T any](faults *errs.Faults, flag, text string, parse func(string) (T, error)) (v T) {
+	if text != "" {
+		var err error
+		v, err = parse(text)
+		faults.Wrap("--"+flag, err)
+	}
+	return v
 }
 
 func single(r persist.Record, err error) iter.Seq2[persist.Record, error] {

@@ -46,26 +46,7 @@ func newDumpCommand() *cobra.Command {
 		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			end, err := d.complete(time.Now())
-			if err != nil {
-				return err
-			}
-			l, log, err := t.chosen(cmd.Context(), args)
-			if err != nil {
-				return err
-			}
-			var r *Dumped
-			if err = end.ready(cmd.Context(), &t, l, &log); err == nil {
-				r, err = d.run(cmd.Context(), l, &log, end, cmd.OutOrStdout())
-			}
-			if err = errors.Join(err, l.Close()); err != nil || d.out == "" {
-				return err
-			}
-			if d.json {
-				return show.JSONLine(cmd.OutOrStdout(), r)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), r)
-			return err
+			return d.command(cmd.Context(), &t, args, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -78,6 +59,29 @@ func newDumpCommand() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("at", "version")
 	show.NoFiles(cmd, "at", "version", "timeout")
 	return cmd
+}
+
+func (d *dumping) command(ctx context.Context, t *target, args []string, out io.Writer) error {
+	end, err := d.complete(time.Now())
+	if err != nil {
+		return err
+	}
+	l, log, err := t.chosen(ctx, args)
+	if err != nil {
+		return err
+	}
+	var r *Dumped
+	if err = end.ready(ctx, t, l, &log); err == nil {
+		r, err = d.run(ctx, l, &log, end, out)
+	}
+	if err = errors.Join(err, l.Close()); err != nil || d.out == "" {
+		return err
+	}
+	if d.json {
+		return show.JSONLine(out, r)
+	}
+	_, err = fmt.Fprintln(out, r)
+	return err
 }
 
 // Dumped is what "squall log dump --out … --json" prints.

@@ -97,23 +97,10 @@ func (r *Reader) step() (any, error) {
 	if r.ended && left == int64(len(magic)) && r.closed {
 		return nil, io.EOF
 	}
-	var head [headBytes]byte
-	switch {
-	case left == 0:
-		return nil, r.torn(at, "it ends without a summary; everything before is whole")
-	case left < headBytes:
-		return nil, r.torn(at, "it ends within the head of a record, of which it has %d bytes of %d", left, headBytes)
-	}
 	before := r.sum
-	if err := r.read(head[:]); err != nil {
+	kind, n, err := r.head(at, left)
+	if err != nil {
 		return nil, err
-	}
-	kind, n := head[0], le.Uint64(head[1:])
-	if kind == 0 {
-		return nil, damaged(at, "a record has the kind 0")
-	}
-	if n > uint64(left-headBytes) {
-		return nil, r.cut(at, kind, n, left-headBytes)
 	}
 	if uint64(cap(r.buffer)) < n {
 		r.buffer = make([]byte, n)
@@ -134,6 +121,28 @@ func (r *Reader) step() (any, error) {
 		return nil, r.end(at, body, before)
 	}
 	return r.parse(at, kind, body)
+}
+
+// head reads the kind and the length of a record, which lies in what is left of the file.
+func (r *Reader) head(at, left int64) (kind byte, n uint64, err error) {
+	switch {
+	case left == 0:
+		return 0, 0, r.torn(at, "it ends without a summary; everything before is whole")
+	case left < headBytes:
+		return 0, 0, r.torn(at, "it ends within the head of a record, of which it has %d bytes of %d", left, headBytes)
+	}
+	var head [headBytes]byte
+	if err := r.read(head[:]); err != nil {
+		return 0, 0, err
+	}
+	kind, n = head[0], le.Uint64(head[1:])
+	if kind == 0 {
+		return 0, 0, damaged(at, "a record has the kind 0")
+	}
+	if n > uint64(left-headBytes) {
+		return 0, 0, r.cut(at, kind, n, left-headBytes)
+	}
+	return kind, n, nil
 }
 
 // cut is the fault of a record that is longer than what is left of the file.

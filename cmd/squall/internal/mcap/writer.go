@@ -198,7 +198,18 @@ func (w *Writer) Flush() error {
 	w.write(w.buffer)
 	w.write(w.chunk)
 	x.length = w.offset - x.at
-	indexes := w.offset
+	w.writeIndexes(&x)
+	w.chunks = append(w.chunks, x)
+	w.chunk, w.messages = w.chunk[:0], 0
+	if cap(w.chunk) > 4*ChunkBytes { // of a large message
+		w.chunk = nil
+	}
+	return w.err
+}
+
+// writeIndexes writes where the messages of each channel are in a chunk.
+func (w *Writer) writeIndexes(x *chunkIndex) {
+	start := w.offset
 	for i, all := range w.index {
 		if len(all) == 0 {
 			continue
@@ -213,13 +224,7 @@ func (w *Writer) Flush() error {
 		})
 		w.index[i] = all[:0]
 	}
-	x.indexBytes = w.offset - indexes
-	w.chunks = append(w.chunks, x)
-	w.chunk, w.messages = w.chunk[:0], 0
-	if cap(w.chunk) > 4*ChunkBytes { // of a large message
-		w.chunk = nil
-	}
-	return w.err
+	x.indexBytes = w.offset - start
 }
 
 // Close writes what is left, and the summary. The caller closes the file.
@@ -231,18 +236,29 @@ func (w *Writer) Close() error {
 	w.record(opDataEnd, func(b []byte) []byte { return le.AppendUint32(b, sum) })
 	w.sum = 0
 	summary := w.offset
-	type group struct {
-		kind       byte
-		at, length uint64
+	offsets := w.writeSummary()
+	footer := record(nil, opFooter, func(b []byte) []byte {
+		return le.AppendUint32(le.AppendUint64(le.AppendUint64(b, summary), offsets), 0)
+	})
+	le.PutUint32(footer[len(footer)-4:], crc32.Update(w.sum, crc32.IEEETable, footer[:len(footer)-4]))
+	w.write(append(footer, magic...))
+	err := w.err
+	if err == nil {
+		w.err = errors.New("the file was closed")
 	}
-	var groups []group
+	return err
+}
+
+// writeSummary writes the groups of the summary, and returns where their offsets begin.
+func (w *Writer) writeSummary() uint64 {
+	var places [][]byte
 	grouped := func(kind byte, n int, body func(i int, b []byte) []byte) {
 		at := w.offset
 		for i := range n {
 			w.record(kind, func(b []byte) []byte { return body(i, b) })
 		}
 		if n > 0 {
-			groups = append(groups, group{kind, at, w.offset - at})
+			places = append(places, le.AppendUint64(le.AppendUint64([]byte{kind}, at), w.offset-at))
 		}
 	}
 	grouped(opSchema, len(w.schemas), func(i int, b []byte) []byte { return w.schemas[i].append(b) })
@@ -254,19 +270,10 @@ func (w *Writer) Close() error {
 		return text(le.AppendUint64(le.AppendUint64(b, m.at), m.length), m.name)
 	})
 	offsets := w.offset
-	for _, g := range groups {
-		w.record(opSummaryOffset, func(b []byte) []byte { return le.AppendUint64(le.AppendUint64(append(b, g.kind), g.at), g.length) })
+	for _, p := range places {
+		w.record(opSummaryOffset, func(b []byte) []byte { return append(b, p...) })
 	}
-	footer := record(nil, opFooter, func(b []byte) []byte {
-		return le.AppendUint32(le.AppendUint64(le.AppendUint64(b, summary), offsets), 0)
-	})
-	le.PutUint32(footer[len(footer)-4:], crc32.Update(w.sum, crc32.IEEETable, footer[:len(footer)-4]))
-	w.write(append(footer, magic...))
-	err := w.err
-	if err == nil {
-		w.err = errors.New("the file was closed")
-	}
-	return err
+	return offsets
 }
 
 func (w *Writer) statistics(b []byte) []byte {

@@ -96,23 +96,9 @@ func operands(cmd *cobra.Command, args []string) error {
 
 // call calls an operation and returns its reply as it is printed.
 func (c *caller) call(ctx context.Context, object, operation, text string) (_ []byte, err error) {
-	all, err := c.list(ctx)
+	o, op, err := c.operation(ctx, object, operation)
 	if err != nil {
 		return nil, err
-	}
-	o, err := choose(all, object)
-	if err != nil {
-		return nil, err
-	}
-	op, err := find(o, operation)
-	if err != nil {
-		return nil, err
-	}
-	if c.local && !op.Query {
-		return nil, fmt.Errorf("--local is for queries: %q is a command", op.Name)
-	}
-	if c.base64 && op.Arguments != "raw" && op.Reply != "raw" {
-		return nil, fmt.Errorf("--base64 is for raw bytes: %q has none", op.Name)
 	}
 	shard, err := c.place(o)
 	if err != nil {
@@ -130,12 +116,12 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
+	var target replicated.Target = client.Object(o.Name)
+	if shard >= 0 {
+		target = client.Object(o.Name).Shard(shard)
+	}
 	var reply []byte
 	err = c.ask(ctx, func(ctx context.Context) (err error) {
-		var target replicated.Target = client.Object(o.Name)
-		if shard >= 0 {
-			target = client.Object(o.Name).Shard(shard)
-		}
 		switch {
 		case !op.Query:
 			reply, err = replicated.NewCommand[[]byte, []byte](op.Name).Call(ctx, target, args)
@@ -153,6 +139,25 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 		return nil, err
 	}
 	return c.decode(op, reply)
+}
+
+// operation finds an object and its operation, which has to be of the kind that the flags are for.
+func (c *caller) operation(ctx context.Context, object, name string) (o replicated.ObjectInfo, op replicated.OperationInfo, err error) {
+	all, err := c.list(ctx)
+	if err == nil {
+		o, err = choose(all, object)
+	}
+	if err == nil {
+		op, err = find(o, name)
+	}
+	switch {
+	case err != nil:
+	case c.local && !op.Query:
+		err = fmt.Errorf("--local is for queries: %q is a command", op.Name)
+	case c.base64 && op.Arguments != "raw" && op.Reply != "raw":
+		err = fmt.Errorf("--base64 is for raw bytes: %q has none", op.Name)
+	}
+	return o, op, err
 }
 
 // place returns the shard that is called, or -1 for an object without shards.

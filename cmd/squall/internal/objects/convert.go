@@ -148,20 +148,24 @@ func printable(v any) (_ any, err error) {
 			}
 		}
 	case map[any]any:
-		all := make(map[string]any, len(v))
-		for k, value := range v {
-			name := fmt.Sprint(k)
-			if b, ok := k.(cbor.ByteString); ok {
-				name = base64.StdEncoding.EncodeToString([]byte(b))
-			}
-			if _, twice := all[name]; twice {
-				return nil, fmt.Errorf("two keys of a map are %q in JSON", name)
-			}
-			if all[name], err = printable(value); err != nil {
-				return nil, err
-			}
-		}
-		return all, nil
+		return printableMap(v)
 	}
 	return v, nil
+}
+
+func printableMap(of map[any]any) (_ any, err error) {
+	all := make(map[string]any, len(of))
+	for k, value := range of {
+		name := fmt.Sprint(k)
+		if b, ok := k.(cbor.ByteString); ok {
+			name = base64.StdEncoding.EncodeToString([]byte(b))
+		}
+		if _, twice := all[name]; twice {
+			return nil, fmt.Errorf("two keys of a map are %q in JSON", name)
+		}
+		if all[name], err = printable(value); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

@@ -91,29 +91,31 @@ them can be no member: there is no way back to the older program. In an object i
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			c, err := o.dial(cmd.Context(), o.cluster)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, c.Close()) }()
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-			defer cancel()
-			names, err := c.EnableOperations(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if len(names) == 0 {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names, err := o.enable(cmd.Context(), args[0])
+			if err == nil && len(names) == 0 {
 				fmt.Fprintln(cmd.OutOrStdout(), "no command waits to be enabled")
 			}
 			for _, name := range names {
 				fmt.Fprintf(cmd.OutOrStdout(), "enabled %s\n", show.Text(name))
 			}
-			return nil
+			return err
 		},
 	}
 	o.declare(cmd)
 	return cmd
+}
+
+// enable returns the names of the operations that it enabled.
+func (o *options) enable(ctx context.Context, object string) (names []string, err error) {
+	c, err := o.dial(ctx, o.cluster)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	return c.EnableOperations(ctx, object)
 }
 
 func listed(all []replicated.ObjectInfo) []Listed {
@@ -156,22 +158,26 @@ func print(w io.Writer, all []replicated.ObjectInfo) {
 		for i, members := range o.Shards {
 			fmt.Fprintf(w, "shard %d: members %s\n", i, joined(members))
 		}
-		t := table.NewWriter()
-		t.SetStyle(table.StyleLight)
-		t.SetOutputMirror(w)
-		t.AppendHeader(table.Row{"operation", "kind", "arguments", "reply", "enabled"})
-		for _, op := range o.Operations {
-			enabled := "yes"
-			switch {
-			case op.Ready:
-				enabled = "not yet"
-			case !op.Enabled:
-				enabled = "not by all members"
-			}
-			t.AppendRow(table.Row{show.Text(op.Name), kind(op), named(op.Arguments), named(op.Reply), enabled})
-		}
-		t.Render()
+		printOperations(w, o.Operations)
 	}
+}
+
+func printOperations(w io.Writer, all []replicated.OperationInfo) {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.SetOutputMirror(w)
+	t.AppendHeader(table.Row{"operation", "kind", "arguments", "reply", "enabled"})
+	for _, op := range all {
+		enabled := "yes"
+		switch {
+		case op.Ready:
+			enabled = "not yet"
+		case !op.Enabled:
+			enabled = "not by all members"
+		}
+		t.AppendRow(table.Row{show.Text(op.Name), kind(op), named(op.Arguments), named(op.Reply), enabled})
+	}
+	t.Render()
 }
 
 // joined is a list of members, or a dash.

@@ -63,11 +63,16 @@ type Pinged struct {
 	MaxNs     int64   `json:"max_ns"`
 }
 
+// pinging is the command "ping" with its flags.
+type pinging struct {
+	options
+	count int
+	every time.Duration
+	json  bool
+}
+
 func newPingCommand() *cobra.Command {
-	var o options
-	var count int
-	var every time.Duration
-	var asJSON bool
+	var p pinging
 	cmd := &cobra.Command{
 		Use:   "ping [flags] ID",
 		Short: "Measure round trips to the process with a service",
@@ -75,47 +80,49 @@ func newPingCommand() *cobra.Command {
 		Example: `  squall ripc ping quotes
   squall ripc ping --count 100 --interval 1ms --json quotes | jq .median_ns`,
 		Args:              oneID(1),
-		ValidArgsFunction: o.complete,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if count < 1 || every < 0 {
-				return fmt.Errorf("--count %d, --interval %v: at least 1, and 0", count, every)
-			}
-			ctx := cmd.Context()
-			s, _, closing, err := o.client(ctx)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, closing()) }()
-			to := s.To(ripc.ID(args[0]))
-			opening, cancel := context.WithTimeout(ctx, o.timeout)
-			err = to.Connect(opening)
-			cancel()
-			if err != nil {
-				return err
-			}
-			result := Pinged{Service: to.ID(), Transport: to.Transport()}
-			for k := range count {
-				if k > 0 {
-					if err := backoff.Sleep(ctx, every); err != nil {
-						return err
-					}
-				}
-				if took, err := result.ping(ctx, to, o.timeout); err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
-				} else if !asJSON {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s over %s: %v\n", to.ID(), to.Transport(), took)
-				}
-			}
-			return result.finish(cmd.OutOrStdout(), asJSON)
-		},
+		ValidArgsFunction: p.complete,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd, ripc.ID(args[0])) },
 	}
 	f := cmd.Flags()
-	f.IntVarP(&count, "count", "c", 5, "number of round trips")
-	f.DurationVarP(&every, "interval", "i", time.Second, "time between two of them")
-	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
-	o.declare(cmd)
+	f.IntVarP(&p.count, "count", "c", 5, "number of round trips")
+	f.DurationVarP(&p.every, "interval", "i", time.Second, "time between two of them")
+	f.BoolVar(&p.json, "json", false, "print the result as one JSON object")
+	p.declare(cmd)
 	show.NoFiles(cmd, "count", "interval")
 	return cmd
+}
+
+func (p *pinging) run(cmd *cobra.Command, id ripc.ID) (err error) {
+	if p.count < 1 || p.every < 0 {
+		return fmt.Errorf("--count %d, --interval %v: at least 1, and 0", p.count, p.every)
+	}
+	ctx := cmd.Context()
+	s, _, closing, err := p.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing()) }()
+	to := s.To(id)
+	opening, cancel := context.WithTimeout(ctx, p.timeout)
+	err = to.Connect(opening)
+	cancel()
+	if err != nil {
+		return err
+	}
+	result := Pinged{Service: to.ID(), Transport: to.Transport()}
+	for k := range p.count {
+		if k > 0 {
+			if err := backoff.Sleep(ctx, p.every); err != nil {
+				return err
+			}
+		}
+		if took, err := result.ping(ctx, to, p.timeout); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), err)
+		} else if !p.json {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s over %s: %v\n", to.ID(), to.Transport(), took)
+		}
+	}
+	return result.finish(cmd.OutOrStdout(), p.json)
 }
 
 // ping measures one round trip.

@@ -56,20 +56,27 @@ func (o *options) declare(cmd *cobra.Command) {
 	show.NoFiles(cmd, "directory", "domain", "timeout")
 }
 
-// client opens an endpoint that finds services as the flags say, and the client of a directory if
-// there is one.
-func (o *options) client(ctx context.Context) (s *ripc.Service, c *directory.Client, closing func() error, err error) {
+// endpoint is the configuration of an endpoint that knows no directory.
+func (o *options) endpoint() (cfg ripc.Config, err error) {
 	if o.timeout <= 0 {
-		return nil, nil, nil, fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
+		return cfg, fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
 	}
-	cfg := ripc.Config{Resolver: ripc.OneHost(o.domain), MoveTime: o.timeout}
+	cfg = ripc.Config{Resolver: ripc.OneHost(o.domain), MoveTime: o.timeout}
 	if cfg.TLS, err = o.secure.Load(); err != nil {
-		return nil, nil, nil, err
+		return cfg, err
 	}
 	if cfg.TLS != nil {
 		cfg.Addr = "127.0.0.1:0"
 	}
-	if cfg.Secret, err = show.Secret(o.secret); err != nil {
+	cfg.Secret, err = show.Secret(o.secret)
+	return cfg, err
+}
+
+// client opens an endpoint that finds services as the flags say, and the client of a directory if
+// there is one.
+func (o *options) client(ctx context.Context) (s *ripc.Service, c *directory.Client, closing func() error, err error) {
+	cfg, err := o.endpoint()
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	if len(o.directory) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -16,9 +17,14 @@ import (
 	"github.com/squall-go/squall/ripc/directory"
 )
 
+// serving is the command "directory" with its flags.
+type serving struct {
+	listen, dir, secret string
+	secure              show.Certificates
+}
+
 func newDirectoryCommand() *cobra.Command {
-	var listen, dir, secret string
-	var secure show.Certificates
+	var s serving
 	cmd := &cobra.Command{
 		Use:   "directory",
 		Short: "Run a directory with one member, for trying it",
@@ -27,43 +33,44 @@ fail is a subgroup of a group with several members (package ripc/directory).`,
 		Example: `  squall ripc directory --listen localhost:7100
   squall ripc ls --directory localhost:7100`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			security, err := secure.Load()
-			if err != nil {
-				return err
-			}
-			cfg := ripc.Config{Addr: listen, TLS: security}
-			if cfg.Secret, err = show.Secret(secret); err != nil {
-				return err
-			}
-			d := directory.New(directory.Config{Persistent: dir != ""})
-			cfg.Resolver = d
-			e, err := ripc.Open(ctx, cfg)
-			if err != nil {
-				return err
-			}
-			g, err := squall.Open(ctx, squall.Config{
-				Cluster: "squall ripc directory", ID: 1, Dir: dir, Listen: "127.0.0.1:0", InitialMembers: 1,
-				Logger: slog.New(slog.DiscardHandler), Subgroups: []squall.SubgroupConfig{d.Subgroup()},
-			})
-			if err != nil {
-				return errors.Join(err, e.Close())
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "a directory is at %s\n", e.Addr())
-			err = d.Serve(ctx, g, e)
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			return errors.Join(err, e.Close(), g.Close(closing))
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&listen, "listen", "localhost:7100", "`HOST:PORT` for clients")
-	f.StringVar(&dir, "dir", "", "`directory` for a log, so that owners are known after a restart; none: all is forgotten")
-	f.StringVar(&secret, "secret-file", "", "`file` with a secret that clients must know")
-	secure.Declare(f, ", for TLS", "the clients")
+	f.StringVar(&s.listen, "listen", "localhost:7100", "`HOST:PORT` for clients")
+	f.StringVar(&s.dir, "dir", "", "`directory` for a log, so that owners are known after a restart; none: all is forgotten")
+	f.StringVar(&s.secret, "secret-file", "", "`file` with a secret that clients must know")
+	s.secure.Declare(f, ", for TLS", "the clients")
 	show.NoFiles(cmd, "listen")
 	cmd.MarkFlagDirname("dir")
 	return cmd
+}
+
+func (s *serving) run(ctx context.Context, out io.Writer) error {
+	security, err := s.secure.Load()
+	if err != nil {
+		return err
+	}
+	cfg := ripc.Config{Addr: s.listen, TLS: security}
+	if cfg.Secret, err = show.Secret(s.secret); err != nil {
+		return err
+	}
+	d := directory.New(directory.Config{Persistent: s.dir != ""})
+	cfg.Resolver = d
+	e, err := ripc.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	g, err := squall.Open(ctx, squall.Config{
+		Cluster: "squall ripc directory", ID: 1, Dir: s.dir, Listen: "127.0.0.1:0", InitialMembers: 1,
+		Logger: slog.New(slog.DiscardHandler), Subgroups: []squall.SubgroupConfig{d.Subgroup()},
+	})
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
+	fmt.Fprintf(out, "a directory is at %s\n", e.Addr())
+	err = d.Serve(ctx, g, e)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, e.Close(), g.Close(closing))
 }

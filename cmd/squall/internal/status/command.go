@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -59,15 +60,7 @@ func NewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.json {
-				err = show.JSON(cmd.OutOrStdout(), r)
-			} else {
-				r.print(cmd.OutOrStdout())
-			}
-			if n := len(r.Problems); err == nil && n > 0 {
-				err = fmt.Errorf("the group has %s", show.Counted(n, "problem", "problems"))
-			}
-			return err
+			return o.report(cmd.OutOrStdout(), r)
 		},
 	}
 	f := cmd.Flags()
@@ -79,6 +72,21 @@ func NewCommand() *cobra.Command {
 	f.StringVar(&o.file, "secret-file", "", "`FILE` with the secret of the group, for a group that has one")
 	show.NoFiles(cmd, "timeout")
 	return cmd
+}
+
+// report prints a report. Problems of the group are an error.
+func (o *options) report(w io.Writer, r *Report) error {
+	if o.json {
+		if err := show.JSON(w, r); err != nil {
+			return err
+		}
+	} else {
+		r.print(w)
+	}
+	if n := len(r.Problems); n > 0 {
+		return fmt.Errorf("the group has %s", show.Counted(n, "problem", "problems"))
+	}
+	return nil
 }
 
 // gather asks a member, and then all others of its view.

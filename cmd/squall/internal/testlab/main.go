@@ -1,6 +1,7 @@
 package testlab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,33 @@ type process struct {
 	parent   *proc.Parent
 }
 
+// open opens the group with all loads.
+func (p *process) open(ctx context.Context) (err error) {
+	if p.spec.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.spec.Within)
+		defer cancel()
+	}
+	for i := range p.spec.Loads {
+		p.replicas = append(p.replicas, newReplica(&p.spec.Loads[i], p.tell))
+	}
+	if p.group, err = squall.Open(ctx, p.config()); err != nil {
+		p.tell(News{Kind: NewsHalted, Text: kindOf(err) + ": " + err.Error()})
+		return errors.Join(err, p.log.end(p.ended(err.Error())))
+	}
+	if c := p.spec.Crash; c.Planned && c.Open {
+		c.strike()
+	}
+	for i, l := range p.spec.Loads {
+		s, err := p.group.Subgroup(l.Name)
+		if err != nil {
+			return err
+		}
+		p.loads = append(p.loads, newLoad(p, s, i))
+	}
+	return nil
+}
+
 // serve is a process's life: it reads its Spec, opens the group, and does what it is told until its
 // input ends or the group halts.
 func serve(ctx context.Context, parent *proc.Parent) (err error) {
@@ -55,28 +83,8 @@ func serve(ctx context.Context, parent *proc.Parent) (err error) {
 		}
 		defer p.events.Close()
 	}
-	opening := ctx
-	if p.spec.Within > 0 {
-		var cancel context.CancelFunc
-		opening, cancel = context.WithTimeout(ctx, p.spec.Within)
-		defer cancel()
-	}
-	for i := range p.spec.Loads {
-		p.replicas = append(p.replicas, newReplica(&p.spec.Loads[i], p.tell))
-	}
-	if p.group, err = squall.Open(opening, p.config()); err != nil {
-		p.tell(News{Kind: NewsHalted, Text: kindOf(err) + ": " + err.Error()})
-		return errors.Join(err, p.log.end(p.ended(err.Error())))
-	}
-	if c := p.spec.Crash; c.Planned && c.Open {
-		c.strike()
-	}
-	for i, l := range p.spec.Loads {
-		s, err := p.group.Subgroup(l.Name)
-		if err != nil {
-			return err
-		}
-		p.loads = append(p.loads, newLoad(p, s, i))
+	if err := p.open(ctx); err != nil {
+		return err
 	}
 	p.tell(News{Kind: NewsView, View: installed(p.group.View()), Text: "open"})
 	if p.spec.Sends {
@@ -319,12 +327,8 @@ func (p *process) answer(r Request) {
 	case DoSend:
 		p.start()
 	case DoHold:
-		within := r.For
-		if within == 0 {
-			within = settleTime
-		}
 		for _, l := range p.loads {
-			err = errors.Join(err, l.settle(within))
+			err = errors.Join(err, l.settle(cmp.Or(r.For, settleTime)))
 		}
 	case DoMark:
 		p.meter.mark()

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 
@@ -115,14 +116,7 @@ func newExplainCommand() *cobra.Command {
 					fmt.Fprintf(cmd.ErrOrStderr(), "topic %q has no pair of a writer and a reader\n", args[0])
 				}
 				for _, x := range all {
-					matches := "match"
-					if !x.Match {
-						matches = "do not match"
-					}
-					fmt.Fprintf(cmd.OutOrStdout(), "writer %s and reader %s %s\n", x.Writer, x.Reader, matches)
-					for _, v := range x.Verdicts {
-						fmt.Fprintf(cmd.OutOrStdout(), "  %s\n", v.text)
-					}
+					x.print(cmd.OutOrStdout())
 				}
 				return nil
 			})
@@ -130,6 +124,17 @@ func newExplainCommand() *cobra.Command {
 	}
 	o.declare(cmd)
 	return cmd
+}
+
+func (x *Explained) print(w io.Writer) {
+	matches := "match"
+	if !x.Match {
+		matches = "do not match"
+	}
+	fmt.Fprintf(w, "writer %s and reader %s %s\n", x.Writer, x.Reader, matches)
+	for _, v := range x.Verdicts {
+		fmt.Fprintf(w, "  %s\n", v.text)
+	}
 }
 
 func explained(p party, topic string) ([]Explained, error) {

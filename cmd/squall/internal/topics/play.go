@@ -237,39 +237,40 @@ func (y *play) open(ctx context.Context, p party) error {
 	}
 	y.voices = map[voice]*speaker{}
 	for v, r := range y.content.voices {
-		s := &speaker{}
-		y.voices[v] = s
 		info := y.content.infos[r.channel]
-		name := info.Name
-		s.as, s.keyed = name, info.Keyed
+		s := &speaker{as: info.Name, keyed: info.Keyed}
 		if y.names != nil {
-			if s.as = y.names[name]; s.as == "" {
-				continue
-			}
+			s.as = y.names[info.Name]
 		}
-		info.Name = s.as
-		info, topic, err := y.topic(ctx, p, info, name)
-		if err != nil {
-			return err
+		if y.voices[v] = s; s.as == "" {
+			continue
 		}
-		set := dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Order: info.QoS.Order, Partitions: r.partitions, KeepUnregistered: true}
-		if y.client {
-			s.writer, err = topic.Writer(ctx, set)
-		} else {
-			o := dds.Origin{Side: side, GUID: guid(s.as, v.partitions)}
-			if s.writer, err = topic.WriterFor(ctx, set, o); err == nil && y.resume {
-				_, err = p.member.Carried(ctx, 0, func(of func(dds.Origin) (last, ended uint64)) { s.behind, _ = of(o) })
-			}
-		}
-		if err == nil {
-			_, err = s.writer.Matched(ctx, y.readers)
-		}
-		if err != nil {
+		if err := y.openWriter(ctx, p, s, info, r.partitions, dds.Origin{Side: side, GUID: guid(s.as, v.partitions)}); err != nil {
 			return err
 		}
 		y.result.Topics[s.as] = 0
 	}
 	return nil
+}
+
+// openWriter opens the writer of a speaker, and waits for its readers.
+func (y *play) openWriter(ctx context.Context, p party, s *speaker, info dds.TopicInfo, partitions []string, o dds.Origin) error {
+	recorded := info.Name
+	info.Name = s.as
+	info, topic, err := y.topic(ctx, p, info, recorded)
+	if err != nil {
+		return err
+	}
+	set := dds.QoS{Durability: info.QoS.Durability, Ownership: info.QoS.Ownership, Order: info.QoS.Order, Partitions: partitions, KeepUnregistered: true}
+	if y.client {
+		s.writer, err = topic.Writer(ctx, set)
+	} else if s.writer, err = topic.WriterFor(ctx, set, o); err == nil && y.resume {
+		_, err = p.member.Carried(ctx, 0, func(of func(dds.Origin) (last, ended uint64)) { s.behind, _ = of(o) })
+	}
+	if err == nil {
+		_, err = s.writer.Matched(ctx, y.readers)
+	}
+	return err
 }
 
 // guid names what is played by one writer.
@@ -294,6 +295,19 @@ func (y *play) round(ctx context.Context) error {
 	return err
 }
 
+func (y *play) write(ctx context.Context, s *speaker, r *recorded) error {
+	v := dds.Encoded{Key: r.key, Data: r.data}
+	switch {
+	case !y.client:
+		return s.writer.Carry(ctx, dds.Carried{Operation: r.operation, Sequence: s.played, Source: r.source}, v)
+	case r.operation == dds.OperationDispose:
+		return s.writer.Dispose(ctx, v)
+	case r.operation == dds.OperationUnregister:
+		return s.writer.Unregister(ctx, v)
+	}
+	return s.writer.Write(ctx, v)
+}
+
 // one plays a sample or a change.
 func (y *play) one(ctx context.Context, r *recorded) error {
 	s := y.voices[voiceOf(r)]
@@ -309,19 +323,7 @@ func (y *play) one(ctx context.Context, r *recorded) error {
 	if err := y.wait(ctx, r.logged); err != nil {
 		return err
 	}
-	v := dds.Encoded{Key: r.key, Data: r.data}
-	var err error
-	switch {
-	case !y.client:
-		err = s.writer.Carry(ctx, dds.Carried{Operation: r.operation, Sequence: s.played, Source: r.source}, v)
-	case r.operation == dds.OperationDispose:
-		err = s.writer.Dispose(ctx, v)
-	case r.operation == dds.OperationUnregister:
-		err = s.writer.Unregister(ctx, v)
-	default:
-		err = s.writer.Write(ctx, v)
-	}
-	if err != nil {
+	if err := y.write(ctx, s, r); err != nil {
 		s.played--
 		return err
 	}

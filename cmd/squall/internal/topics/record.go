@@ -53,7 +53,7 @@ Recording delays no writer. If the disk is so slow that more than --buffer wait 
 func newRecordCommand() *cobra.Command {
 	var o options
 	var r recording
-	var all, history bool
+	var all bool
 	var schemas map[string]string
 	cmd := &cobra.Command{
 		Use:     "record (TOPIC… | --all) FILE [flags]",
@@ -71,7 +71,7 @@ func newRecordCommand() *cobra.Command {
 		},
 		ValidArgsFunction: recordings,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.topics, r.file, r.history = args[:len(args)-1], args[len(args)-1], history
+			r.topics, r.file = args[:len(args)-1], args[len(args)-1]
 			if err := r.check(schemas); err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func newRecordCommand() *cobra.Command {
 	o.declare(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "record all topics, and topics that come later")
-	f.BoolVar(&history, "history", false, "begin with the histories of durable topics")
+	f.BoolVar(&r.history, "history", false, "begin with the histories of durable topics")
 	f.IntVar(&r.count, "count", 0, "end after so many samples; 0: none")
 	f.DurationVar(&r.span, "for", 0, "end after this time; 0: none")
 	f.Int64Var(&r.buffer, "buffer", 256<<20, "`bytes` that may wait for the disk")
@@ -135,6 +135,7 @@ type recording struct {
 	span    time.Duration
 	buffer  int64
 	idl     map[string][]byte
+	spare   []heard // to be used again
 	watch   *show.Progress
 	lost    atomic.Uint64
 }
@@ -239,12 +240,6 @@ func (r *recording) follow(ctx context.Context, p party, t *tape) error {
 	q := &intake{limit: r.buffer, wake: make(chan struct{}, 1)}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	var end <-chan time.Time
-	if r.span > 0 {
-		timer := time.NewTimer(r.span)
-		defer timer.Stop()
-		end = timer.C
-	}
 	var over <-chan struct{}
 	if g := p.group(); g != nil {
 		over = g.Done()
@@ -252,16 +247,18 @@ func (r *recording) follow(ctx context.Context, p party, t *tape) error {
 	if err := r.look(ctx, p, t, q); err != nil {
 		return err
 	}
+	if r.span > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.span)
+		defer cancel()
+	}
 	known := writerQoS(p)
-	var spare []heard
 	written := time.Now()
 	for {
 		var done bool
 		var ended error
 		select {
 		case <-ctx.Done():
-			done = true
-		case <-end:
 			done = true
 		case <-over:
 			done, ended = true, p.group().Err()
@@ -271,25 +268,34 @@ func (r *recording) follow(ctx context.Context, p party, t *tape) error {
 			}
 		case <-q.wake:
 		}
-		all, full := q.take(spare)
-		if err := r.write(t, all, known); err != nil {
+		if err := r.writeHeard(t, q, known); err != nil {
 			return err
 		}
-		clear(all)
-		spare = all
-		r.watch.Set(int64(t.samples))
-		switch {
-		case full:
-			return fmt.Errorf("the disk is too slow: more than %s waited for it after position %d; what came before is recorded", humanize.Bytes(uint64(r.buffer)), t.position)
-		case done || r.count > 0 && t.samples == r.count:
+		if done || r.count > 0 && t.samples == r.count {
 			return ended
-		case time.Since(written) >= writeEvery:
+		}
+		if time.Since(written) >= writeEvery {
 			written = time.Now()
 			if err := t.w.Flush(); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// writeHeard writes what has come.
+func (r *recording) writeHeard(t *tape, q *intake, known func(dds.ID) *dds.QoS) error {
+	all, full := q.take(r.spare)
+	if err := r.write(t, all, known); err != nil {
+		return err
+	}
+	clear(all)
+	r.spare = all
+	r.watch.Set(int64(t.samples))
+	if full {
+		return fmt.Errorf("the disk is too slow: more than %s waited for it after position %d; what came before is recorded", humanize.Bytes(uint64(r.buffer)), t.position)
+	}
+	return nil
 }
 
 // look begins to record topics that are new.

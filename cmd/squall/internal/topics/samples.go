@@ -209,12 +209,7 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 				return err
 			}
 			return o.with(ctx, func(p party) error {
-				info := find(p, args[0], profile)
-				w, err := pub.writer(ctx, p, info, profile)
-				if err != nil {
-					return err
-				}
-				written, err := pub.write(ctx, w, info, args[1:], cmd.InOrStdin())
+				written, err := pub.run(ctx, p, find(p, args[0], profile), profile, args[1:], cmd.InOrStdin())
 				if o.json {
 					return errors.Join(err, show.JSON(cmd.OutOrStdout(), map[string]int{"written": written}))
 				}
@@ -234,6 +229,14 @@ is declared as one of raw bytes. It prints how many samples it wrote, once they 
 type publication struct {
 	readers    int // that have to match before
 	partitions []string
+}
+
+func (x *publication) run(ctx context.Context, p party, info dds.TopicInfo, profile *dds.Profile, samples []string, in io.Reader) (written int, err error) {
+	w, err := x.writer(ctx, p, info, profile)
+	if err != nil {
+		return 0, err
+	}
+	return x.write(ctx, w, info, samples, in)
 }
 
 func (x *publication) writer(ctx context.Context, p party, info dds.TopicInfo, profile *dds.Profile) (*dds.Writer[dds.Encoded], error) {

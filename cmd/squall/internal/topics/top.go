@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,27 +46,9 @@ func newTopCommand() *cobra.Command {
 			if every <= 0 || count < 0 {
 				return fmt.Errorf("--every %v and --count %d: the time must be more than 0, and the number not negative", every, count)
 			}
-			ctx, out := cmd.Context(), cmd.OutOrStdout()
+			ctx := cmd.Context()
 			return o.with(ctx, func(p party) error {
-				b := newBoard(p, o.space, args)
-				faults := b.join(ctx)
-				n := 0
-				err := b.each(ctx, every, nil, func(span time.Duration) error {
-					all := b.busy(span, faults)
-					faults = b.join(ctx)
-					n++
-					if err := showBusy(out, all, o.json); err != nil {
-						return err
-					}
-					if n == count {
-						return errEnough
-					}
-					return nil
-				})
-				if errors.Is(err, errEnough) {
-					return nil
-				}
-				return err
+				return newBoard(p, o.space, args).top(ctx, cmd.OutOrStdout(), every, count, o.json)
 			})
 		},
 	}
@@ -74,6 +57,28 @@ func newTopCommand() *cobra.Command {
 	cmd.Flags().IntVar(&count, "count", 0, "end after so many tables; 0: none")
 	show.NoFiles(cmd, "every", "count")
 	return cmd
+}
+
+// top shows a table again and again, count times unless that is 0.
+func (b *board) top(ctx context.Context, out io.Writer, every time.Duration, count int, asJSON bool) error {
+	faults := b.join(ctx)
+	n := 0
+	err := b.each(ctx, every, nil, func(span time.Duration) error {
+		all := b.busy(span, faults)
+		faults = b.join(ctx)
+		n++
+		if err := showBusy(out, all, asJSON); err != nil {
+			return err
+		}
+		if n == count {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 var errEnough = errors.New("all tables were shown")

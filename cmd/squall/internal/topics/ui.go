@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -65,13 +66,7 @@ func newUICommand() *cobra.Command {
 				fmt.Fprintf(cmd.ErrOrStderr(), "the page has no password: every host that reaches %s can see the topics and samples of this space\n", a)
 			}
 			return o.with(ctx, func(p party) error {
-				url := "http://" + l.Addr().String() + "/"
-				if o.json {
-					err = show.JSONLine(cmd.OutOrStdout(), map[string]string{"url": url})
-				} else {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s shows space %q; an interrupt ends it\n", url, o.space)
-				}
-				if err != nil {
+				if err := o.announce(cmd.OutOrStdout(), "http://"+l.Addr().String()+"/"); err != nil {
 					return err
 				}
 				return newBoard(p, o.space, args).serve(ctx, l)
@@ -82,6 +77,14 @@ func newUICommand() *cobra.Command {
 	cmd.Flags().StringVar(&at, "at", "127.0.0.1:7080", "`HOST:PORT` of the page")
 	show.NoFiles(cmd, "at")
 	return cmd
+}
+
+func (o *options) announce(w io.Writer, url string) error {
+	if o.json {
+		return show.JSONLine(w, map[string]string{"url": url})
+	}
+	_, err := fmt.Fprintf(w, "%s shows space %q; an interrupt ends it\n", url, o.space)
+	return err
 }
 
 // board is what the page shows.
@@ -332,6 +335,11 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+func sendEvent(w io.Writer, name string, data []byte) error {
+	_, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, data)
+	return err
+}
+
 // events sends server-sent events: the space when it has changed, and rates.
 func (b *board) events(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	select {
@@ -351,12 +359,10 @@ func (b *board) events(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		err := c.SetWriteDeadline(time.Now().Add(uiWriteLimit))
 		if version > sent {
 			sent = version
-			_, failed := fmt.Fprintf(w, "event: space\ndata: %s\n\n", space)
-			err = errors.Join(err, failed)
+			err = errors.Join(err, sendEvent(w, "space", space))
 		}
 		if rates != nil {
-			_, failed := fmt.Fprintf(w, "event: rates\ndata: %s\n\n", rates)
-			err = errors.Join(err, failed)
+			err = errors.Join(err, sendEvent(w, "rates", rates))
 		}
 		if errors.Join(err, c.Flush()) != nil {
 			return

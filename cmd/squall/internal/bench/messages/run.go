@@ -113,6 +113,17 @@ func (s Spec) settle(f *bench.Fleet) error {
 	})
 }
 
+// bySender returns the rate of each sender at a member, and that of all that are not delayed.
+func (s Spec) bySender(m Sample) (rates []float64, undelayed float64) {
+	for i, n := range m.Delivered {
+		rates = append(rates, m.Rate(float64(n)))
+		if s.Delays[i+1] == 0 {
+			undelayed += rates[i]
+		}
+	}
+	return rates, undelayed
+}
+
 // summarize makes a run of what its members saw.
 func (s Spec) summarize(samples []Sample) (r Run) {
 	r.Rate = -1
@@ -123,15 +134,7 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 		total := m.total()
 		if rate := m.Rate(float64(total)); r.Rate < 0 || rate < r.Rate {
 			r.Rate, slowest = rate, total
-			undelayed := uint64(0)
-			r.BySender = make([]float64, len(m.Delivered))
-			for i, n := range m.Delivered {
-				r.BySender[i] = m.Rate(float64(n))
-				if s.Delays[i+1] == 0 {
-					undelayed += n
-				}
-			}
-			r.Undelayed = m.Rate(float64(undelayed))
+			r.BySender, r.Undelayed = s.bySender(m)
 		}
 		r.TotalRate += m.Rate(float64(total))
 		r.cores += m.Rate(m.CPU.Seconds())

@@ -51,19 +51,23 @@ func (s *stream[T]) open(ctx context.Context) error {
 			}
 			continue
 		}
-		var options []dds.Option[T]
-		if !s.Spec.Copy {
-			options = append(options, dds.Listen(func(v *dds.Sample[T], err error) { s.hear(v, err) }))
-		}
-		r, err := t.Reader(ctx, readerSet, options...)
-		if err != nil {
+		if err := s.openReader(ctx, t, readerSet, i == 0); err != nil {
 			return err
-		}
-		if s.Spec.Copy && i == 0 {
-			go s.take(r)
 		}
 	}
 	return nil
+}
+
+func (s *stream[T]) openReader(ctx context.Context, t *dds.Topic[T], set dds.QoS, first bool) error {
+	var options []dds.Option[T]
+	if !s.Spec.Copy {
+		options = append(options, dds.Listen(func(v *dds.Sample[T], err error) { s.hear(v, err) }))
+	}
+	r, err := t.Reader(ctx, set, options...)
+	if err == nil && s.Spec.Copy && first {
+		go s.take(r)
+	}
+	return err
 }
 
 // hear counts a sample. A sample that is missing or comes twice is a failure. Without an order,

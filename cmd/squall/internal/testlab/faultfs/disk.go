@@ -191,6 +191,21 @@ func (d *Disk) write(n *node, p []byte, off int64, through bool) syscall.Errno {
 	return 0
 }
 
+// delay takes the time of a sync, with the lock given up.
+func (d *Disk) delay() {
+	if d.faults.Delay == 0 {
+		return
+	}
+	delay := time.NewTimer(time.Duration(d.dice.Int64N(int64(d.faults.Delay) + 1)))
+	defer delay.Stop()
+	d.mu.Unlock()
+	select {
+	case <-delay.C:
+	case <-d.power.Gone():
+	}
+	d.mu.Lock()
+}
+
 // sync makes durable what was done to a node before. It holds no lock while it takes its time.
 func (d *Disk) sync(number uint64, kind Kind) syscall.Errno {
 	d.mu.Lock()
@@ -204,16 +219,7 @@ func (d *Disk) sync(number uint64, kind Kind) syscall.Errno {
 	}
 	upTo, what := d.steps, Synced{n.path(), kind}
 	d.syncs[what]++
-	if d.faults.Delay > 0 {
-		delay := time.NewTimer(time.Duration(d.dice.Int64N(int64(d.faults.Delay) + 1)))
-		defer delay.Stop()
-		d.mu.Unlock()
-		select {
-		case <-delay.C:
-		case <-d.power.Gone():
-		}
-		d.mu.Lock()
-	}
+	d.delay()
 	switch {
 	case d.power.isGone():
 		return syscall.EIO
