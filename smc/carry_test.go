@@ -68,6 +68,11 @@ func TestWhatIsNotDeliveredMovesInItsOrderUnderItsNumber(t *testing.T) {
 			t.Errorf("claim %d was published at %d, %v; want %d", number, i, ok, want)
 		}
 	}
+	for _, number := range []uint64{0, 1, 7} { // of no claim, of one of the ring before, of one to come
+		if i, ok := s.Published(number); ok {
+			t.Errorf("claim %d, which is not published in this ring, was published at %d", number, i)
+		}
+	}
 }
 
 // S5, over several rings: a claim is filled in the first and finished in the last.

@@ -343,16 +343,17 @@ func (s *Sender) below(i order.Index) (claims, publication uint64) {
 	return claims, publication
 }
 
-// Published is the index under which the claim of a number was published, or false if it is not
-// published yet. It must be asked before the claim's space was released and used again. Loop.
+// Published is the index under which the claim of a number was published in this ring. It is false
+// if the claim is not published yet, was published in a ring before, or is no more among the last
+// claims, as many as the window has. Loop.
 func (s *Sender) Published(number uint64) (order.Index, bool) {
+	if published := s.published.Load(); number <= s.first || number > published || number+s.window <= published {
+		return 0, false
+	}
 	first := s.publications - min(s.publications, s.window)
 	k := first + uint64(sort.Search(int(s.publications-first), func(k int) bool {
 		return s.checkpoints[(first+uint64(k))&(s.window-1)].claims >= number
 	}))
-	if k == s.publications {
-		return 0, false
-	}
 	c := s.checkpoints[k&(s.window-1)]
 	return c.index - 1 - order.Index(c.claims-number), true
 }
