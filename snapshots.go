@@ -23,13 +23,13 @@ type SnapshotPolicy struct {
 	Every   time.Duration // time since the last snapshot, if there is a record after it
 }
 
-// DefaultSnapshots is the policy of persistent objects and persistent spaces of topics, unless
+// DefaultSnapshots returns the policy of persistent objects and persistent spaces of topics, unless
 // LogConfig.Snapshots has another one.
-var DefaultSnapshots = SnapshotPolicy{Records: 1 << 20, Bytes: 64 << 20}
+func DefaultSnapshots() SnapshotPolicy { return SnapshotPolicy{Records: 1 << 20, Bytes: 64 << 20} }
 
-// NoSnapshots is the policy of a process that takes no snapshot by itself, where there is a
+// NoSnapshots returns the policy of a process that takes no snapshot by itself, where there is a
 // default.
-var NoSnapshots = SnapshotPolicy{Bytes: -1}
+func NoSnapshots() SnapshotPolicy { return SnapshotPolicy{Bytes: -1} }
 
 // takes reports whether the policy ever takes a snapshot.
 func (p SnapshotPolicy) takes() bool { return p.Records > 0 || p.Bytes > 0 || p.Every > 0 }

@@ -16,7 +16,7 @@ func TestASnapshotIsDueWhenTheLogHasGrown(t *testing.T) {
 		after  time.Duration
 	}{
 		"no policy":                     {SnapshotPolicy{}, persist.Growth{Records: 1 << 40, Bytes: 1 << 50}, time.Hour, false, 0},
-		"none wanted":                   {NoSnapshots, persist.Growth{Records: 1 << 40, Bytes: 1 << 50}, time.Hour, false, 0},
+		"none wanted":                   {NoSnapshots(), persist.Growth{Records: 1 << 40, Bytes: 1 << 50}, time.Hour, false, 0},
 		"fewer records":                 {SnapshotPolicy{Records: 10}, persist.Growth{Records: 9, Bytes: 1}, time.Hour, false, 0},
 		"enough records":                {SnapshotPolicy{Records: 10}, persist.Growth{Records: 10, Bytes: 1}, 0, true, 0},
 		"fewer bytes":                   {SnapshotPolicy{Bytes: 10}, persist.Growth{Records: 1, Bytes: 9}, time.Hour, false, 0},
@@ -32,7 +32,7 @@ func TestASnapshotIsDueWhenTheLogHasGrown(t *testing.T) {
 			t.Errorf("%s: due now: %v, after %v", name, now, after)
 		}
 	}
-	if (SnapshotPolicy{}).takes() || NoSnapshots.takes() || !(SnapshotPolicy{Every: 1}).takes() {
+	if (SnapshotPolicy{}).takes() || NoSnapshots().takes() || !(SnapshotPolicy{Every: 1}).takes() {
 		t.Error("a policy without limits takes snapshots, or one with a limit none")
 	}
 }

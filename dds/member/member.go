@@ -95,7 +95,7 @@ func newBackend(cfg Config) (*backend, error) {
 	sg.DeliverSome, sg.Snapshot, sg.Restore = p.deliver, p.snapshot, p.restore
 	sg.RingBytes, sg.Window = cmp.Or(sg.RingBytes, ringBytes), cmp.Or(sg.Window, window)
 	if sg.Mode == squall.Persistent && sg.Log.Snapshots == (squall.SnapshotPolicy{}) {
-		sg.Log.Snapshots = squall.DefaultSnapshots
+		sg.Log.Snapshots = squall.DefaultSnapshots()
 	}
 	if sg.Mode == squall.Ordered {
 		p.keeper = newKeeper(p, sg)

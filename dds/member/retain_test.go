@@ -13,8 +13,8 @@ func TestTheLogOfASpaceIsBoundedByDefault(t *testing.T) {
 		mode       squall.Mode
 		said, want squall.SnapshotPolicy
 	}{
-		{squall.Persistent, squall.SnapshotPolicy{}, squall.DefaultSnapshots},
-		{squall.Persistent, squall.NoSnapshots, squall.NoSnapshots},
+		{squall.Persistent, squall.SnapshotPolicy{}, squall.DefaultSnapshots()},
+		{squall.Persistent, squall.NoSnapshots(), squall.NoSnapshots()},
 		{squall.Persistent, squall.SnapshotPolicy{Records: 7}, squall.SnapshotPolicy{Records: 7}},
 		{squall.Ordered, squall.SnapshotPolicy{}, squall.SnapshotPolicy{}},
 	} {

@@ -9,7 +9,7 @@ import (
 func durable(sg squall.SubgroupConfig) squall.SubgroupConfig {
 	sg.Log.DeliverAfterPersist = true
 	if sg.Log.Snapshots == (squall.SnapshotPolicy{}) {
-		sg.Log.Snapshots = squall.DefaultSnapshots
+		sg.Log.Snapshots = squall.DefaultSnapshots()
 	}
 	return sg
 }

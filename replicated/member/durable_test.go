@@ -22,11 +22,11 @@ func TestAPersistentObjectIsSafeByDefault(t *testing.T) {
 		}
 		return sg.Log
 	}
-	if l := declared(squall.SubgroupConfig{Mode: squall.Persistent}, nil); !l.DeliverAfterPersist || l.Snapshots != squall.DefaultSnapshots {
+	if l := declared(squall.SubgroupConfig{Mode: squall.Persistent}, nil); !l.DeliverAfterPersist || l.Snapshots != squall.DefaultSnapshots() {
 		t.Errorf("by default: %+v", l)
 	}
 	early := func(o *Object[*counter]) { o.EarlyReplies() }
-	if l := declared(squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{Snapshots: squall.NoSnapshots}}, early); l.DeliverAfterPersist || l.Snapshots != squall.NoSnapshots {
+	if l := declared(squall.SubgroupConfig{Mode: squall.Persistent, Log: squall.LogConfig{Snapshots: squall.NoSnapshots()}}, early); l.DeliverAfterPersist || l.Snapshots != squall.NoSnapshots() {
 		t.Errorf("with early replies and no snapshots: %+v", l)
 	}
 	if l := declared(squall.SubgroupConfig{}, nil); l.DeliverAfterPersist || l.Snapshots != (squall.SnapshotPolicy{}) {
