@@ -2,13 +2,20 @@ package squall
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/smc"
 )
 
-// Extend is for packages replicated and dds: programs have no value to call it with.
-func (sg *SubgroupConfig) Extend(c extension.Config) { sg.extension = c }
+// Extend is for packages replicated and dds: programs have no value to call it with. A subgroup has
+// one extension.
+func (sg *SubgroupConfig) Extend(c extension.Config) {
+	if e := sg.extension; e.Keeper != nil || e.Operations != nil || e.Missing != nil {
+		panic(fmt.Sprintf("squall: subgroup %q is extended already", sg.Name))
+	}
+	sg.extension = c
+}
 
 // Extension is for packages replicated and dds: programs have no value to call it with.
 func (s *Subgroup) Extension(extension.Key) extension.Subgroup { return (*extended)(s) }
