@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/errs"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/views"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
@@ -99,6 +100,10 @@ type Spec struct {
 	Single     bool                  `json:"single"`                // one upcall per message, not per run
 	Unordered  bool                  `json:"unordered"`
 
+	// Link is the rate of each member's link if each is on a host of its own, a network namespace;
+	// 0: all are on this host.
+	Link netlab.Rate `json:"link_bits,omitempty"`
+
 	Network string `json:"network,omitempty"` // of a round trip: "tcp" or "unix"
 	Spin    bool   `json:"spin,omitempty"`    // of a round trip: without sleeping in the kernel
 
@@ -175,6 +180,7 @@ func (s Spec) Validate() error {
 	if _, ok := bench.Fabrics[s.Fabric]; !ok {
 		faults.Add("fabric %q: shm, tcp or auto", s.Fabric)
 	}
+	faults.If(s.Link > 0 && s.Fabric != "tcp", "hosts with links of %v: fabric tcp, not %q", s.Link, s.Fabric)
 	faults.If(s.Subgroups < 1 || s.Subgroups > MaxSubgroups, "%d subgroups: from 1 to %d", s.Subgroups, MaxSubgroups)
 	faults.If(s.Active < 1 || s.Active > s.Subgroups,
 		"%d active subgroups of %d: from 1 to all of them", s.Active, s.Subgroups)
@@ -222,6 +228,9 @@ func (s Spec) String() string {
 		}
 	}
 	fmt.Fprintf(&b, ", fabric %s", s.Fabric)
+	if s.Link > 0 {
+		fmt.Fprintf(&b, ", links of %v", s.Link)
+	}
 	if s.Batching != AllBatching {
 		fmt.Fprintf(&b, ", batching %v", s.Batching)
 	}

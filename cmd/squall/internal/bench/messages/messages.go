@@ -39,6 +39,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/errs"
+	"github.com/squall-go/squall/internal/netlab"
 )
 
 // options are the command's flags.
@@ -49,6 +50,7 @@ type options struct {
 	nulls    string
 	upcall   string
 	mode     string
+	lab      string
 
 	latency, idle, bars, spindle bool
 
@@ -65,7 +67,7 @@ type options struct {
 
 // workloadFlags describe one group; the bars and the paper's matrix bring their own.
 var workloadFlags = []string{
-	"nodes", "size", "senders", "subgroups", "active", "window", "ring", "delay", "batching", "nulls", "callback-cost", "copy", "upcall", "mode",
+	"nodes", "size", "senders", "subgroups", "active", "window", "ring", "delay", "batching", "nulls", "callback-cost", "copy", "upcall", "mode", "lab",
 }
 
 // NewCommand returns the command "bench". The commands of other workloads go below it.
@@ -88,6 +90,7 @@ members must have delivered the same sequence, or the run fails.`,
   squall bench --idle --duration 10s                   # what a group costs that has nothing to do
   squall bench --bars --peers ./peers                  # the table of docs/benchmarks.md
   squall bench --foreign 2 --peers ./peers             # next to two processes that compute all the time
+  squall bench --nodes 16 --lab 100mbit                # each member on a host of its own
   squall bench --foreign 1 --latency                   # one message at a time, next to one of them
   squall bench --spindle --out figures                 # the paper's figures on this machine`,
 		Args: cobra.NoArgs,
@@ -104,6 +107,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&s.SizeBytes, "size", s.SizeBytes, "bytes of a message")
 	f.StringVar(&s.Senders, "senders", s.Senders, "members that send: all, half, one or a number")
 	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp or auto")
+	f.StringVar(&o.lab, "lab", "", "RATE: each member on a host of its own, a network namespace, whose link has this rate, like 100mbit; needs root")
 	f.StringVar(&o.mode, "mode", "ordered", "ordered or unordered")
 	f.IntVar(&s.Subgroups, "subgroups", s.Subgroups, "subgroups, each with all members")
 	f.IntVar(&s.Active, "active", s.Active, "subgroups in which messages are sent")
@@ -140,6 +144,13 @@ func (o *options) complete(f *pflag.FlagSet) error {
 	var faults errs.Faults
 	o.completeSpec(&faults)
 	var err error
+	if o.lab != "" {
+		o.spec.Link, err = netlab.ParseRate(o.lab)
+		faults.Join(err)
+		if !f.Changed("fabric") {
+			o.spec.Fabric = "tcp"
+		}
+	}
 	o.spec.Delays, err = parseDelays(o.delays)
 	faults.Join(err)
 	o.spec.Batching, err = parseBatching(o.batching)
@@ -190,6 +201,7 @@ func (o *options) contradictions(f *pflag.FlagSet) error {
 		bench.OneAtATime(f, modes...),
 		bench.Refuse(f, !o.spindle, "only with --spindle", "out", "quick"),
 		bench.Refuse(f, !ownGroups, "only with --bars or --foreign", "peers"),
+		bench.Refuse(f, o.latency, "round trips are measured on this host", "lab"),
 		bench.Refuse(f, ownGroups || o.spindle, what+" brings its own groups", workloadFlags...),
 		bench.Refuse(f, ownGroups, "the bars name theirs", "fabric", "limits"),
 		bench.Refuse(f, o.spindle, "--spindle writes its figures to --out", "csv", "json", "limits", "duration", "warmup"),

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -77,14 +79,31 @@ func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, 
 			return nil, nil, err
 		}
 	}
-	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Spec: job{s, memory.Path}}
+	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Spec: job{Spec: s, Segment: memory.Path}}
 	if s.Kind == Squall { // the limits get what is best for them: the default
 		c.Env = proc.Share(s.Nodes)
+	}
+	if s.Link > 0 {
+		return s.startOnHosts(ctx, c)
 	}
 	if f, err = bench.Start(ctx, c); err != nil {
 		return nil, nil, errors.Join(err, memory.Close())
 	}
 	return f, func() error { return errors.Join(f.Close(), memory.Close()) }, nil
+}
+
+// startOnHosts starts each member on a host of its own.
+func (s Spec) startOnHosts(ctx context.Context, c bench.FleetConfig) (f *bench.Fleet, release func() error, err error) {
+	lab, err := netlab.New(netlab.Config{Hosts: s.Nodes, Rate: s.Link})
+	if err != nil {
+		return nil, nil, err
+	}
+	c.SpecOf = func(node int) any { return job{Spec: s, Host: lab.Hosts[node-1].Addr} }
+	c.Enter = func(node int) error { return lab.Hosts[node-1].Enter() }
+	if f, err = bench.Start(ctx, c); err != nil {
+		return nil, nil, errors.Join(err, lab.Close())
+	}
+	return f, func() error { return errors.Join(f.Close(), lab.Close()) }, nil
 }
 
 // settle waits until everything is delivered everywhere, and checks that it was the same.
@@ -306,7 +325,11 @@ var Workload = bench.NewWorkload("messages", open)
 type job struct {
 	Spec
 	Segment string // memory that all processes of a Memory run share
+	Host    string // the member's address; empty: 127.0.0.1
 }
+
+// address is where the member listens.
+func (j job) address() string { return cmp.Or(j.Host, "127.0.0.1") + ":0" }
 
 type process = bench.Process[job]
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -75,6 +76,19 @@ func TestEveryWorkloadIsMeasuredAndItsDigestsAgree(t *testing.T) {
 			}
 			measured(t, tiny(c.change), func(r Run) bool { return r.Rate > 0 })
 		})
+	}
+}
+
+func TestALinkLimitsMembersOnHostsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	takesItsTime(t)
+	for _, kind := range []Kind{Squall, Batched} {
+		s := tiny(func(s *Spec) { s.Kind, s.Fabric, s.SizeBytes, s.Link = kind, "tcp", 1000, 20*netlab.Mbit })
+		if _, err := Measure(t.Context(), s); errors.Is(err, netlab.ErrUnavailable) {
+			t.Skip(err)
+		}
+		run := measured(t, s, func(r Run) bool { return r.Rate > 0 && s.linkShare(r) < 1.05 }) // a bucket is full at first
+		t.Logf("%s: %.2f of the link", kind, s.linkShare(run))
 	}
 }
 

@@ -3,10 +3,12 @@ package messages
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/netlab"
 )
 
 // The harness's types for the runs of this workload.
@@ -90,6 +92,7 @@ func throughputSet(s Spec, limits bool) (p set) {
 	}{
 		{true, "bytes delivered, slowest member", "GB/s", func(r Run) float64 { return r.BytesRate / 1e9 }},
 		{true, "deliveries of all members", "msgs/s", totalOf},
+		{s.Link > 0, "payload on the busiest sender's link, of TCP's limit", "", s.linkShare},
 		{len(s.Delays) > 0, "messages of senders without delay", "msgs/s", func(r Run) float64 { return r.Undelayed }},
 		{s.SizeBytes >= stampBytes, "latency under this load, p50", "µs", func(r Run) float64 { return r.Loaded.P50Us }},
 		{s.SizeBytes >= stampBytes, "latency under this load, p99", "µs", func(r Run) float64 { return r.Loaded.P99Us }},
@@ -105,6 +108,12 @@ func throughputSet(s Spec, limits bool) (p set) {
 		}
 	}
 	return p
+}
+
+// linkShare is how much of what TCP can carry over a sender's link its messages take, which go to
+// each of the others.
+func (s Spec) linkShare(r Run) float64 {
+	return slices.Max(r.BySender) * float64(s.SizeBytes) * float64(s.Nodes-1) / (s.Link.BytesPerSecond() * netlab.Goodput)
 }
 
 // roundTripOf is the limit of latency for a group's messages.
