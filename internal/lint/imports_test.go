@@ -149,7 +149,7 @@ var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":                      {"cmd/squall/internal/testlab/faultfs"},
 	"github.com/anishathalye/porcupine":                 {"replicated/squalltest"},
 	modulePath + "/cmd/squall/internal/testlab/faultfs": {},
-	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench/rdmc"},
+	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench/messages", "cmd/squall/internal/bench/rdmc"},
 	modulePath + "/internal/testutil":                   {},
 	modulePath + "/replicated/squalltest":               {},
 	"go.uber.org/goleak":                                {},
