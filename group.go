@@ -607,24 +607,21 @@ func (g *Group) release() error {
 		errs = append(errs, g.closeTables())
 	}
 	g.retiring.Wait()
-	if g.bulk != nil {
-		errs = append(errs, g.bulk.Close())
-	}
-	if g.node != nil {
-		errs = append(errs, g.node.Close())
-	}
-	if g.port != nil {
-		errs = append(errs, g.port.Close())
-	}
+	errs = append(errs, closed(g.bulk), closed(g.node), closed(g.port))
 	g.rejections.close()
 	g.reserve.close()
-	if g.parker != nil {
-		errs = append(errs, g.parker.Close())
+	return errors.Join(append(errs, closed(g.parker), closed(g.lock))...)
+}
+
+// closed closes what was opened.
+func closed[T interface {
+	comparable
+	Close() error
+}](x T) error {
+	if x == *new(T) {
+		return nil
 	}
-	if g.lock != nil {
-		errs = append(errs, g.lock.Close())
-	}
-	return errors.Join(errs...)
+	return x.Close()
 }
 
 // closeTables ends the links and gives the rows back. If the application still holds a claim, this

@@ -109,6 +109,38 @@ func (n *Node) dial(p Peer) (*link, error) {
 	return l, nil
 }
 
+// introduce proves who this node is, and has the peer prove that it is the peer.
+func (n *Node) introduce(conn net.Conn, p Peer, l *link, g greeting) (w welcome, err error) {
+	var c challenge
+	if err := wire.ReadMessage(conn, maxGreetingBytes, &c); err != nil {
+		return w, err
+	}
+	if !l.showed(conn, c.Key) || !p.is(l) {
+		return w, fmt.Errorf("%w: at %s is not node %d, but another process", trust.ErrUnproven, p.Addr, p.ID)
+	}
+	k, err := n.common(p.ID, c.Key)
+	if err != nil {
+		return w, err
+	}
+	g.From, g.To, g.Key, g.Nonce = n.cfg.Self.ID, p.ID, n.cfg.Self.PublicKey, trust.NewNonce()
+	g.MAC = k.MAC(trust.Dialer, c, g)
+	if err := wire.WriteMessage(conn, g); err != nil {
+		return w, err
+	}
+	if err := wire.ReadMessage(conn, maxGreetingBytes, &w); err != nil {
+		return w, err
+	}
+	said := w
+	said.MAC = trust.MAC{}
+	if err := k.Check(w.MAC, trust.Listener, g, said); err != nil {
+		return w, fmt.Errorf("node %d at %s: %w", p.ID, p.Addr, err)
+	}
+	if w.Refused != "" {
+		return w, fmt.Errorf("%w by node %d at %s: %.200q", errRefused, p.ID, p.Addr, w.Refused)
+	}
+	return w, nil
+}
+
 // greet makes one of them. Both lead to the same process, and that is the peer, as far as its
 // description tells.
 func (n *Node) greet(p Peer, l *link, g greeting) (view, error) {
@@ -119,35 +151,9 @@ func (n *Node) greet(p Peer, l *link, g greeting) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	err = n.within(conn, func() error {
-		var c challenge
-		if err := wire.ReadMessage(conn, maxGreetingBytes, &c); err != nil {
-			return err
-		}
-		if !l.showed(conn, c.Key) || !p.is(l) {
-			return fmt.Errorf("%w: at %s is not node %d, but another process", trust.ErrUnproven, p.Addr, p.ID)
-		}
-		k, err := n.common(p.ID, c.Key)
-		if err != nil {
-			return err
-		}
-		g.From, g.To, g.Key, g.Nonce = n.cfg.Self.ID, p.ID, n.cfg.Self.PublicKey, trust.NewNonce()
-		g.MAC = k.MAC(trust.Dialer, c, g)
-		if err := wire.WriteMessage(conn, g); err != nil {
-			return err
-		}
-		if err := wire.ReadMessage(conn, maxGreetingBytes, &w); err != nil {
-			return err
-		}
-		said := w
-		said.MAC = trust.MAC{}
-		if err := k.Check(w.MAC, trust.Listener, g, said); err != nil {
-			return fmt.Errorf("node %d at %s: %w", p.ID, p.Addr, err)
-		}
-		if w.Refused != "" {
-			return fmt.Errorf("%w by node %d at %s: %.200q", errRefused, p.ID, p.Addr, w.Refused)
-		}
-		return nil
+	err = n.within(conn, func() (err error) {
+		w, err = n.introduce(conn, p, l, g)
+		return err
 	})
 	if err != nil {
 		hangUp(conn)

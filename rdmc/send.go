@@ -145,7 +145,13 @@ func (g *Group) SendFrom(ctx context.Context, r io.Reader, size int64) error {
 		s.Abort(err)
 		return <-sent
 	}
-	select { // receivers may look at the memory for longer: it is not the caller's
+	return s.copied(ctx, sent, everywhere)
+}
+
+// copied waits until a message has left. Receivers may look at the memory for longer: it is not the
+// caller's.
+func (s *Sending) copied(ctx context.Context, sent, everywhere <-chan error) (err error) {
+	select {
 	case err = <-sent:
 		return err
 	case err = <-everywhere:

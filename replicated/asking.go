@@ -172,13 +172,21 @@ func (c *Client) locate(ctx context.Context, o *remote) error {
 		if c.found(o, l.Addresses[o.shard]) {
 			return nil
 		}
-		select {
-		case <-time.After(locatePause):
-		case <-ctx.Done():
-			return fmt.Errorf("replicated: %w: shard %d of object %q has no member that serves clients: %w", ErrUnreachable, o.shard, o.whole.name, context.Cause(ctx))
-		case <-c.ctx.Done():
-			return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
+		if err := c.waitForMembers(ctx, o); err != nil {
+			return err
 		}
+	}
+}
+
+// waitForMembers waits before the members of a shard are looked for again.
+func (c *Client) waitForMembers(ctx context.Context, o *remote) error {
+	select {
+	case <-time.After(locatePause):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("replicated: %w: shard %d of object %q has no member that serves clients: %w", ErrUnreachable, o.shard, o.whole.name, context.Cause(ctx))
+	case <-c.ctx.Done():
+		return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
 	}
 }
 

@@ -210,44 +210,50 @@ func (c *Client) watch() {
 		case <-c.ctx.Done():
 			return
 		}
-		c.mu.Lock()
-		var old []*ripc.Service
-		var idle, silent []*remote
-		var events []ClientEvent
-		late := func(r *route, object string) {
-			current := r.Current()
-			if _, late := r.Late(c.now()); !late {
-				return
-			}
-			if e := r.left(r.PlaceOf(current), object, ErrLate); e != nil {
-				events = append(events, e)
-			}
-			old = append(old, c.dropped(r))
-		}
-		for _, o := range c.objects {
-			late(o.route, o.name)
-			if o.route.Probe(c.now()) {
-				silent = append(silent, o)
-			}
-			if o.idle() {
-				idle = append(idle, o)
-			}
-		}
-		late(&c.any, "") // there may be no object yet
-		c.mu.Unlock()
-		for _, s := range old {
-			_ = s.Close()
-		}
-		for _, e := range events {
-			c.event(e)
-		}
-		for _, o := range silent {
+		for _, o := range c.dropLate() {
 			c.done.Go(func() { c.probe(o) })
 		}
-		for _, o := range idle {
-			c.done.Go(func() { o.touch(c.ctx) })
+	}
+}
+
+// dropLate drops members that do not answer, begins to touch idle objects, and returns those whose
+// members are to be probed.
+func (c *Client) dropLate() (silent []*remote) {
+	c.mu.Lock()
+	var old []*ripc.Service
+	var idle []*remote
+	var events []ClientEvent
+	late := func(r *route, object string) {
+		current := r.Current()
+		if _, late := r.Late(c.now()); !late {
+			return
+		}
+		if e := r.left(r.PlaceOf(current), object, ErrLate); e != nil {
+			events = append(events, e)
+		}
+		old = append(old, c.dropped(r))
+	}
+	for _, o := range c.objects {
+		late(o.route, o.name)
+		if o.route.Probe(c.now()) {
+			silent = append(silent, o)
+		}
+		if o.idle() {
+			idle = append(idle, o)
 		}
 	}
+	late(&c.any, "") // there may be no object yet
+	c.mu.Unlock()
+	for _, s := range old {
+		_ = s.Close()
+	}
+	for _, e := range events {
+		c.event(e)
+	}
+	for _, o := range idle {
+		c.done.Go(func() { o.touch(c.ctx) })
+	}
+	return silent
 }
 
 // probe asks the member for something that it answers at once. If it does not, it is late.

@@ -43,16 +43,13 @@ func parseAnswer(name string, b []byte) (v order.Version, reply []byte, err erro
 		return v, nil, fmt.Errorf("%w: %s", invoke.ErrAway, reply)
 	}
 	err = fmt.Errorf("replicated: %s: %s", name, reply)
-	switch a.Said {
-	case relay.TooLarge:
-		err = &saidError{ErrTooLarge, err.Error()}
-	case relay.NoKey:
-		err = &saidError{ErrNoKey, err.Error()}
-	case relay.NotPersistent:
-		err = &saidError{ErrNotPersistent, err.Error()}
+	if kind := saidKinds[a.Said]; kind != nil {
+		err = &saidError{kind, err.Error()}
 	}
 	return v, nil, err
 }
+
+var saidKinds = map[relay.Said]error{relay.TooLarge: ErrTooLarge, relay.NoKey: ErrNoKey, relay.NotPersistent: ErrNotPersistent}
 
 // saidError is an error of a member, in the member's words.
 type saidError struct {

@@ -66,6 +66,15 @@ func CheckCertificate(conn net.Conn, want Digest) error {
 	return nil
 }
 
+// shakeHands closes the connection below if that fails, so that the other side does not wait.
+func shakeHands(c *tls.Conn) error {
+	err := c.Handshake()
+	if err != nil {
+		c.NetConn().Close()
+	}
+	return err
+}
+
 // ErrCertificates says that a process would show one key as a client and another one as a server.
 var ErrCertificates = errors.New("the certificate for dialing and the one for listening have different keys: members are recognised by one key, so use one for both")
 
@@ -76,13 +85,9 @@ var ErrNoClientCertificate = errors.New("the TLS configuration shows no certific
 // ownTime bounds the handshake of a configuration with itself.
 const ownTime = 10 * time.Second
 
-// OwnCertificate is the hash of the key of the certificate that a configuration shows to others;
-// zero without TLS. It lets the configuration shake hands with itself, so that its callbacks choose
-// as they would for a peer that dials host; nothing is verified.
-func OwnCertificate(c *tls.Config, host string) (Digest, error) {
-	if c == nil {
-		return Digest{}, nil
-	}
+// bareConfig is a configuration that chooses as c would for a peer that dials host, and verifies
+// nothing.
+func bareConfig(c *tls.Config, host string) *tls.Config {
 	bare := c.Clone()
 	if bare.ServerName == "" {
 		bare.ServerName = host
@@ -97,7 +102,17 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 			return chosen, err
 		}
 	}
-	bare = unverified(bare)
+	return unverified(bare)
+}
+
+// OwnCertificate is the hash of the key of the certificate that a configuration shows to others;
+// zero without TLS. It lets the configuration shake hands with itself, so that its callbacks choose
+// as they would for a peer that dials host; nothing is verified.
+func OwnCertificate(c *tls.Config, host string) (Digest, error) {
+	if c == nil {
+		return Digest{}, nil
+	}
+	bare := bareConfig(c, host)
 	here, there := net.Pipe()
 	defer here.Close()
 	defer there.Close()
@@ -108,18 +123,8 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 	there.SetDeadline(end)
 	client, server := tls.Client(here, bare), tls.Server(there, bare)
 	failed := make(chan error, 1)
-	go func() {
-		err := server.Handshake()
-		if err != nil {
-			there.Close()
-		}
-		failed <- err
-	}()
-	err := client.Handshake()
-	if err != nil {
-		here.Close()
-	}
-	if err = errors.Join(err, <-failed); err != nil {
+	go func() { failed <- shakeHands(server) }()
+	if err := errors.Join(shakeHands(client), <-failed); err != nil {
 		return Digest{}, fmt.Errorf("the TLS configuration cannot shake hands with itself: %w", err)
 	}
 	listening, _ := Shown(client)

@@ -77,6 +77,21 @@ func write(w io.Writer, head head, versions ...[]version) error {
 	return nil
 }
 
+func decodeVersion(d *cbor.Decoder) (v version, err error) {
+	var one saved
+	if err := d.Decode(&one); err != nil {
+		return v, err
+	}
+	e := &mvccpb.Event{}
+	if err := proto.Unmarshal(one.Event, e); err != nil {
+		return v, err
+	}
+	if e.Kv == nil {
+		return v, errors.New("a version without a key")
+	}
+	return version{event: e, index: one.Index}, nil
+}
+
 // Restore implements member.Snapshotter.
 func (s *Store) Restore(r io.Reader) error {
 	d := cbor.NewDecoder(r)
@@ -99,18 +114,11 @@ func (s *Store) Restore(r io.Reader) error {
 	}
 	var all []version
 	for range h.Versions {
-		var one saved
-		if err := d.Decode(&one); err != nil {
+		v, err := decodeVersion(d)
+		if err != nil {
 			return err
 		}
-		e := &mvccpb.Event{}
-		if err := proto.Unmarshal(one.Event, e); err != nil {
-			return err
-		}
-		if e.Kv == nil {
-			return errors.New("a version without a key")
-		}
-		all = append(all, version{event: e, index: one.Index})
+		all = append(all, v)
 	}
 	slices.SortFunc(all, inOrder)
 	for _, v := range all {

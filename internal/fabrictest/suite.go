@@ -185,6 +185,9 @@ func wordsAreWhole(t *testing.T, open Open) {
 	})
 }
 
+// ring is the size of a ring of bytesBeforeGuard, sentOff and seenOff the lines of its counters.
+const ring, sentOff, seenOff = mib, fabric.LineBytes, 2 * fabric.LineBytes
+
 // ringUse is a node's part in bytesBeforeGuard.
 //
 //	line 1, word 0: sent        bytes that are written, by their owner
@@ -202,7 +205,6 @@ func pattern(r order.Rank, at uint64) byte { return byte(at*31 + at>>8 + uint64(
 // is used again when all nodes have acknowledged it, so a guard that overtakes its bytes shows the
 // bytes of the lap before.
 func bytesBeforeGuard(t *testing.T, open Open) {
-	const ring, sentOff, seenOff = mib, fabric.LineBytes, 2 * fabric.LineBytes
 	shape := shapeOf(3, ring)
 	tables := opened(t, open, 3, shape)
 	all, total := everybody(tables), uint64(scaled(8*mib))
@@ -211,33 +213,9 @@ func bytesBeforeGuard(t *testing.T, open Open) {
 	for r := range uses {
 		uses[r] = ringUse{random: rand.New(rand.NewPCG(seed, uint64(r))), seen: make([]uint64, len(tables))}
 	}
-	produce := func(table *fabric.Table, u *ringUse) {
-		least := u.sent
-		for _, r := range all {
-			if r != table.Self() {
-				least = min(least, load(table, r, seenOff+8*int(table.Self())))
-			}
-		}
-		n := min(uint64(u.random.IntN(ring/2)+1), ring-(u.sent-least), total-u.sent)
-		if n == 0 {
-			return
-		}
-		own := table.Row(table.Self())[shape.ControlBytes:]
-		for at := u.sent; at < u.sent+n; at++ {
-			own[at%ring] = pattern(table.Self(), at)
-		}
-		start, k := u.sent%ring, min(n, ring-u.sent%ring)
-		table.Push(all, shape.ControlBytes+int(start), int(k))
-		if n > k {
-			table.Push(all, shape.ControlBytes, int(n-k))
-		}
-		u.sent += n
-		store(table, sentOff, u.sent)
-		table.PushLine(all, sentOff)
-	}
 	together(t, tables, func(table *fabric.Table) bool {
 		u := &uses[table.Self()]
-		produce(table, u)
+		u.produce(table, all, shape, total)
 		finished := u.sent == total
 		for _, r := range all {
 			if r == table.Self() {
@@ -310,6 +288,32 @@ func heapInUse() int64 {
 	return int64(s.HeapAlloc)
 }
 
+// produce sends what has space, up to a total.
+func (u *ringUse) produce(table *fabric.Table, all []order.Rank, shape fabric.RowShape, total uint64) {
+	least := u.sent
+	for _, r := range all {
+		if r != table.Self() {
+			least = min(least, load(table, r, seenOff+8*int(table.Self())))
+		}
+	}
+	n := min(uint64(u.random.IntN(ring/2)+1), ring-(u.sent-least), total-u.sent)
+	if n == 0 {
+		return
+	}
+	own := table.Row(table.Self())[shape.ControlBytes:]
+	for at := u.sent; at < u.sent+n; at++ {
+		own[at%ring] = pattern(table.Self(), at)
+	}
+	start, k := u.sent%ring, min(n, ring-u.sent%ring)
+	table.Push(all, shape.ControlBytes+int(start), int(k))
+	if n > k {
+		table.Push(all, shape.ControlBytes, int(n-k))
+	}
+	u.sent += n
+	store(table, sentOff, u.sent)
+	table.PushLine(all, sentOff)
+}
+
 // rowsConverge writes each part of each row once, pushes the parts in a random order and in random
 // company, and compares.
 func rowsConverge(t *testing.T, open Open) {
@@ -318,37 +322,24 @@ func rowsConverge(t *testing.T, open Open) {
 	tables := opened(t, open, 4, shape)
 	seed := rand.Uint64()
 	all := everybody(tables)
-	type job struct{ off, n int }
-	jobs := make([][]job, len(tables))
+	jobs := make([][]pushed, len(tables))
 	random := make([]*rand.Rand, len(tables))
 	for r := range tables {
 		random[r] = rand.New(rand.NewPCG(seed, uint64(r)))
 		for l := 2; l < lines; l++ {
-			jobs[r] = append(jobs[r], job{l * fabric.LineBytes, 0})
+			jobs[r] = append(jobs[r], pushed{l * fabric.LineBytes, 0})
 		}
 		for off := shape.ControlBytes; off < shape.RowBytes; off += part {
 			cut := 1 + random[r].IntN(part-1)
-			jobs[r] = append(jobs[r], job{off, cut}, job{off + cut, part - cut})
+			jobs[r] = append(jobs[r], pushed{off, cut}, pushed{off + cut, part - cut})
 		}
 		random[r].Shuffle(len(jobs[r]), func(i, j int) { jobs[r][i], jobs[r][j] = jobs[r][j], jobs[r][i] })
 	}
 	together(t, tables, func(table *fabric.Table) bool {
 		self := table.Self()
-		own := table.Row(self)
 		for range min(len(jobs[self]), random[self].IntN(100)) {
-			j := jobs[self][0]
+			jobs[self][0].push(table, all, random[self])
 			jobs[self] = jobs[self][1:]
-			if j.n == 0 {
-				for w := 0; w < fabric.LineBytes; w += 8 {
-					store(table, j.off+w, random[self].Uint64())
-				}
-				table.PushLine(all, j.off)
-				continue
-			}
-			for i := range j.n {
-				own[j.off+i] = byte(random[self].Uint32())
-			}
-			table.Push(all, j.off, j.n)
 		}
 		if len(jobs[self]) == 0 && load(table, self, fabric.LineBytes) == 0 {
 			store(table, fabric.LineBytes, 1)
@@ -363,6 +354,24 @@ func rowsConverge(t *testing.T, open Open) {
 			}
 		}
 	}
+}
+
+// pushed is a part of a row that is written and pushed at once: a line, if n is 0.
+type pushed struct{ off, n int }
+
+func (j pushed) push(table *fabric.Table, all []order.Rank, random *rand.Rand) {
+	if j.n == 0 {
+		for w := 0; w < fabric.LineBytes; w += 8 {
+			store(table, j.off+w, random.Uint64())
+		}
+		table.PushLine(all, j.off)
+		return
+	}
+	own := table.Row(table.Self())
+	for i := range j.n {
+		own[j.off+i] = byte(random.Uint32())
+	}
+	table.Push(all, j.off, j.n)
 }
 
 // frozenStays has an owner write on while a peer has frozen its row.

@@ -145,10 +145,16 @@ func challenged(ctx context.Context, c *conversation, cfg Config, known Met) err
 	if err != nil {
 		return err
 	}
+	c.prove(k, theirs, len(cfg.Shared) > 0)
+	return nil
+}
+
+// prove has requests signed from now on, and checks that answers are to them.
+func (c *conversation) prove(k trust.Key, theirs Challenge, secured bool) {
 	var said Request
 	c.seal = func(v any) any {
 		if q, ok := v.(Request); ok {
-			q.Secured = len(cfg.Shared) > 0
+			q.Secured = secured
 			said = q.signed(k, theirs)
 			return said
 		}
@@ -163,7 +169,6 @@ func challenged(ctx context.Context, c *conversation, cfg Config, known Met) err
 		}
 		return err
 	}
-	return nil
 }
 
 // signed is a request that proves its Member to the process that sent a challenge.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -286,15 +287,20 @@ func (m *Memory) save(s State) error {
 			changed[part.key] = value
 		}
 	}
+	if err := m.put(changed); err != nil {
+		return err
+	}
+	m.state = s
+	return nil
+}
+
+func (m *Memory) put(changed map[string][]byte) error {
 	if len(changed) > 0 {
 		if err := m.disk.Put(changed); err != nil {
 			return fmt.Errorf("restart: %w", err)
 		}
 	}
-	for key, value := range changed {
-		m.kept[key] = value
-	}
-	m.state = s
+	maps.Copy(m.kept, changed)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -176,9 +177,8 @@ func (h *Host) act(now time.Duration) time.Duration {
 	l := p.ledgers[0]
 	for len(h.queue) > 0 {
 		data := h.queue[0]
-		size := sentBytes + len(data)
 		o := p.member.Outbox(w.plan.Decls[0].Name)
-		c, err := o.TryClaim(size)
+		c, err := o.TryClaim(sentBytes + len(data))
 		switch {
 		case errors.Is(err, member.ErrWindowFull), errors.Is(err, member.ErrNotSender), errors.Is(err, member.ErrNotProvisioned):
 			return now + w.plan.Hop()/4 + 1
@@ -188,21 +188,28 @@ func (h *Host) act(now time.Duration) time.Duration {
 			return never
 		}
 		w.judge("halt", checkAccepted(w, p))
-		number := len(l.claims)
-		l.claims = append(l.claims, claim{bytes: size, view: p.member.View().ID, data: data})
-		copy(c.Bytes, inContent(data, l.key, number))
-		l.settle(number, committed, now)
-		if err := o.Commit(c); err != nil && (p.member.Err() == nil || !errors.Is(err, p.member.Err())) {
-			w.fail(violated("S5", "node %d: claim %d: %v", p.self.ID, number, err))
-		}
-		h.queue = h.queue[1:]
-		w.stir()
-		w.event(claimed, p.node.place, 0, uint64(number), uint64(size))
-		if w.trace.out != nil {
-			p.print("%s+%d %dB", w.plan.Decls[0].Name, number, size)
-		}
+		h.commit(l, o, c, data, now)
 	}
 	return never
+}
+
+// commit sends what waits first, in a claim.
+func (h *Host) commit(l *ledger, o *member.Outbox, c smc.Claim, data []byte, now time.Duration) {
+	p := h.p
+	w := p.world
+	number, size := len(l.claims), sentBytes+len(data)
+	l.claims = append(l.claims, claim{bytes: size, view: p.member.View().ID, data: data})
+	copy(c.Bytes, inContent(data, l.key, number))
+	l.settle(number, committed, now)
+	if err := o.Commit(c); err != nil && (p.member.Err() == nil || !errors.Is(err, p.member.Err())) {
+		w.fail(violated("S5", "node %d: claim %d: %v", p.self.ID, number, err))
+	}
+	h.queue = h.queue[1:]
+	w.stir()
+	w.event(claimed, p.node.place, 0, uint64(number), uint64(size))
+	if w.trace.out != nil {
+		p.print("%s+%d %dB", w.plan.Decls[0].Name, number, size)
+	}
 }
 
 func (h *Host) end() {
@@ -252,9 +259,9 @@ func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 	joiners := 0
 	if faulty {
 		joiners = pick(d, 0, 0, 1, 2)
-		if decl.Shards > 1 {
-			joiners++ // whose coming moves others
-		}
+	}
+	if faulty && decl.Shards > 1 {
+		joiners++ // whose coming moves others
 	}
 	d.nodes(p, p.Founders+joiners)
 	d.net(p, len(p.Nodes))

@@ -25,13 +25,7 @@ func (atomicChecker) offered(w *world, d *delivery) error {
 	}
 	r, p := d.group.record, d.proc()
 	seat, sender := p.seatIn(r), d.group.sg.Senders[d.sender]
-	off, ok := 0, d.reader.copies
-	if !ok {
-		off, ok = offsetIn(seat.table.Row(sender), d.Data)
-	}
-	if from := r.procs[sender].seatIn(r); !ok && from != nil { // a run that was collected before its sender's row was frozen
-		off, ok = offsetIn(from.own, d.Data)
-	}
+	off, ok := d.place()
 	large, sum := d.Body() != nil, uint32(0)
 	if large {
 		sum = checksum(d.Data)
@@ -77,6 +71,19 @@ func (r *viewRecord) failed(p *process) bool {
 }
 
 // offsetIn is where data lies in a row; it must be a part of it. Empty data lies anywhere.
+// place finds a message in its sender's row. A run may have been collected before that was frozen.
+func (d *delivery) place() (off int, ok bool) {
+	if d.reader.copies {
+		return 0, true
+	}
+	r, sender := d.group.record, d.group.sg.Senders[d.sender]
+	off, ok = offsetIn(d.proc().seatIn(r).table.Row(sender), d.Data)
+	if from := r.procs[sender].seatIn(r); !ok && from != nil {
+		off, ok = offsetIn(from.own, d.Data)
+	}
+	return off, ok
+}
+
 func offsetIn(row, data []byte) (off int, ok bool) {
 	if len(data) == 0 {
 		return 0, true

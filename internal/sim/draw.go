@@ -58,22 +58,27 @@ func Draw(seed uint64, l Limits) *Plan {
 	case stands:
 		still.still(p)
 	}
-	also(0x57a7e).states(p)
-	if faulty {
-		also(0x917e).givers(p)
-		also(0x9057).ghosts(p)
-		also(0x11e).lies(p)
-		p.Keep.TornIn = pick(also(0x7043), 0, 50, 12)
-	}
-	if p.Reads.Count == 0 {
-		also(0x4ead).reads(p)
-	}
-	also(0x6e9).keepers(p)
-	p.Beside = pick(also(0xbe51de), 0, 100, 20, 5)
+	p.also(also, faulty)
 	if faulty && !devoted && !stands && l.Kinds == 0 {
 		also(0xd02e).dozes(p)
 	}
 	return p
+}
+
+// also draws what has dice of its own.
+func (p *Plan) also(dice func(what uint64) dice, faulty bool) {
+	dice(0x57a7e).states(p)
+	if faulty {
+		dice(0x917e).givers(p)
+		dice(0x9057).ghosts(p)
+		dice(0x11e).lies(p)
+		p.Keep.TornIn = pick(dice(0x7043), 0, 50, 12)
+	}
+	if p.Reads.Count == 0 {
+		dice(0x4ead).reads(p)
+	}
+	dice(0x6e9).keepers(p)
+	p.Beside = pick(dice(0xbe51de), 0, 100, 20, 5)
 }
 
 // size draws how many members found a group. What a run takes grows with the square of that, and nearly all that can go wrong does so

@@ -125,53 +125,58 @@ func (f *fault) strike() time.Duration {
 	if k != Partition && k != Blackout && (p == nil || p.over) {
 		return f.end()
 	}
-	switch k {
+	if f.once(p) || f.plan.For == 0 {
+		return f.end()
+	}
+	return w.now + f.plan.For
+}
+
+// once does what goes wrong, and reports whether it is over with that.
+func (f *fault) once(p *process) bool {
+	switch f.plan.Kind {
 	case Crash, PowerOff:
 		f.crash(p)
-		return f.end()
 	case Leave:
 		if p.member == nil {
 			f.crash(p)
 		} else if !p.leaving && !p.told {
 			p.leave()
 		}
-		return f.end()
 	case Accuse:
 		f.report(p)
-		return f.end()
-	case Hang, SlowUpcall, ClockJump:
-		f.stall(p)
 	case Blackout:
 		f.blackout()
-		return f.end()
 	case SyncCut, FullDisk, SlowDisk, LostDisk, DamagedLogs:
 		f.spoil(p)
-		return f.end()
 	case Reset:
 		f.reset(p)
-		return f.end()
 	case ClockBack:
 		p.node.Skew -= f.plan.For
-		w.probes[ClockSetBack]++
-		return f.end()
+		f.world.probes[ClockSetBack]++
 	case Stranger:
 		f.strange(p)
-		return f.end()
 	case Hostile:
 		f.lie(p)
-		return f.end()
+	default:
+		return !f.lasts(p)
+	}
+	return true
+}
+
+// lasts begins what goes wrong for a while, and reports whether it began.
+func (f *fault) lasts(p *process) bool {
+	switch f.plan.Kind {
+	case Hang, SlowUpcall, ClockJump:
+		f.stall(p)
 	case OneWayCut:
 		if f.plan.Peer == f.plan.Node {
-			return f.end()
+			return false
 		}
 		f.cutOneWay()
 	case Partition:
 		f.part()
 	}
-	if f.plan.For == 0 {
-		return f.end()
-	}
-	return w.now + f.plan.For
+	return true
 }
 
 // cutOneWay has a process hear nothing of another one.

@@ -55,6 +55,28 @@ func (p *process) live(e life.Effect) {
 // lived is the end of an effect that took time.
 func (p *process) lived(r life.Result) { p.live(p.life.Ended(r)) }
 
+// noteSelf keeps who this process is. Anew, the one before may be a member of the view that works.
+func (p *process) noteSelf(anew bool) {
+	if anew {
+		p.former = p.self.Incarnation
+		p.self.Incarnation++
+		p.blamed("goes on as another process")
+	}
+	p.must(p.memory.Begin(p.self))
+	p.self.Disk = p.memory.Disk()
+}
+
+func (p *process) enterView(v *views.View) {
+	w := p.world
+	w.checkGroup(p, v)
+	if p.memory != nil {
+		w.judge("restart", w.checkInForce(p, v))
+	}
+	if err := p.enter(v); err != nil {
+		w.fail(err)
+	}
+}
+
 // perform does what package life wants done, and reports whether it is done. What fails ends the process at once.
 func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	w := p.world
@@ -64,13 +86,7 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	case life.NoteLack:
 		p.must(p.memory.MarkIncomplete(e.Log))
 	case life.NoteSelf:
-		if e.Anew { // the one before may be a member of the view that works
-			p.former = p.self.Incarnation
-			p.self.Incarnation++
-			p.blamed("goes on as another process")
-		}
-		p.must(p.memory.Begin(p.self))
-		p.self.Disk = p.memory.Disk()
+		p.noteSelf(e.Anew)
 	case life.Restart:
 		p.comeBack()
 		return r, false
@@ -91,13 +107,7 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 		}
 		p.must(p.memory.Enter(e.View, e.Logs))
 	case life.Begin:
-		w.checkGroup(p, e.View)
-		if p.memory != nil {
-			w.judge("restart", w.checkInForce(p, e.View))
-		}
-		if err := p.enter(e.View); err != nil {
-			w.fail(err)
-		}
+		p.enterView(e.View)
 		return r, false
 	case life.Fail:
 		p.must(e.Err)

@@ -316,6 +316,11 @@ func (p *process) act(now time.Duration) time.Duration {
 		p.idle = 0
 		return now + p.rest()
 	}
+	return p.idles(now, work)
+}
+
+// idles is when a process steps next that had nothing to do but to take in what arrived.
+func (p *process) idles(now time.Duration, work int) time.Duration {
 	if work > 0 {
 		p.idle = 0
 	}

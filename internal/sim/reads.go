@@ -157,7 +157,14 @@ func (r *question) check(err error) error {
 	}
 	w.probes[ReadAnswered]++
 	w.sometimes(ReadAtOnce, r.asking)
-	h := p.stays[a.decl]
+	return r.fresh(here)
+}
+
+// fresh compares what the application has with what it may not lack.
+func (r *question) fresh(here *group) error {
+	a := r.asker
+	w, p := a.proc.world, a.proc
+	now, h := p.seat().record, p.stays[a.decl]
 	had, stay := r.seen[here.sg.Shard], h.receivers[len(h.receivers)-1]
 	if had.group == nil {
 		return nil

@@ -10,25 +10,31 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
+// unhalted is what is still under way without a quorum.
+func (w *world) unhalted() error {
+	last := w.history.last
+	for _, p := range w.procs {
+		if p.member != nil && !p.over {
+			return fmt.Errorf("node %d goes on, and view %d has no quorum", p.self.ID, last.view.ID)
+		}
+	}
+	if w.comesBack() && w.quietFrom == never && w.now < w.restartBy() {
+		w.lookAt = w.restartBy()
+		return errors.New("some come back, and may find the others")
+	}
+	if w.canRestart() {
+		return fmt.Errorf("a quorum of view %d is back with its disks, and does not go on", last.view.ID)
+	}
+	return nil
+}
+
 // unsettled is what is still under way, in words; nil if nothing is. If a quorum of the last view
 // lives, the view must come to be of exactly the processes that live, are connected and do not
 // leave, and all that they accepted must be delivered. If no quorum lives, all members must halt.
 func (w *world) unsettled() error {
 	last := w.history.last
 	if !w.goesOn() {
-		for _, p := range w.procs {
-			if p.member != nil && !p.over {
-				return fmt.Errorf("node %d goes on, and view %d has no quorum", p.self.ID, last.view.ID)
-			}
-		}
-		if w.comesBack() && w.quietFrom == never && w.now < w.restartBy() {
-			w.lookAt = w.restartBy()
-			return errors.New("some come back, and may find the others")
-		}
-		if w.canRestart() {
-			return fmt.Errorf("a quorum of view %d is back with its disks, and does not go on", last.view.ID)
-		}
-		return nil
+		return w.unhalted()
 	}
 	for _, p := range w.procs {
 		if err := w.unsettledProcess(p); err != nil {

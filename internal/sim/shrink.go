@@ -189,16 +189,9 @@ func (p *Plan) removeNodes(from, to int) bool {
 		return i
 	}
 	set := func(s uint64) uint64 { return s&(1<<from-1) | s>>to<<from }
-	for i := from; i < to; i++ {
-		for k := range p.Decls {
-			d := &p.Decls[k]
-			for _, ids := range []*[]order.NodeID{&d.Members, &d.Senders} {
-				if left := slices.DeleteFunc(slices.Clone(*ids), func(id order.NodeID) bool { return id == p.Nodes[i].ID }); len(left) > 0 || len(*ids) == 0 {
-					*ids = left
-				} else {
-					return false // an empty list would mean all nodes
-				}
-			}
+	for _, n := range p.Nodes[from:to] {
+		if !p.undeclare(n.ID) {
+			return false
 		}
 	}
 	p.Founders -= max(0, min(to, p.Founders)-from)
@@ -219,6 +212,27 @@ func (p *Plan) removeNodes(from, to int) bool {
 	for i := range p.Apps {
 		p.Apps[i].Node = place(p.Apps[i].Node)
 	}
+	p.moveFaults(gone, place, set)
+	return true
+}
+
+// undeclare takes a node out of the subgroups, unless a list of nodes had no other one: an empty list means all.
+func (p *Plan) undeclare(gone order.NodeID) bool {
+	for k := range p.Decls {
+		d := &p.Decls[k]
+		for _, ids := range []*[]order.NodeID{&d.Members, &d.Senders} {
+			left := slices.DeleteFunc(slices.Clone(*ids), func(id order.NodeID) bool { return id == gone })
+			if len(left) == 0 && len(*ids) > 0 {
+				return false
+			}
+			*ids = left
+		}
+	}
+	return true
+}
+
+// moveFaults takes faults of nodes that are gone out of a plan, and gives the others the places that the nodes have now.
+func (p *Plan) moveFaults(gone func(int) bool, place func(int) int, set func(uint64) uint64) {
 	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
 		return gone(f.Node) && f.On == NoMove && f.Kind != Partition && f.Kind != Blackout || gone(f.Peer) && (f.Kind == OneWayCut || f.Kind == Accuse)
 	})
@@ -234,7 +248,6 @@ func (p *Plan) removeNodes(from, to int) bool {
 			f.Set = set(f.Set)
 		}
 	}
-	return true
 }
 
 // removeDecls takes subgroups out of a plan.

@@ -28,27 +28,7 @@ func (m *Machine) Append(b []byte) []byte {
 	}
 	b = order.AppendUint64(b, uint64(len(sessions)))
 	for _, s := range sessions {
-		b = order.AppendUint64(b, s.number)
-		b = append(b, s.token[:]...)
-		b = appendBytes(appendBytes(b, []byte(s.owner.Account)), []byte(s.owner.Identity))
-		replies := s.replies
-		if mutant.Enabled && mutant.On(mutant.RepliesLeftOut) {
-			replies = nil
-		}
-		for _, v := range []uint64{s.timeout, s.expiry, s.acked, uint64(len(replies))} {
-			b = order.AppendUint64(b, v)
-		}
-		for _, r := range replies {
-			b = order.AppendUint64(b, r.number)
-			flags := byte(0)
-			if r.failed {
-				flags |= failedFlag
-			}
-			if r.cut {
-				flags |= cutFlag
-			}
-			b = appendBytes(append(b, flags), r.data)
-		}
+		b = s.append(b)
 	}
 	for _, v := range []uint64{m.dropped.View, m.dropped.Seq, m.dropped.Index, uint64(len(m.events))} {
 		b = order.AppendUint64(b, v)
@@ -60,6 +40,31 @@ func (m *Machine) Append(b []byte) []byte {
 		b = appendBytes(appendBytes(b, []byte(e.Topic)), e.Data)
 	}
 	return m.appendOutboxes(b)
+}
+
+func (s *session) append(b []byte) []byte {
+	b = order.AppendUint64(b, s.number)
+	b = append(b, s.token[:]...)
+	b = appendBytes(appendBytes(b, []byte(s.owner.Account)), []byte(s.owner.Identity))
+	replies := s.replies
+	if mutant.Enabled && mutant.On(mutant.RepliesLeftOut) {
+		replies = nil
+	}
+	for _, v := range []uint64{s.timeout, s.expiry, s.acked, uint64(len(replies))} {
+		b = order.AppendUint64(b, v)
+	}
+	for _, r := range replies {
+		b = order.AppendUint64(b, r.number)
+		flags := byte(0)
+		if r.failed {
+			flags |= failedFlag
+		}
+		if r.cut {
+			flags |= cutFlag
+		}
+		b = appendBytes(append(b, flags), r.data)
+	}
+	return b
 }
 
 // Flags of a kept reply.
@@ -116,29 +121,8 @@ func (m *Machine) Decode(data []byte) error {
 		}
 		n.known = append(n.known, a)
 	}
-	for i := r.uint64(); i > 0 && r.err == nil; i-- {
-		s := r.session()
-		if k := len(n.sessions); k > 0 && n.sessions[k-1].number >= s.number {
-			return errOrder
-		}
-		if n.tokens[s.token] != nil {
-			r.fail(errToken)
-		}
-		n.sessions = append(n.sessions, s)
-		n.join(s)
-		n.expires(s.expiry)
-	}
-	n.dropped = r.cursor()
-	last := n.dropped
-	for i := r.uint64(); i > 0 && r.err == nil; i-- {
-		e := Event{Cursor: r.cursor(), Topic: string(r.bytes()), Data: append([]byte(nil), r.bytes()...)}
-		if !last.Less(e.Cursor) {
-			return errOrder
-		}
-		last = e.Cursor
-		n.events = append(n.events, e)
-		n.eventBytes += e.size()
-	}
+	r.sessions(&n)
+	r.events(&n)
 	r.outboxes(&n)
 	if r.err == nil && len(r.b) != 0 {
 		r.err = errLong
@@ -151,6 +135,37 @@ func (m *Machine) Decode(data []byte) error {
 }
 
 func (r *reader) cursor() Cursor { return Cursor{View: r.uint64(), Seq: r.uint64(), Index: r.uint64()} }
+
+func (r *reader) sessions(m *Machine) {
+	for i := r.uint64(); i > 0 && r.err == nil; i-- {
+		s := r.session()
+		if k := len(m.sessions); k > 0 && m.sessions[k-1].number >= s.number {
+			r.fail(errOrder)
+			return
+		}
+		if m.tokens[s.token] != nil {
+			r.fail(errToken)
+		}
+		m.sessions = append(m.sessions, s)
+		m.join(s)
+		m.expires(s.expiry)
+	}
+}
+
+func (r *reader) events(m *Machine) {
+	m.dropped = r.cursor()
+	last := m.dropped
+	for i := r.uint64(); i > 0 && r.err == nil; i-- {
+		e := Event{Cursor: r.cursor(), Topic: string(r.bytes()), Data: append([]byte(nil), r.bytes()...)}
+		if !last.Less(e.Cursor) {
+			r.fail(errOrder)
+			return
+		}
+		last = e.Cursor
+		m.events = append(m.events, e)
+		m.eventBytes += e.size()
+	}
+}
 
 func (r *reader) session() *session {
 	s := &session{number: r.uint64()}

@@ -51,6 +51,25 @@ type Request struct {
 
 var order = binary.LittleEndian
 
+func (r *Request) open(b []byte) error {
+	if len(b) != machine.TokenBytes+8 {
+		return ErrMalformed
+	}
+	r.Token, r.Timeout = machine.Token(b[:machine.TokenBytes]), order.Uint64(b[machine.TokenBytes:])
+	if r.Timeout == 0 {
+		return ErrMalformed
+	}
+	return nil
+}
+
+func (r *Request) command(b []byte) error {
+	if len(b) < 3*8 {
+		return ErrMalformed
+	}
+	r.Session, r.Number, r.Acked = order.Uint64(b), order.Uint64(b[8:]), order.Uint64(b[16:])
+	return r.operation(b[3*8:])
+}
+
 // Parse takes a request apart.
 func Parse(data []byte) (r Request, err error) {
 	if len(data) == 0 {
@@ -60,25 +79,15 @@ func Parse(data []byte) (r Request, err error) {
 	b := data[1:]
 	switch r.Ask {
 	case Open:
-		if len(b) != machine.TokenBytes+8 {
-			return r, ErrMalformed
-		}
-		r.Token, r.Timeout = machine.Token(b[:machine.TokenBytes]), order.Uint64(b[machine.TokenBytes:])
-		if r.Timeout == 0 {
-			return r, ErrMalformed
-		}
+		return r, r.open(b)
 	case Replies:
 		if len(b) < 2 {
 			return r, ErrMalformed
 		}
-		r.Count, b = order.Uint16(b), b[2:]
-		fallthrough
+		r.Count = order.Uint16(b)
+		return r, r.command(b[2:])
 	case Command:
-		if len(b) < 3*8 {
-			return r, ErrMalformed
-		}
-		r.Session, r.Number, r.Acked = order.Uint64(b), order.Uint64(b[8:]), order.Uint64(b[16:])
-		return r, r.operation(b[3*8:])
+		return r, r.command(b)
 	case Query:
 		return r, r.query(b)
 	case Close, Touch:
