@@ -202,16 +202,21 @@ func (c *compiler) structure(t reflect.Type) (*plan, error) {
 		return nil, err
 	}
 	p.runs()
+	return p, p.sortByID()
+}
+
+// sortByID returns an error if two members have one id.
+func (p *plan) sortByID() error {
 	for i := range p.members {
 		p.byID = append(p.byID, i)
 	}
 	slices.SortFunc(p.byID, func(i, j int) int { return cmp.Compare(p.members[i].id, p.members[j].id) })
 	for k := 1; k < len(p.byID); k++ {
 		if a, b := p.members[p.byID[k-1]], p.members[p.byID[k]]; a.id == b.id {
-			return nil, fmt.Errorf("%w: %s and %s have the member id %d", ErrType, a.field, b.field, a.id)
+			return fmt.Errorf("%w: %s and %s have the member id %d", ErrType, a.field, b.field, a.id)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {

@@ -97,25 +97,30 @@ func (w *idl) definition(p *plan, name string) {
 		}
 	default:
 		fmt.Fprintf(w, "@%v\nstruct %s {\n", p.extensibility, name)
-		next := uint32(0)
-		for _, m := range p.members {
-			w.WriteString("  ")
-			if m.id != next {
-				fmt.Fprintf(w, "@id(%d) ", m.id)
-			}
-			next = m.id + 1
-			for _, a := range []struct {
-				is   bool
-				name string
-			}{{m.key, "@key "}, {m.optional, "@optional "}, {m.must, "@must_understand "}} {
-				if a.is {
-					w.WriteString(a.name)
-				}
-			}
-			fmt.Fprintf(w, "%s;\n", m.plan.idlMember(m.name))
-		}
+		w.members(p)
 	}
 	w.WriteString("};\n")
+}
+
+// members are those of a structure.
+func (w *idl) members(p *plan) {
+	next := uint32(0)
+	for _, m := range p.members {
+		w.WriteString("  ")
+		if m.id != next {
+			fmt.Fprintf(w, "@id(%d) ", m.id)
+		}
+		next = m.id + 1
+		for _, a := range []struct {
+			is   bool
+			name string
+		}{{m.key, "@key "}, {m.optional, "@optional "}, {m.must, "@must_understand "}} {
+			if a.is {
+				w.WriteString(a.name)
+			}
+		}
+		fmt.Fprintf(w, "%s;\n", m.plan.idlMember(m.name))
+	}
 }
 
 func comma(i, n int) string {
@@ -134,18 +139,23 @@ func (p *plan) idlMember(name string) string {
 	return s
 }
 
+// scoped is a name with those of its modules.
+func scoped(name string) string {
+	parts := strings.Split(name, "::")
+	for i := range parts {
+		parts[i] = escaped(parts[i])
+	}
+	return strings.Join(parts, "::")
+}
+
 func (p *plan) idlType() string {
 	bound := ""
 	if p.bound > 0 {
-		bound = strconv.Itoa(p.bound)
+		bound = fmt.Sprintf(", %d", p.bound)
 	}
 	switch {
 	case p.named != "":
-		parts := strings.Split(p.named, "::")
-		for i := range parts {
-			parts[i] = escaped(parts[i])
-		}
-		return strings.Join(parts, "::")
+		return scoped(p.named)
 	case p.kind == kindBool:
 		return "boolean"
 	case p.char:
@@ -158,20 +168,16 @@ func (p *plan) idlType() string {
 		return "int8"
 	case p.kind == kind8:
 		return "octet"
-	case p.kind == kindString && bound != "":
-		return "string<" + bound + ">"
+	case p.kind == kindString && p.bound > 0:
+		return fmt.Sprintf("string<%d>", p.bound)
 	case p.kind == kindString:
 		return "string"
-	case p.kind == kindSequence && bound != "":
-		return "sequence<" + p.elem.idlType() + ", " + bound + ">"
 	case p.kind == kindSequence:
-		return "sequence<" + p.elem.idlType() + ">"
+		return "sequence<" + p.elem.idlType() + bound + ">"
 	case p.kind == kindArray:
 		return p.elem.idlType()
-	case p.kind == kindMap && bound != "":
-		return "map<" + p.key.idlType() + ", " + p.elem.idlType() + ", " + bound + ">"
 	case p.kind == kindMap:
-		return "map<" + p.key.idlType() + ", " + p.elem.idlType() + ">"
+		return "map<" + p.key.idlType() + ", " + p.elem.idlType() + bound + ">"
 	}
 	s := map[int]string{2: "short", 4: "long", 8: "long long"}[p.width()]
 	if !p.signed {

@@ -135,6 +135,24 @@ func (p *plan) lengthCode() uint32 {
 	return lengthNext
 }
 
+func (p *plan) measureMembers() (n int) {
+	for i := range p.members {
+		if m := &p.members[i]; m.optional {
+			m.plan.measure()
+			n++
+		} else {
+			n += m.plan.measure()
+		}
+	}
+	switch p.extensibility {
+	case Final:
+		return n
+	case Mutable:
+		return 4
+	}
+	return min(n, 4)
+}
+
 // measure computes fewest, which bounds the count of a sequence by the bytes that remain. A
 // recursive type contains itself in a sequence, a map or an optional member only, so its own size
 // is never needed.
@@ -161,20 +179,7 @@ func (p *plan) measure() int {
 		}
 		n = p.members[0].plan.width()
 	case kindStruct:
-		for i := range p.members {
-			if m := &p.members[i]; m.optional {
-				m.plan.measure()
-				n++
-			} else {
-				n += m.plan.measure()
-			}
-		}
-		if p.extensibility != Final {
-			n = min(n, 4)
-		}
-		if p.extensibility == Mutable {
-			n = 4
-		}
+		n = p.measureMembers()
 	default:
 		n = p.width()
 	}

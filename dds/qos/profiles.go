@@ -321,7 +321,7 @@ func (p *reading) policy(f field) (g given, err error) {
 		f.tree = &tree{line: f.line, kind: '{', fields: []field{{known[0].name, f.tree}}}
 	}
 	// A policy replaces the one of a base as a whole.
-	puts := []func(*Set){g.policy.clear}
+	puts := []func(*Set){func(s *Set) { g.policy.value(s).SetZero() }}
 	for _, v := range f.fields {
 		k := slices.IndexFunc(known, func(o part) bool { return o.name == v.name })
 		if k < 0 {
@@ -554,55 +554,4 @@ func (s *Set) Profile(of Entity) map[string]map[string]any {
 		}
 	}
 	return all
-}
-
-// clear gives a policy its default.
-func (p Policy) clear(s *Set) {
-	var zero Set
-	switch p {
-	case UserDataPolicy:
-		s.UserData = nil
-	case TopicDataPolicy:
-		s.TopicData = nil
-	case GroupDataPolicy:
-		s.GroupData = nil
-	case DurabilityPolicy:
-		s.Durability = 0
-	case DurabilityServicePolicy:
-		s.Service = zero.Service
-	case PresentationPolicy:
-		s.Presentation = zero.Presentation
-	case DeadlinePolicy:
-		s.Deadline = 0
-	case LatencyBudgetPolicy:
-		s.LatencyBudget = 0
-	case OwnershipPolicy:
-		s.Ownership = 0
-	case OwnershipStrengthPolicy:
-		s.Strength = 0
-	case LivelinessPolicy:
-		s.Liveliness = zero.Liveliness
-	case TimeBasedFilterPolicy:
-		s.Separation = 0
-	case PartitionPolicy:
-		s.Partitions = nil
-	case ReliabilityPolicy:
-		s.Reliability = zero.Reliability
-	case TransportPriorityPolicy:
-		s.TransportPriority = 0
-	case LifespanPolicy:
-		s.Lifespan = 0
-	case DestinationOrderPolicy:
-		s.Order = 0
-	case HistoryPolicy:
-		s.History = zero.History
-	case ResourceLimitsPolicy:
-		s.Limits = zero.Limits
-	case EntityFactoryPolicy:
-		s.Disabled = false
-	case WriterDataLifecyclePolicy:
-		s.KeepUnregistered = false
-	case ReaderDataLifecyclePolicy:
-		s.Purge = zero.Purge
-	}
 }

@@ -191,19 +191,7 @@ func (s *Set) Validate(of Entity) error {
 	if s.Liveliness.Kind == Automatic && s.Liveliness.Lease != 0 {
 		fault(ErrRefused, LivelinessPolicy, "the lease of AUTOMATIC is the time after which the group removes a silent member (FailAfter), the same for all writers")
 	}
-	for _, e := range []struct {
-		p Policy
-		d time.Duration
-	}{
-		{DeadlinePolicy, s.Deadline},
-		{LatencyBudgetPolicy, s.LatencyBudget},
-		{LivelinessPolicy, s.Liveliness.Lease},
-		{LifespanPolicy, s.Lifespan},
-		{TimeBasedFilterPolicy, s.Separation},
-		{DurabilityServicePolicy, s.Service.CleanupDelay},
-		{ReliabilityPolicy, s.Reliability.MaxBlocking},
-		{ReaderDataLifecyclePolicy, min(s.Purge.Disposed, s.Purge.NoWriters)},
-	} {
+	for _, e := range s.durations() {
 		if e.d < 0 {
 			fault(ErrInconsistent, e.p, "the duration %v is negative", e.d)
 		}
@@ -223,6 +211,25 @@ func (s *Set) Validate(of Entity) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// length is the duration of a policy; of several, the least.
+type length struct {
+	p Policy
+	d time.Duration
+}
+
+func (s *Set) durations() []length {
+	return []length{
+		{DeadlinePolicy, s.Deadline},
+		{LatencyBudgetPolicy, s.LatencyBudget},
+		{LivelinessPolicy, s.Liveliness.Lease},
+		{LifespanPolicy, s.Lifespan},
+		{TimeBasedFilterPolicy, s.Separation},
+		{DurabilityServicePolicy, s.Service.CleanupDelay},
+		{ReliabilityPolicy, s.Reliability.MaxBlocking},
+		{ReaderDataLifecyclePolicy, min(s.Purge.Disposed, s.Purge.NoWriters)},
+	}
 }
 
 // kind is the kind of a policy, and the last one that there is.

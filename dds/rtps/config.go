@@ -109,6 +109,11 @@ func (c *Config) validate() error {
 	}
 	faults.If(strings.Contains(c.Side+c.Space, "\n"), "the names of the side and the space have one line each")
 	faults.If(len(c.Topics) == 0, "no topics: a gateway carries the topics that its configuration names")
+	c.checkTopics(&faults)
+	return faults.Err()
+}
+
+func (c *Config) checkTopics(faults *errs.Faults) {
 	seen, in := map[string]bool{}, map[string]bool{}
 	for i := range c.Topics {
 		t := &c.Topics[i]
@@ -135,7 +140,6 @@ func (c *Config) validate() error {
 		}
 		faults.If(t.QoS.Presentation != (qos.Presentation{}), "topic %q: PRESENTATION is not carried", t.Name)
 	}
-	return faults.Err()
 }
 
 // maxNameBytes is what fits into the announcement of a participant, which is one message.

@@ -1,6 +1,7 @@
 package rtps
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -89,18 +90,10 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Side == "" {
-		cfg.Side = fmt.Sprintf("domain %d", cfg.Domain)
-	}
-	if cfg.Space == "" {
-		cfg.Space = cfg.Member.Subgroup().Name()
-	}
-	if cfg.Lease == 0 {
-		cfg.Lease = 10 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Side = cmp.Or(cfg.Side, fmt.Sprintf("domain %d", cfg.Domain))
+	cfg.Space = cmp.Or(cfg.Space, cfg.Member.Subgroup().Name())
+	cfg.Lease = cmp.Or(cfg.Lease, 10*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Member, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
 		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: bell.New(), turn: bell.New(),

@@ -199,6 +199,41 @@ func (t *topic) arrival(s *protocol.Sample) (a arrival, err error) {
 	return a, err
 }
 
+// send sends a batch, and if the writer is gone its end, unless the order has that already.
+func (g *Gateway) send(b *inbound, batch []arrival, gone bool) (err error) {
+	var last uint64
+	over := false
+	if gone {
+		last, over = g.ordered(b)
+	}
+	if !over {
+		err = b.send(g.ending, batch)
+	}
+	if gone && err == nil {
+		err = b.end(g.ending, b.ended && !over && (last > 0 || b.writer != nil))
+	}
+	return err
+}
+
+// sent notes that a batch is in the order; gone: and the end of its writer.
+func (g *Gateway) sent(b *inbound, batch []arrival, gone bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gone {
+		g.remove(b, len(b.waiting))
+		g.left(b)
+	}
+	for i := range batch {
+		if !batch[i].refused {
+			g.stats.Carried++
+		}
+	}
+	if len(batch) > 0 && batch[len(batch)-1].refused { // the order may have all before it already, and then tells nothing more
+		g.acknowledge(b, 0)
+		g.settle()
+	}
+}
+
 // carry sends arrivals to the order while this gateway is appointed.
 func (g *Gateway) carry() {
 	var batch []arrival
@@ -222,39 +257,15 @@ func (g *Gateway) carry() {
 			_, _ = g.look(&late) // another gateway may have carried before this one has received
 			continue
 		}
-		var last uint64
-		over := false
-		if gone {
-			last, over = g.ordered(b)
-		}
-		var err error
-		if !over {
-			err = b.send(g.ending, batch)
-		}
-		if gone && err == nil {
-			err = b.end(g.ending, b.ended && !over && (last > 0 || b.writer != nil))
-		}
+		err := g.send(b, batch, gone)
 		if g.ending.Err() != nil {
 			return
 		}
-		g.mu.Lock()
 		if err == nil {
-			if gone {
-				g.remove(b, len(b.waiting))
-				g.left(b)
-			}
-			for i := range batch {
-				if !batch[i].refused {
-					g.stats.Carried++
-				}
-			}
-			if len(batch) > 0 && batch[len(batch)-1].refused { // the order may have all before it already, and then tells nothing more
-				g.acknowledge(b, 0)
-				g.settle()
-			}
-			g.mu.Unlock()
+			g.sent(b, batch, gone)
 			continue
 		}
+		g.mu.Lock()
 		g.rest(b)
 		g.mu.Unlock()
 		g.log.Error("carrying samples into the space", "topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "error", err)

@@ -74,6 +74,25 @@ func addressOf(name string) (*net.Interface, netip.Addr, error) {
 	return nil, netip.Addr{}, fmt.Errorf("rtps: no interface %q with an IPv4 address", name)
 }
 
+// bind listens at the two ports of a participant index, or of any that is free.
+func (s *sockets) bind(domain, index int) (err error) {
+	first, last := index, index
+	if index == AnyIndex {
+		first, last = 0, lastIndex
+	}
+	for i := first; i <= last; i++ {
+		if s.meta, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.at, metaPort(domain, i)))); err != nil {
+			continue
+		}
+		if s.data, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.at, metaPort(domain, i)+portData-portMeta))); err == nil {
+			return nil
+		}
+		s.meta.Close()
+		s.meta = nil
+	}
+	return fmt.Errorf("rtps: no free participant index from %d to %d in domain %d at %v: %w", first, last, domain, s.at, err)
+}
+
 func listen(cfg *Config) (s *sockets, err error) {
 	s = &sockets{}
 	nic, at, err := addressOf(cfg.Interface)
@@ -81,22 +100,8 @@ func listen(cfg *Config) (s *sockets, err error) {
 		return nil, err
 	}
 	s.at = at
-	first, last := cfg.Index, cfg.Index
-	if cfg.Index == AnyIndex {
-		first, last = 0, lastIndex
-	}
-	for i := first; i <= last; i++ {
-		if s.meta, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, metaPort(cfg.Domain, i)))); err != nil {
-			continue
-		}
-		if s.data, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, metaPort(cfg.Domain, i)+portData-portMeta))); err == nil {
-			break
-		}
-		s.meta.Close()
-		s.meta = nil
-	}
-	if s.meta == nil {
-		return nil, fmt.Errorf("rtps: no free participant index from %d to %d in domain %d at %v: %w", first, last, cfg.Domain, at, err)
+	if err := s.bind(cfg.Domain, cfg.Index); err != nil {
+		return nil, err
 	}
 	if cfg.Multicast {
 		if err := s.listenToGroup(nic, cfg.Domain); err != nil {

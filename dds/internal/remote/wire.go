@@ -369,12 +369,8 @@ func appendFed(b []byte, f *space.Fed) []byte {
 	return append(append(b, f.Key...), f.Data...)
 }
 
-// ParseBatch is the inverse for the body; data lie in it. The memory of t is used again.
-func ParseBatch(b []byte, t *Batch) error {
-	bad := fmt.Errorf("%w: a batch of %d bytes", ErrMalformed, len(b))
-	if len(b) < 10 || len(b) < 10+int(b[9])*viewBytes+4 || Gate(b[0]) > GateShut {
-		return bad
-	}
+// lineage takes the gate, the position and the views, and returns what follows.
+func (t *Batch) lineage(b []byte) []byte {
 	t.Gate, b = Gate(b[0]), b[1:]
 	t.Position, t.Lineage = binary.LittleEndian.Uint64(b), nil
 	views := int(b[8])
@@ -382,6 +378,26 @@ func ParseBatch(b []byte, t *Batch) error {
 		t.Lineage = append(t.Lineage, space.ViewStart{View: binary.LittleEndian.Uint64(b), After: binary.LittleEndian.Uint64(b[8:]), At: int64(binary.LittleEndian.Uint64(b[16:]))})
 		b = b[viewBytes:]
 	}
+	return b
+}
+
+// parseFed reads the numbers of what a reader is fed.
+func parseFed(b []byte) space.Fed {
+	number := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
+	return space.Fed{
+		Reader: binary.LittleEndian.Uint32(b), Kind: space.FedKind(b[4]), Position: number(6),
+		Writer: space.ID{Process: space.Process{Node: number(14), Incarnation: number(22)}, Number: binary.LittleEndian.Uint32(b[30:])},
+		Source: int64(number(34)), Expires: int64(number(42)), Count: number(50),
+	}
+}
+
+// ParseBatch is the inverse for the body; data lie in it. The memory of t is used again.
+func ParseBatch(b []byte, t *Batch) error {
+	bad := fmt.Errorf("%w: a batch of %d bytes", ErrMalformed, len(b))
+	if len(b) < 10 || len(b) < 10+int(b[9])*viewBytes+4 || Gate(b[0]) > GateShut {
+		return bad
+	}
+	b = t.lineage(b)
 	n := binary.LittleEndian.Uint32(b)
 	b = b[4:]
 	if uint64(n)*reachedBytes > uint64(len(b)) || !t.reached(b, int(n)) {
@@ -394,11 +410,7 @@ func ParseBatch(b []byte, t *Batch) error {
 		if len(b) < fedBytes {
 			return bad
 		}
-		f := space.Fed{Reader: binary.LittleEndian.Uint32(b), Kind: space.FedKind(b[4])}
-		number := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
-		f.Position = number(6)
-		f.Writer = space.ID{Process: space.Process{Node: number(14), Incarnation: number(22)}, Number: binary.LittleEndian.Uint32(b[30:])}
-		f.Source, f.Expires, f.Count = int64(number(34)), int64(number(42)), number(50)
+		f := parseFed(b)
 		keyBytes, dataBytes := uint64(binary.LittleEndian.Uint32(b[58:])), uint64(binary.LittleEndian.Uint32(b[62:]))
 		hasOrigin := b[5]
 		b = b[fedBytes:]

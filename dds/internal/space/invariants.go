@@ -432,6 +432,11 @@ func (c *Cache) broken() string {
 	if last != c.last || held != c.held {
 		return fmt.Sprintf("%d samples, and counted are %d", held, c.held)
 	}
+	return c.brokenViews(valid, held, changes)
+}
+
+// brokenViews reports what is wrong in the instances, of which the samples and changes are counted.
+func (c *Cache) brokenViews(valid map[*view]int, held, changes int) string {
 	fresh := map[*view]int{}
 	for f := range c.fresh.each {
 		fresh[f.of]++

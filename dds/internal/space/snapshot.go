@@ -178,6 +178,30 @@ func (s *Space) Replace(by *Space) {
 	}
 }
 
+func (s *Space) loadTopics(st *state) {
+	for _, ts := range st.Topics {
+		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, declared: ts.Declared, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
+		s.topics, s.byName[t.Name] = append(s.topics, t), t
+	}
+	for _, o := range st.Origins {
+		at := &origin{Origin: o.Origin, last: o.Last, since: o.Since, ended: o.Ended}
+		if s.byOrigin == nil {
+			s.byOrigin = map[Origin]*origin{}
+		}
+		s.origins, s.byOrigin[at.Origin] = append(s.origins, at), at
+	}
+}
+
+func (l *loading) loadSets(st *state) {
+	for _, ss := range st.Sets {
+		o := &set{of: ss.Of, number: ss.Number, broken: ss.Broken}
+		for _, p := range ss.Pending {
+			o.pending = append(o.pending, pending{l.at(p.Writer), p.Sample})
+		}
+		l.sets = append(l.sets, o)
+	}
+}
+
 // ReadState reads what the function that Snapshot returned has written, to the end.
 func ReadState(r io.Reader) (*Space, error) {
 	in := bufio.NewReaderSize(r, pieceBytes)
@@ -190,17 +214,7 @@ func ReadState(r io.Reader) (*Space, error) {
 		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
 	s := &Space{position: st.Position, now: st.Now, roster: st.Roster, born: st.Born, views: st.Views, byName: map[string]*topic{}, byID: map[ID]*endpoint{}}
-	for _, ts := range st.Topics {
-		t := &topic{TopicInfo: ts.Info, source: ts.Source, count: ts.Count, declared: ts.Declared, floor: floor{ts.Count, st.Position}, instances: map[string]*instance{}}
-		s.topics, s.byName[t.Name] = append(s.topics, t), t
-	}
-	for _, o := range st.Origins {
-		at := &origin{Origin: o.Origin, last: o.Last, since: o.Since, ended: o.Ended}
-		if s.byOrigin == nil {
-			s.byOrigin = map[Origin]*origin{}
-		}
-		s.origins, s.byOrigin[at.Origin] = append(s.origins, at), at
-	}
+	s.loadTopics(&st)
 	l := loading{Space: s, all: make([]*endpoint, len(st.Endpoints))}
 	if err := l.endpoints(&st); err != nil {
 		return nil, err
@@ -209,13 +223,7 @@ func ReadState(r io.Reader) (*Space, error) {
 	if err := l.instances(&st, &samples); err != nil {
 		return nil, err
 	}
-	for _, ss := range st.Sets {
-		o := &set{of: ss.Of, number: ss.Number, broken: ss.Broken}
-		for _, p := range ss.Pending {
-			o.pending = append(o.pending, pending{l.at(p.Writer), p.Sample})
-		}
-		s.sets = append(s.sets, o)
-	}
+	l.loadSets(&st)
 	if err := samples.end(); err != nil {
 		return nil, err
 	}

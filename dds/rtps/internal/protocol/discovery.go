@@ -154,6 +154,11 @@ func (p *Participant) meet(c *context, a *wire.Participant) {
 	p.peers, p.byID[a.Prefix] = append(p.peers, o), o
 	c.peer = o
 	p.introduce(o)
+	p.matchBuiltin(o, a)
+}
+
+// matchBuiltin matches the endpoints that every participant has.
+func (p *Participant) matchBuiltin(o *peer, a *wire.Participant) {
 	remote := func(id wire.EntityID) wire.Endpoint {
 		return wire.Endpoint{GUID: wire.GUID{Prefix: a.Prefix, Entity: id}, QoS: p.publications.Endpoint.QoS}
 	}

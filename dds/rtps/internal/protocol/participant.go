@@ -187,19 +187,8 @@ func (p *Participant) Due() int64 { return p.due }
 
 func (p *Participant) wake(at int64) { p.due = min(p.due, at) }
 
-// Tick does what is due.
-func (p *Participant) Tick(now int64) {
-	p.now, p.due = now, never
-	if p.closed {
-		return
-	}
-	for _, o := range slices.Clone(p.peers) {
-		if o.until <= now {
-			p.forget(o)
-		} else {
-			p.wake(o.until)
-		}
-	}
+// present tells others that this participant is there, when that is due.
+func (p *Participant) present(now int64) {
 	if p.announce <= now {
 		p.announce = now + int64(p.cfg.Lease)/4
 		p.announceTo(p.cfg.Announce)
@@ -220,6 +209,22 @@ func (p *Participant) Tick(now int64) {
 		}
 	}
 	p.wake(p.alive)
+}
+
+// Tick does what is due.
+func (p *Participant) Tick(now int64) {
+	p.now, p.due = now, never
+	if p.closed {
+		return
+	}
+	for _, o := range slices.Clone(p.peers) {
+		if o.until <= now {
+			p.forget(o)
+		} else {
+			p.wake(o.until)
+		}
+	}
+	p.present(now)
 	for _, w := range []*Writer{p.publications, p.subscriptions, p.liveliness} {
 		w.tick()
 	}

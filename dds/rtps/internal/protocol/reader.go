@@ -448,6 +448,32 @@ func (rw *RemoteWriter) askFragments(o *outbox, seq int64, part *partial) {
 	rw.reader.p.begin(o, 128).NackFrag(n)
 }
 
+// newPartial has a sample of fragments begin, if there is room for it.
+func (rw *RemoteWriter) newPartial(d *wire.Data, s Sample) *partial {
+	p := rw.reader.p
+	n := (d.SampleBytes + d.FragmentBytes - 1) / d.FragmentBytes
+	if n > maxFragments {
+		return nil
+	}
+	cost := d.SampleBytes + n
+	room := func() bool { return len(rw.partial) < maxPartial && rw.partialBytes+d.SampleBytes <= p.cfg.SampleBytes }
+	for !rw.reliable && !room() && len(rw.order) > 0 { // the missing fragments of the oldest sample do not come any more
+		rw.withoutPartial(rw.order[0])
+	}
+	if d.Sequence > rw.next && (!room() || p.kept+cost > maxKept && rw.reliable) { // RT4; the next one always has room
+		return nil
+	}
+	for p.kept > 0 && p.kept+cost > maxKept {
+		p.spill()
+	}
+	rw.partialBytes += cost
+	p.kept += cost
+	part := &partial{Sample: s, size: d.SampleBytes, fragment: d.FragmentBytes, cost: cost, have: make([]bool, n), missing: n}
+	part.Payload = make([]byte, 0, min(d.SampleBytes, 1<<20)) // more as it comes: a number in a message costs its sender nothing
+	rw.partial[d.Sequence], rw.order = part, append(rw.order, d.Sequence)
+	return part
+}
+
 // fragment takes some fragments of a sample.
 func (rw *RemoteWriter) fragment(d *wire.Data, s Sample) {
 	if d.Reader != wire.Unknown && d.Reader != rw.reader.Endpoint.GUID.Entity || d.Sequence < rw.next || d.SampleBytes > rw.reader.p.cfg.SampleBytes {
@@ -458,29 +484,9 @@ func (rw *RemoteWriter) fragment(d *wire.Data, s Sample) {
 	}
 	part := rw.partial[d.Sequence]
 	if part == nil {
-		p := rw.reader.p
-		n := (d.SampleBytes + d.FragmentBytes - 1) / d.FragmentBytes
-		if n > maxFragments {
-			return
-		}
-		cost := d.SampleBytes + n
-		room := func() bool { return len(rw.partial) < maxPartial && rw.partialBytes+d.SampleBytes <= p.cfg.SampleBytes }
-		for !rw.reliable && !room() && len(rw.order) > 0 { // the missing fragments of the oldest sample do not come any more
-			rw.withoutPartial(rw.order[0])
-		}
-		if d.Sequence > rw.next && (!room() || p.kept+cost > maxKept && rw.reliable) { // RT4; the next one always has room
-			return
-		}
-		for p.kept > 0 && p.kept+cost > maxKept {
-			p.spill()
-		}
-		rw.partialBytes += cost
-		p.kept += cost
-		part = &partial{Sample: s, size: d.SampleBytes, fragment: d.FragmentBytes, cost: cost, have: make([]bool, n), missing: n}
-		part.Payload = make([]byte, 0, min(d.SampleBytes, 1<<20)) // more as it comes: a number in a message costs its sender nothing
-		rw.partial[d.Sequence], rw.order = part, append(rw.order, d.Sequence)
+		part = rw.newPartial(d, s)
 	}
-	if part.size != d.SampleBytes || part.fragment != d.FragmentBytes {
+	if part == nil || part.size != d.SampleBytes || part.fragment != d.FragmentBytes {
 		return
 	}
 	first := int(d.Fragment) - 1

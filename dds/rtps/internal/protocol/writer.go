@@ -474,12 +474,17 @@ func (w *Writer) acknack(from wire.GUID, a *wire.AckNack) {
 	w.again(r, base, a)
 	w.release()
 	w.pump()
+	w.askNext(r, a.Missing.N > 0)
+}
+
+// askNext sets when a reader is asked again what it lacks: about what was sent again, soon.
+func (w *Writer) askNext(r *remoteReader, again bool) {
 	switch {
 	case r.acked >= w.next():
 		r.at = 0
-	case a.Missing.N > 0 || r.at == 0: // what was sent again is asked about soon
+	case again || r.at == 0:
 		r.at = w.p.now
-		if a.Missing.N == 0 {
+		if !again {
 			r.at += int64(heartbeatEvery)
 		}
 		w.p.wake(r.at)

@@ -158,6 +158,18 @@ const (
 	XCDR2 int16 = 2
 )
 
+func (v *value) representations() (all []int16) {
+	n := int(v.u32())
+	if n < 0 || n > len(v.b)/2 {
+		v.bad = true
+		return nil
+	}
+	for range n {
+		all = append(all, int16(v.u16()))
+	}
+	return all
+}
+
 // ParseEndpoint reads the payload that announces a writer or a reader.
 func ParseEndpoint(payload []byte, reader bool) (e Endpoint, err error) {
 	list, err := open(payload)
@@ -180,15 +192,7 @@ func ParseEndpoint(payload []byte, reader bool) (e Endpoint, err error) {
 		case pidExpectsInline:
 			e.ExpectsInline = v.u8() != 0
 		case pidRepresentation:
-			n := int(v.u32())
-			if n < 0 || n > len(v.b)/2 {
-				v.bad = true
-				return true
-			}
-			e.Representations = nil
-			for range n {
-				e.Representations = append(e.Representations, int16(v.u16()))
-			}
+			e.Representations = v.representations()
 		case pidWay:
 			if way, ok := strings.CutPrefix(string(v.b), wayMarker); ok {
 				e.Way = strings.TrimRight(way, "\x00")
@@ -370,6 +374,16 @@ func (e *Endpoint) Append(dst []byte) []byte {
 	return l.end()
 }
 
+func (l *list) texts(all []string) {
+	l.u32(uint32(len(all)))
+	for _, t := range all {
+		for len(l.buf)&3 != 0 {
+			l.buf = append(l.buf, 0)
+		}
+		l.text(t)
+	}
+}
+
 // policies adds the policies that writers and readers have.
 func (l *list) policies(s *qos.Set) {
 	l.add(pidReliability, func() {
@@ -394,15 +408,7 @@ func (l *list) policies(s *qos.Set) {
 	l.addDuration(pidLatencyBudget, s.LatencyBudget)
 	l.addU32(pidDestinationOrder, uint32(s.Order))
 	if len(s.Partitions) > 0 {
-		l.add(pidPartition, func() {
-			l.u32(uint32(len(s.Partitions)))
-			for _, p := range s.Partitions {
-				for len(l.buf)&3 != 0 {
-					l.buf = append(l.buf, 0)
-				}
-				l.text(p)
-			}
-		})
+		l.add(pidPartition, func() { l.texts(s.Partitions) })
 	}
 	for _, d := range []struct {
 		id ParameterID
