@@ -104,6 +104,32 @@ func namesExist(document, text string) rule {
 	}
 }
 
+// limitsExist looks up what the page of limits names as set by a constant or a field.
+func limitsExist(page string) rule {
+	return func(m *module) {
+		names := map[string]bool{}
+		for _, f := range m.files {
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					names[id.Name] = true
+				}
+				return true
+			})
+		}
+		for line := range strings.Lines(page) {
+			cells := strings.Split(line, "|")
+			if len(cells) < 5 {
+				continue
+			}
+			for _, match := range codeName.FindAllStringSubmatch(cells[2], -1) {
+				if name := match[1][strings.LastIndex(match[1], ".")+1:]; !strings.Contains(name, "/") && !names[name] {
+					m.faults = append(m.faults, "docs/limits.md names "+match[1]+", which does not exist")
+				}
+			}
+		}
+	}
+}
+
 func document(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
@@ -121,6 +147,24 @@ func TestWhatThePagesNameExists(t *testing.T) {
 	for name, text := range pages(t) {
 		if name == "README.md" || path.Dir(name) == "docs" {
 			hold(t, namesExist(name, text))
+		}
+	}
+}
+
+func TestTheLimitsNameWhatExists(t *testing.T) { hold(t, limitsExist(document(t, "docs/limits.md"))) }
+
+func TestALimitThatDoesNotExistIsFound(t *testing.T) {
+	const source sample = "\n-- smc/ring.go --\npackage smc\n\nconst maxRing = 1\n"
+	for page, found := range map[string]bool{
+		"| a | `maxRing` | 1 | b |\n":                 false,
+		"| a | `Config.maxRing` in `smc` | 1 | b |\n": false,
+		"| a | `maxRings` | 1 | `c` |\n":              true,
+		"| a | x | `maxRings` | b |\n":                false,
+	} {
+		m := source.parse(t)
+		limitsExist(page)(m)
+		if (len(m.faults) > 0) != found {
+			t.Errorf("%s: found %q", page, m.faults)
 		}
 	}
 }
