@@ -122,7 +122,7 @@ func limitsExist(page string) rule {
 				continue
 			}
 			for _, match := range codeName.FindAllStringSubmatch(cells[2], -1) {
-				if name := match[1][strings.LastIndex(match[1], ".")+1:]; !strings.Contains(name, "/") && !names[name] {
+				if name := strings.TrimSuffix(match[1][strings.LastIndex(match[1], ".")+1:], "()"); !strings.Contains(name, "/") && !names[name] {
 					m.faults = append(m.faults, "docs/limits.md names "+match[1]+", which does not exist")
 				}
 			}
