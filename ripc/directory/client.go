@@ -55,7 +55,7 @@ type Client struct {
 	next     int // member to ask when there is no connection
 	cache    map[ripc.ID]cached
 	asked    map[ripc.ID]*question // names that are being asked for
-	fetching map[ripc.ID]bool      // names that are asked for again
+	fetching map[ripc.ID]bool      // names that are asked for again; true: once more after that
 	local    callbacks
 	closed   bool
 }
@@ -244,23 +244,35 @@ func (c *Client) noticed(from *conn, data []byte) {
 	}
 }
 
-// fetch looks for a service again and tells the endpoints where it is. The caller holds the mu.
+// fetch looks for a service again and tells the endpoints where it is. If it is called meanwhile,
+// it looks once more, so that the endpoints are told last what was found last. The caller holds
+// the mu.
 func (c *Client) fetch(id ripc.ID) {
-	if len(c.local.list) == 0 || c.fetching[id] {
+	if len(c.local.list) == 0 {
 		return
 	}
-	c.fetching[id] = true
+	_, runs := c.fetching[id]
+	if c.fetching[id] = runs; runs {
+		return
+	}
 	c.done.Go(func() {
-		at, err := c.ResolveAll(c.ctx, id)
-		c.mu.Lock()
-		delete(c.fetching, id)
-		all := slices.Clone(c.local.list)
-		c.mu.Unlock()
-		if err != nil && !errors.Is(err, ripc.ErrNoService) {
-			return
-		}
-		for _, b := range all {
-			b.f(id, at)
+		for again := true; again; {
+			at, err := c.ResolveAll(c.ctx, id)
+			c.mu.Lock()
+			all := slices.Clone(c.local.list)
+			c.mu.Unlock()
+			if err == nil || errors.Is(err, ripc.ErrNoService) {
+				for _, b := range all {
+					b.f(id, at)
+				}
+			}
+			c.mu.Lock()
+			if again = c.fetching[id]; again {
+				c.fetching[id] = false
+			} else {
+				delete(c.fetching, id)
+			}
+			c.mu.Unlock()
 		}
 	})
 }

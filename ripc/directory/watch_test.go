@@ -73,3 +73,22 @@ func TestAClosedServiceWatchesNothing(t *testing.T) {
 	}
 	must(t, stays.Close())
 }
+
+// A service that moves again while a client looks where it is now is looked for once more.
+func TestAServiceThatMovesWhileItIsLookedForIsLookedForAgain(t *testing.T) {
+	m := cluster(t, 1, options{})[0]
+	c, _ := client(t, ClientConfig{Members: []string{m.endpoint.Addr()}}, ripc.Config{})
+	told := make(chan ripc.ID, 3)
+	c.Watch(func(id ripc.ID, _ []ripc.Place) { told <- id })
+	c.mu.Lock()
+	c.fetch("x")
+	c.fetch("x") // before the first answer
+	c.mu.Unlock()
+	for range 2 {
+		select {
+		case <-told:
+		case <-testutil.Within(t).Done():
+			t.Fatal("it was not looked for again")
+		}
+	}
+}
