@@ -49,54 +49,61 @@ type member struct {
 type options struct {
 	tls    *tls.Config
 	secret string
-	dirs   []string // of persistent members
-	names  int      // that one owner may have
+	dirs   []string      // of persistent members
+	names  int           // that one owner may have
+	lease  time.Duration // of members
 }
 
 // cluster starts members, which the test ends.
 func cluster(t *testing.T, n int, o options) (members []*member) {
 	t.Helper()
-	ctx := testutil.Within(t)
-	var join []string
 	for k := range n {
-		m := &member{dir: New(Config{Persistent: o.dirs != nil, MaxNamesPerOwner: o.names}), messages: make(chan string, 1000)}
-		cfg := squall.Config{
-			Cluster: t.Name(), ID: squall.NodeID(k + 1), Listen: "127.0.0.1:0", Join: join, InitialMembers: 1,
-			Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-			Subgroups: []squall.SubgroupConfig{m.dir.Subgroup(), {Name: "news", Deliver: func(s squall.Message) { m.messages <- string(s.Data) }}},
+		var join []string
+		if k > 0 {
+			join = []string{members[0].group.Addr()}
 		}
-		if o.dirs != nil {
-			cfg.Dir = o.dirs[k]
-		}
-		var err error
-		m.group, err = squall.Open(ctx, cfg)
-		must(t, err)
-		if join == nil {
-			join = []string{m.group.View().Members[0].Addr}
-		}
-		m.endpoint, err = ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: m.dir, TLS: o.tls, Secret: []byte(o.secret)})
-		must(t, err)
-		serving, cancel := context.WithCancel(ctx)
-		var running sync.WaitGroup
-		running.Go(func() {
-			if err := m.dir.Serve(serving, m.group, m.endpoint); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		})
-		m.stop = sync.OnceFunc(func() {
-			cancel()
-			running.Wait()
-			must(t, m.endpoint.Close())
-			closing, done := context.WithTimeout(context.Background(), 10*time.Second)
-			defer done()
-			if err := m.group.Close(closing); err != nil {
-				t.Error(err)
-			}
-		})
-		t.Cleanup(m.stop)
-		members = append(members, m)
+		members = append(members, newMember(t, k+1, join, o))
 	}
 	return members
+}
+
+// newMember starts a member, which the test ends.
+func newMember(t *testing.T, id int, join []string, o options) *member {
+	t.Helper()
+	ctx := testutil.Within(t)
+	m := &member{dir: New(Config{Persistent: o.dirs != nil, MaxNamesPerOwner: o.names, Lease: o.lease}), messages: make(chan string, 1000)}
+	cfg := squall.Config{
+		Cluster: t.Name(), ID: squall.NodeID(id), Listen: "127.0.0.1:0", Join: join, InitialMembers: max(1, len(join)),
+		Heartbeat: 20 * time.Millisecond, FailAfter: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{m.dir.Subgroup(), {Name: "news", Deliver: func(s squall.Message) { m.messages <- string(s.Data) }}},
+	}
+	if o.dirs != nil {
+		cfg.Dir = o.dirs[id-1]
+	}
+	var err error
+	m.group, err = squall.Open(ctx, cfg)
+	must(t, err)
+	m.endpoint, err = ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: m.dir, TLS: o.tls, Secret: []byte(o.secret)})
+	must(t, err)
+	serving, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := m.dir.Serve(serving, m.group, m.endpoint); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		must(t, m.endpoint.Close())
+		closing, done := context.WithTimeout(context.Background(), 10*time.Second)
+		defer done()
+		if err := m.group.Close(closing); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(m.stop)
+	return m
 }
 
 // addresses returns the addresses of the members' endpoints.
@@ -155,50 +162,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		if ctx.Err() != nil {
 			t.Fatal(what)
 		}
-	}
-}
-
-// A service is found through any member, is told to be elsewhere when it has moved, and is in the
-// directory as long as it is open.
-func TestAServiceIsFoundWhereverItMoves(t *testing.T) {
-	ctx := testutil.Within(t)
-	members := cluster(t, 3, options{secret: "s"})
-	cfg := ClientConfig{Members: addresses(members), Secret: []byte("s"), Key: key(1)}
-	var ends []*ripc.Endpoint
-	for range 2 {
-		_, e := client(t, cfg, ripc.Config{})
-		ends = append(ends, e)
-	}
-	c, e := client(t, ClientConfig{Members: addresses(members), Secret: []byte("s")}, ripc.Config{})
-	caller, err := e.Register(ctx, "")
-	must(t, err)
-	if _, err := c.Resolve(ctx, "web"); !errors.Is(err, ripc.ErrNoService) {
-		t.Error(err)
-	}
-	for move := range 10 {
-		s, err := ends[move%2].Register(ctx, "web")
-		must(t, err)
-		wait := serve(t, s, fmt.Sprint(move))
-		if got := call(t, caller, "web"); got != fmt.Sprint(move) {
-			t.Errorf("move %d: %s answered", move, got)
-		}
-		for _, m := range members {
-			eventually(t, "a member does not know the service", func() bool {
-				at, err := m.dir.Resolve(ctx, "web")
-				return err == nil && at == ends[move%2].Place()
-			})
-		}
-		must(t, s.Close())
-		wait()
-	}
-	eventually(t, "a service that was closed is still there", func() bool {
-		_, err := c.Resolve(ctx, "web")
-		return errors.Is(err, ripc.ErrNoService)
-	})
-	list, err := c.List(ctx, "")
-	must(t, err)
-	if len(list) != 2 || list[0].Service != ServiceID || len(list[0].Places) != 3 || list[0].Owner != "members" || list[1].Service != "web" || len(list[1].Places) != 0 {
-		t.Errorf("%+v", list)
 	}
 }
 
@@ -323,77 +286,53 @@ func TestAClientWithTooManyNamesIsRefused(t *testing.T) {
 	})
 }
 
-// When a member ends, its clients go on with another one, and are told of changes by that.
-func TestClientsGoOnWithAnotherMember(t *testing.T) {
-	ctx := testutil.Within(t)
-	members := cluster(t, 3, options{})
-	cfg := ClientConfig{Members: addresses(members), Key: key(1)}
-	_, e := client(t, cfg, ripc.Config{})
-	moved := make(chan ripc.Event, 10)
-	c, ce := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{Events: func(e ripc.Event) {
-		if _, ok := e.(ripc.ServiceMoved); ok {
-			moved <- e
-		}
-	}})
-	caller, err := ce.Register(ctx, "")
-	must(t, err)
-	s, err := e.Register(ctx, "web")
-	must(t, err)
-	defer serve(t, s, "first")()
-	defer s.Close()
-	if got := call(t, caller, "web"); got != "first" {
-		t.Error(got)
-	}
-	members[0].stop() // that both ask
-	eventually(t, "the client asks no other member", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.conn != nil && c.conn.member != members[0].endpoint.Addr() && len(c.cache["web"].places) > 0
-	})
-	_, other := client(t, cfg, ripc.Config{})
-	o, err := other.Register(ctx, "web") // while the first one lives on
-	must(t, err)
-	defer serve(t, o, "second")()
-	defer o.Close()
-	eventually(t, "the caller was not told that the service has moved", func() bool { return call(t, caller, "web") == "second" })
-	select {
-	case <-moved:
-	case <-ctx.Done():
-		t.Error("no event")
-	}
-}
-
-// The lease of a process that says nothing more ends, and not while it renews it. Its name is free
-// again.
+// The leases of a process that says nothing more end, and not while it renews them. Its names are
+// free again. A service that its owner registered elsewhere is lost, once.
 func TestADeadProcessFreesItsNames(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{})
-	c, e := client(t, ClientConfig{Members: addresses(members), Lease: time.Second}, ripc.Config{})
-	_, err := e.Register(ctx, "mortal")
-	must(t, err)
-	other, oe := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
-	eventually(t, "the other member does not know the name", func() bool {
-		_, err := members[1].dir.Resolve(ctx, "mortal")
-		return err == nil
+	lost := make(chan string, 20)
+	c, err := Dial(ctx, ClientConfig{
+		Members: addresses(members), Key: key(1), Lease: time.Second, Hold: -1, OnLost: func(id ripc.ID, err error) { lost <- fmt.Sprint(id, errors.Is(err, registry.ErrMoved)) },
 	})
+	must(t, err)
+	defer c.Close()
+	other, _ := client(t, ClientConfig{Members: addresses(members), Key: key(1)}, ripc.Config{})
+	at := placeOf(1, 1)
+	const names = 2*maxRecords + 1 // they are renewed by several requests
+	name := func(k int) ripc.ID { return ripc.ID(fmt.Sprint("mortal", k)) }
+	for k := range names {
+		_, err := c.Publish(ctx, name(k), at)
+		must(t, err)
+	}
+	_, err = other.Publish(ctx, name(0), placeOf(2, 2))
+	must(t, err)
+	if what := <-lost; what != "mortal0true" {
+		t.Error(what)
+	}
 	began := time.Now()
 	for time.Since(began) < 2*time.Second { // twice its lease
-		if _, err := members[1].dir.Resolve(ctx, "mortal"); err != nil {
-			t.Fatalf("after %v: %v", time.Since(began), err)
+		for k := 1; k < names; k++ {
+			if found, err := members[1].dir.Resolve(ctx, name(k)); err != nil || found != at {
+				t.Fatalf("after %v: %v, %v", time.Since(began), found, err)
+			}
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if _, err := oe.Register(ctx, "mortal"); !errors.Is(err, ErrOwned) {
-		t.Error(err)
-	}
 	c.cancel() // it says nothing more
-	eventually(t, "a dead process has its name for ever", func() bool {
-		_, err := other.Resolve(ctx, "mortal")
-		return errors.Is(err, ripc.ErrNoService)
-	})
-	_, err = oe.Register(ctx, "mortal")
+	for k := 1; k < names; k++ {
+		eventually(t, "a dead process has its name for ever", func() bool {
+			_, err := other.Resolve(ctx, name(k))
+			return errors.Is(err, ripc.ErrNoService)
+		})
+	}
+	third, _ := client(t, ClientConfig{Members: addresses(members), Key: key(2)}, ripc.Config{})
+	_, err = third.Publish(ctx, name(1), at)
 	must(t, err)
+	if found, err := third.Resolve(ctx, name(0)); err != nil || found != placeOf(2, 2) || len(lost) > 0 {
+		t.Error(found, err, len(lost))
+	}
 }
 
 // A client outside of the group sends to all members of a subgroup through one of them, in one
