@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"dds/member", "replicated/member", "replicated/protobuf"},
 	{"dds/rtps"},
 	{"internal/sim"},
-	{"replicated/squalltest"},
+	{"replicated/internal/worldtest", "replicated/squalltest"},
 	{"cmd/squall/internal/linkmodel", "cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/testlab/...", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
@@ -152,6 +152,7 @@ var testOnly = map[string][]string{
 	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench/messages", "cmd/squall/internal/bench/rdmc"},
 	modulePath + "/internal/testutil":                   {},
 	modulePath + "/replicated/squalltest":               {},
+	modulePath + "/replicated/internal/worldtest":       {},
 	"go.uber.org/goleak":                                {},
 	"golang.org/x/net":                                  {},
 }

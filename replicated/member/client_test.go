@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -48,77 +47,6 @@ func dial(t testing.TB, cfg replicated.ClientConfig) *replicated.Client {
 		}
 	})
 	return c
-}
-
-func TestClientsCallTheSameOperations(t *testing.T) {
-	t.Parallel()
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			all := open(t, 3, ordered, nil)
-			c, _ := serve(t, all, transport)
-			bank := c.Object("accounts")
-			const clients, each = 8, 50
-			var wg sync.WaitGroup
-			for range clients {
-				wg.Go(func() {
-					for range each {
-						if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			if n, err := balance.Call(t.Context(), bank, "ann"); n != clients*each || err != nil {
-				t.Errorf("the client reads %d, %v", n, err)
-			}
-			if n, err := balance.Call(t.Context(), all[2].bank, "ann"); n != clients*each || err != nil {
-				t.Errorf("a member reads %d, %v", n, err)
-			}
-			var failed *replicated.HandlerError
-			if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", -10000}); !errors.As(err, &failed) || failed.Text != errNegative.Error() {
-				t.Errorf("a handler's error: %v", err)
-			}
-			if _, err := balance.Local(t.Context(), bank, "bob"); !errors.As(err, &failed) {
-				t.Errorf("a query's error: %v", err)
-			}
-			unknown := replicated.NewCommand[int, int]("unknown")
-			if _, err := unknown.Call(t.Context(), bank, 1); !errors.Is(err, replicated.ErrUnknownOperation) {
-				t.Errorf("an unknown operation: %v", err)
-			}
-			f, err := deposit.Go(t.Context(), bank, depositArgs{"bob", 5})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n, err := f.Wait(t.Context()); n != 5 || err != nil {
-				t.Errorf("the future has %d, %v", n, err)
-			}
-		})
-	}
-}
-
-func TestAClientGoesOnWithAnotherMember(t *testing.T) {
-	t.Parallel()
-	all := open(t, 3, ordered, nil)
-	c, servers := serve(t, all, ripc.Auto)
-	bank := c.Object("accounts")
-	var total int64
-	for i := range 300 {
-		n, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if total++; n != total {
-			t.Fatalf("the balance is %d after %d deposits", n, total)
-		}
-		if i == 100 || i == 200 {
-			if err := servers[i/100-1].Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 }
 
 func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {

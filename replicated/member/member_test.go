@@ -3,9 +3,7 @@ package member_test
 import (
 	"errors"
 	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/squall-go/squall"
@@ -13,101 +11,6 @@ import (
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/member"
 )
-
-func TestCommandsAreExecutedByAllMembers(t *testing.T) {
-	t.Parallel()
-	all := open(t, 3, ordered, nil)
-	const each = 200
-	var wg sync.WaitGroup
-	for _, m := range all {
-		wg.Go(func() {
-			for range each {
-				if _, err := deposit.Call(t.Context(), m.bank, depositArgs{"ann", 2}); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for i, m := range all {
-		n, err := balance.Call(t.Context(), m.bank, "ann")
-		if err != nil || n != 3*each*2 {
-			t.Errorf("member %d: a balance of %d, %v; want %d", i+1, n, err, 3*each*2)
-		}
-	}
-}
-
-func TestAnErrorOfAHandlerIsAReply(t *testing.T) {
-	t.Parallel()
-	all := open(t, 2, ordered, nil)
-	_, err := deposit.Call(t.Context(), all[0].bank, depositArgs{"ann", -1})
-	var failed *replicated.HandlerError
-	if !errors.As(err, &failed) || failed.Text != errNegative.Error() || failed.Operation != "deposit" {
-		t.Errorf("got %v", err)
-	}
-	if _, err := balance.Call(t.Context(), all[1].bank, "ann"); !errors.As(err, &failed) {
-		t.Errorf("the query's error is %v", err)
-	}
-}
-
-func TestTimeAndRandomNumbersAreTheSameEverywhere(t *testing.T) {
-	t.Parallel()
-	all := open(t, 3, ordered, nil)
-	for range 10 {
-		for _, m := range all {
-			if _, err := draw.Call(t.Context(), m.bank, struct{}{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	var first bank
-	for i, m := range all {
-		if err := m.bank.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		m.bank.View(func(b *bank) {
-			if i == 0 {
-				first = bank{Random: slices.Clone(b.Random), Times: slices.Clone(b.Times)}
-			}
-			if !slices.Equal(b.Random, first.Random) || !slices.Equal(b.Times, first.Times) || len(b.Random) != 30 {
-				t.Errorf("member %d has other numbers: %v and %v", i+1, b.Random, first.Random)
-			}
-			if !slices.IsSorted(b.Times) {
-				t.Errorf("the time went back: %v", b.Times)
-			}
-		})
-	}
-	slices.Sort(first.Random)
-	if len(slices.Compact(first.Random)) != 30 {
-		t.Error("random numbers repeat")
-	}
-}
-
-func TestAJoinerHasTheState(t *testing.T) {
-	t.Parallel()
-	all := open(t, 2, ordered, nil)
-	for range 10 {
-		if _, err := deposit.Call(t.Context(), all[0].bank, depositArgs{"ann", 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	late := &bankNode{bank: ordered(0)}
-	var err error
-	late.group, err = member.Open(t.Context(), squall.Config{
-		Cluster: "test", ID: 9, Listen: "127.0.0.1:0", Join: []string{all[0].group.Addr()}, InitialMembers: 2, Logger: quiet,
-	}, late.bank)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeAll(t, []*bankNode{late}) })
-	if n, err := deposit.Call(t.Context(), late.bank, depositArgs{"ann", 1}); n != 11 || err != nil {
-		t.Errorf("the joiner has %d, %v", n, err)
-	}
-	if n, err := balance.Call(t.Context(), all[1].bank, "ann"); n != 11 || err != nil {
-		t.Errorf("an old member has %d, %v", n, err)
-	}
-}
 
 func TestAPanicHaltsTheGroupAndNamesTheCommand(t *testing.T) {
 	t.Parallel()
