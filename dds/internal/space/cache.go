@@ -71,6 +71,7 @@ type Cache struct {
 	held        int
 	lost        uint64
 	detached    bool
+	fed         bool  // of a client's reader
 	gated       bool  // see Gate
 	postponed   []Fed // what came while gated
 
@@ -115,6 +116,7 @@ type view struct {
 	state               InstanceState
 	seen                bool // a sample was returned since it was new
 	gone                bool // it was removed
+	orphan              bool // at a client: the relay has said that it has no writers
 	disposed, noWriters int  // generations
 	valid               []*held
 	fresh               int   // samples in the queue
@@ -181,6 +183,9 @@ func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 	v := c.view(key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
 		return
+	}
+	if v != nil {
+		v.orphan = false
 	}
 	if k.dispose {
 		c.becomes(v, Disposed, k.position, k.writer, k.source, now)
@@ -573,8 +578,12 @@ func (c *Cache) selectHeld(out []Held, q *Query) []Held {
 	return out
 }
 
-// forget removes an instance that has no writers, as expel does.
+// forget removes an instance that has no writers, as expel does. A client has no instances: its
+// relay says which have no writers.
 func (c *Cache) forget(v *view, now int64) {
+	if c.fed && !v.orphan {
+		return
+	}
 	if in := c.of.topic.instances[v.key]; in != nil && slices.ContainsFunc(in.writers, func(r registration) bool { return slices.Contains(r.writer.matched, c.of) }) {
 		return
 	}

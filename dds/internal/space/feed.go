@@ -56,6 +56,7 @@ const interrupted FedKind = 255
 
 func (e *endpoint) feed(s *Space, f *Fed) {
 	c := e.cache
+	c.fed = true
 	switch f.Kind {
 	case FedSample, FedDispose:
 		in := &s.passing
@@ -114,6 +115,7 @@ func (c *Cache) withoutWriters(v *view, position uint64, now int64) {
 	if v == nil || v.state == NoWriters {
 		return
 	}
+	v.orphan = true
 	if v.state == Alive { // an instance that was disposed of stays so
 		c.becomes(v, NoWriters, position, nil, now, now)
 	}

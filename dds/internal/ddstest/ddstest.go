@@ -1,0 +1,627 @@
+// Package ddstest is a random test of what readers of a space see, for the tests of packages dds
+// and dds/member: members and clients write and read topics of random policies, one call after the
+// other. All readers with the same policies see the same at the same position, whichever process
+// they are of, and it is what a model says.
+package ddstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/member"
+	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/testutil"
+)
+
+// sample is what is written.
+type sample struct {
+	Key int32 `dds:"key"`
+	N   int32
+	Pad string
+}
+
+// world is the processes of a space, and the topic of a lap.
+type world struct {
+	testing.TB
+	ctx     context.Context
+	rng     *rand.Rand
+	seed    uint64
+	members []*member.Member
+	spaces  []dds.Space // of all processes, those of members first
+	marks   []*dds.Reader[sample]
+	marker  *dds.Writer[sample]
+	marked  int32
+
+	set     dds.QoS
+	topics  []*dds.Topic[sample]
+	writers []*writer
+	groups  []*group
+	n       int32
+	keys    map[int32]*instance
+}
+
+// Agree runs laps of the test, each with another topic.
+func Agree(t *testing.T, laps int) {
+	w := &world{TB: t, ctx: testutil.Within(t), seed: testutil.Seed(t)}
+	addr := testutil.FreeAddress(t)
+	opened := make(chan error, 2)
+	w.members = make([]*member.Member, 2, 3)
+	for i := range w.members {
+		go func() {
+			var err error
+			w.members[i], err = w.member(i, addr, 2)
+			opened <- err
+		}()
+	}
+	w.check(errors.Join(<-opened, <-opened))
+	for _, m := range w.members {
+		w.enter(m)
+	}
+	for _, m := range slices.Backward(w.members) {
+		relay, err := member.Serve(t.Context(), member.RelayConfig{Member: m})
+		w.check(err)
+		t.Cleanup(func() { _ = relay.Close() })
+		c, err := dds.Dial(w.ctx, dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}})
+		w.check(err)
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		w.enter(c)
+	}
+	for lap := range laps {
+		w.rng = rand.New(rand.NewPCG(w.seed+uint64(lap), 0))
+		w.lap(lap, lap == laps/2)
+	}
+}
+
+func (w *world) member(i int, addr string, members int) (*member.Member, error) {
+	listen := "127.0.0.1:0"
+	if i == 0 {
+		listen = addr
+	}
+	m, err := member.Open(w.ctx, member.Config{
+		Group: squall.Config{
+			Cluster: "test", ID: squall.NodeID(i + 1), Listen: listen, Join: []string{addr}, InitialMembers: members,
+			Logger: slog.New(slog.DiscardHandler),
+		},
+		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+	})
+	if err == nil {
+		w.Cleanup(func() { _ = m.Close(context.Background()) })
+	}
+	return m, err
+}
+
+func (w *world) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("seed %d: %v", w.seed, err)
+	}
+}
+
+// enter adds a process, with a reader of the marks that tell how far it is.
+func (w *world) enter(p dds.Space) {
+	tp, err := dds.NewTopic(w.ctx, p, "marks", dds.CBOR[sample](), dds.QoS{})
+	w.check(err)
+	r, err := tp.Reader(w.ctx, dds.QoS{History: qos.KeepAll()})
+	w.check(err)
+	w.spaces, w.marks = append(w.spaces, p), append(w.marks, r)
+	if w.marker == nil {
+		w.marker, err = tp.Writer(w.ctx, dds.QoS{})
+		w.check(err)
+	}
+	_, err = w.marker.Matched(w.ctx, len(w.marks))
+	w.check(err)
+}
+
+// settle waits until all processes have everything that was written.
+func (w *world) settle() {
+	w.marked++
+	w.check(w.marker.Write(w.ctx, sample{N: w.marked}))
+	for _, r := range w.marks {
+		s, err := r.Next(w.ctx)
+		w.check(err)
+		if s.Value.N != w.marked {
+			w.Fatalf("mark %d is %+v", w.marked, s)
+		}
+	}
+}
+
+// writer is a writer of any process.
+type writer struct {
+	*dds.Writer[sample]
+	at  int // its process
+	set dds.QoS
+}
+
+// instance is what the model knows of an instance.
+type instance struct {
+	writers  []*writer // registered
+	disposed bool
+	history  []value // of a durable topic; with n 0, that it was disposed of
+}
+
+type value struct{ key, n int32 }
+
+// group is readers with the same policies, one of each process.
+type group struct {
+	set     dds.QoS
+	least   int32 // of its filter; 0: none
+	readers []*dds.Reader[sample]
+	known   bool // the model tells what they have
+	late    bool // they began with a history
+	has     []held
+	states  map[int32]dds.InstanceState
+}
+
+type held struct {
+	value
+	read bool
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+func (w *world) lap(lap int, joins bool) {
+	w.set = dds.QoS{
+		Durability: pick(w.rng, qos.Volatile, qos.Transient, qos.Transient),
+		Ownership:  pick(w.rng, qos.Shared, qos.Exclusive),
+	}
+	if w.set.Durability > qos.Volatile {
+		w.set.Service.History = pick(w.rng, qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(2))
+	}
+	w.topics, w.writers, w.groups, w.keys = nil, nil, nil, map[int32]*instance{}
+	w.declare(lap, w.spaces...)
+	for range 2 {
+		w.openWriter()
+	}
+	for range 3 {
+		w.openReaders()
+	}
+	for range 60 {
+		switch k := w.rng.IntN(24); {
+		case k == 0:
+			w.openReaders()
+		case k == 1 && len(w.writers) < 4:
+			w.openWriter()
+		case k == 2 && len(w.writers) > 1:
+			w.closeWriter()
+		case k < 5:
+			w.settle()
+			for _, g := range w.groups {
+				w.query(g)
+			}
+		case k < 8:
+			w.coherent()
+		case k == 8:
+			w.change()
+		default:
+			w.write()
+		}
+	}
+	if joins {
+		m, err := w.member(len(w.members), w.members[0].Group().Addr(), 2)
+		w.check(err)
+		w.members = append(w.members, m)
+		w.enter(m)
+		w.declare(lap, m)
+		w.openReaders()
+		w.write()
+	}
+	w.settle()
+	for _, g := range w.groups {
+		w.query(g)
+		w.take(g)
+		for _, r := range g.readers {
+			w.check(r.Close(w.ctx))
+		}
+	}
+	for len(w.writers) > 0 {
+		w.closeWriter()
+	}
+}
+
+func (w *world) declare(lap int, spaces ...dds.Space) {
+	for _, p := range spaces {
+		var codec dds.Codec[sample] = dds.CBOR[sample]()
+		tp, err := dds.NewTopic(w.ctx, p, fmt.Sprint("topic ", lap), codec, w.set)
+		w.check(err)
+		w.topics = append(w.topics, tp)
+	}
+}
+
+func (w *world) openWriter() {
+	at := w.rng.IntN(len(w.topics))
+	set := dds.QoS{
+		Durability: w.set.Durability, Ownership: w.set.Ownership, KeepUnregistered: w.rng.IntN(2) == 0,
+		Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true},
+	}
+	if set.Ownership == qos.Exclusive {
+		set.Strength = w.strength()
+	}
+	out, err := w.topics[at].Writer(w.ctx, set)
+	w.check(err)
+	w.writers = append(w.writers, &writer{Writer: out, at: at, set: set})
+	w.matched()
+}
+
+// matched waits until all writers match all readers.
+func (w *world) matched() {
+	n := 0
+	for _, g := range w.groups {
+		n += len(g.readers)
+	}
+	for _, o := range w.writers {
+		if n > 0 {
+			_, err := o.Matched(w.ctx, n)
+			w.check(err)
+		}
+	}
+}
+
+// strength is one that no writer has.
+func (w *world) strength() int32 {
+	for {
+		s := w.rng.Int32N(100)
+		if !slices.ContainsFunc(w.writers, func(o *writer) bool { return o.set.Strength == s }) {
+			return s
+		}
+	}
+}
+
+// openReaders opens a reader of each process. All of them begin at the same samples.
+func (w *world) openReaders() {
+	if len(w.groups) >= 5 {
+		return
+	}
+	g := &group{known: true, states: map[int32]dds.InstanceState{}}
+	g.set = dds.QoS{
+		Durability: qos.Durability(w.rng.IntN(int(w.set.Durability) + 1)), Ownership: w.set.Ownership,
+		History: pick(w.rng, qos.KeepAll(), qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(2)),
+	}
+	switch w.rng.IntN(6) {
+	case 0:
+		g.set.Presentation = qos.Presentation{Access: qos.GroupScope, Coherent: true}
+	case 1:
+		g.set.Separation, g.known = time.Hour, false
+	case 2:
+		g.set.Reliability.Kind = qos.BestEffort
+	}
+	var options []dds.Option[sample]
+	if w.rng.IntN(3) == 0 {
+		g.least = w.n + w.rng.Int32N(20)
+		where, err := dds.WhereText[sample]("n >= %0", fmt.Sprint(g.least))
+		w.check(err)
+		options = append(options, where)
+	}
+	if g.set.Durability > qos.Volatile {
+		g.late = len(w.keys) > 0
+		w.replay(g)
+	}
+	for _, tp := range w.topics {
+		r, err := tp.Reader(w.ctx, g.set, options...)
+		w.check(err)
+		g.readers = append(g.readers, r)
+	}
+	w.groups = append(w.groups, g)
+	w.matched()
+}
+
+// replay gives the model of durable readers the history.
+func (w *world) replay(g *group) {
+	var all []value
+	for _, in := range w.keys {
+		all = append(all, in.history...)
+	}
+	slices.SortFunc(all, func(a, b value) int { return int(a.n - b.n) })
+	for _, v := range all {
+		if v.n > 0 {
+			g.accept(v)
+		}
+	}
+}
+
+// owns reports whether a writer's samples of an instance count.
+func (w *world) owns(o *writer, in *instance) bool {
+	return w.set.Ownership == qos.Shared || !slices.ContainsFunc(in.writers, func(x *writer) bool { return x.set.Strength > o.set.Strength })
+}
+
+func (w *world) instance(key int32) *instance {
+	if w.keys[key] == nil {
+		w.keys[key] = &instance{}
+	}
+	return w.keys[key]
+}
+
+// apply is what a write, or a dispose with n 0, does.
+func (w *world) apply(o *writer, v value) {
+	in := w.instance(v.key)
+	if !slices.Contains(in.writers, o) {
+		in.writers = append(in.writers, o)
+	}
+	if !w.owns(o, in) {
+		return
+	}
+	in.disposed = v.n == 0
+	if w.set.Durability > qos.Volatile {
+		in.history = append(in.history, v)
+		if h := w.set.Service.History; !h.All {
+			in.history = in.history[max(0, len(in.history)-max(h.Depth, 1)):]
+		}
+	}
+	for _, g := range w.groups {
+		if v.n > 0 {
+			g.accept(v)
+		} else if g.states[v.key] != 0 {
+			g.states[v.key] = dds.Disposed
+		}
+	}
+}
+
+// end is what the end of a writer's part in an instance does.
+func (w *world) end(o *writer, key int32) {
+	in := w.keys[key]
+	if in == nil || !slices.Contains(in.writers, o) {
+		return
+	}
+	if !o.set.KeepUnregistered && w.owns(o, in) && !in.disposed {
+		w.apply(o, value{key: key})
+	}
+	in.writers = slices.DeleteFunc(in.writers, func(x *writer) bool { return x == o })
+	if len(in.writers) > 0 {
+		return
+	}
+	for _, g := range w.groups {
+		if g.states[key] == dds.Alive {
+			g.states[key] = dds.NoWriters
+		}
+	}
+	if in.disposed {
+		in.history = nil
+	}
+}
+
+func (g *group) accept(v value) {
+	if v.n < g.least {
+		return
+	}
+	g.states[v.key] = dds.Alive
+	g.has = append(g.has, held{value: v})
+	if g.set.History.All {
+		return
+	}
+	of := 0
+	for i := len(g.has) - 1; i >= 0; i-- {
+		if g.has[i].key != v.key {
+			continue
+		}
+		if of++; of > max(g.set.History.Depth, 1) {
+			g.has = slices.Delete(g.has, i, i+1)
+		}
+	}
+}
+
+func (w *world) next() (v value) {
+	w.n++
+	return value{1 + w.rng.Int32N(3), w.n}
+}
+
+func (w *world) value(v value) sample { return sample{v.key, v.n, fmt.Sprintf("%*d", v.n%50, v.n)} }
+
+func (w *world) write() {
+	o, v := pick(w.rng, w.writers...), w.next()
+	n := w.rng.IntN(12)
+	if n == 3 && w.set.Ownership == qos.Shared {
+		n++
+	}
+	switch n {
+	case 0:
+		w.check(o.Dispose(w.ctx, sample{Key: v.key}))
+		w.apply(o, value{key: v.key})
+	case 1:
+		w.check(o.Unregister(w.ctx, sample{Key: v.key}))
+		w.end(o, v.key)
+	case 2:
+		f, err := o.WriteFuture(w.ctx, w.value(v))
+		w.check(err)
+		_, err = f.Wait(w.ctx)
+		w.check(err)
+		w.apply(o, v)
+	case 3:
+		w.check(o.Register(w.ctx, sample{Key: v.key}))
+		if in := w.instance(v.key); !slices.Contains(in.writers, o) {
+			in.writers = append(in.writers, o)
+		}
+	default:
+		w.check(o.Write(w.ctx, w.value(v)))
+		w.apply(o, v)
+	}
+	w.check(o.Flush(w.ctx))
+}
+
+// coherent writes a set, which takes effect as a whole or not at all.
+func (w *world) coherent() {
+	at := pick(w.rng, w.writers...).at
+	var own []*writer
+	for _, o := range w.writers {
+		if o.at == at {
+			own = append(own, o)
+		}
+	}
+	if _, client := w.spaces[at].(*dds.Participant); client {
+		own = own[:1] // a client sends the samples of a set writer by writer
+	}
+	type part struct {
+		o *writer
+		v value
+	}
+	var parts []part
+	var why error
+	if w.rng.IntN(3) == 0 {
+		why = errors.New("not this one")
+	}
+	err := participant(w.spaces[at]).Coherent(w.ctx, func(s *dds.Set) error {
+		for range 1 + w.rng.IntN(4) {
+			p := part{pick(w.rng, own...), w.next()}
+			if err := p.o.WriteIn(w.ctx, s, w.value(p.v)); err != nil {
+				return err
+			}
+			parts = append(parts, p)
+		}
+		return why
+	})
+	if !errors.Is(err, why) {
+		w.Fatalf("seed %d: a coherent set: %v", w.seed, err)
+	}
+	for _, p := range parts {
+		if why == nil {
+			w.apply(p.o, p.v)
+		}
+	}
+}
+
+func participant(s dds.Space) *dds.Participant {
+	if m, ok := s.(*member.Member); ok {
+		return m.Participant
+	}
+	return s.(*dds.Participant)
+}
+
+// change gives a writer another strength.
+func (w *world) change() {
+	o := pick(w.rng, w.writers...)
+	if w.set.Ownership == qos.Exclusive {
+		o.set.Strength = w.strength()
+	}
+	w.check(o.Change(w.ctx, o.set))
+}
+
+func (w *world) closeWriter() {
+	i := w.rng.IntN(len(w.writers))
+	o := w.writers[i]
+	w.writers = slices.Delete(w.writers, i, i+1)
+	w.check(o.Close(w.ctx))
+	for key := range w.keys {
+		w.end(o, key)
+	}
+}
+
+// query reads or takes samples of any states from all readers of a group.
+func (w *world) query(g *group) {
+	q := dds.Query{
+		Max:       pick(w.rng, 0, 0, 1, 2),
+		Samples:   pick(w.rng, 0, 0, dds.Read, dds.NotRead),
+		Views:     pick(w.rng, 0, 0, 0, dds.New, dds.NotNew),
+		Instances: pick(w.rng, 0, 0, 0, dds.Alive, dds.Disposed, dds.NoWriters|dds.Alive),
+	}
+	take := w.rng.IntN(2) == 0
+	got := w.same(g, fmt.Sprintf("%+v, take %v", q, take), func(r *dds.Reader[sample]) ([]dds.Sample[sample], error) {
+		if take {
+			return r.Take(q)
+		}
+		return r.Read(q)
+	})
+	var left []held
+	for _, h := range g.has {
+		i := slices.IndexFunc(got, func(s dds.Sample[sample]) bool { return s.Info.Valid && s.Value.N == h.n })
+		wanted := q.Max == 0 && q.Views == 0 && q.Instances == 0 && (q.Samples == 0 || (q.Samples == dds.Read) == h.read)
+		if g.known && i < 0 && wanted {
+			w.Fatalf("seed %d, %+v from %d: %+v has not got %+v", w.seed, g.set, g.least, got, h)
+		}
+		if i >= 0 && got[i].Info.Sample == dds.Read != h.read {
+			w.Fatalf("seed %d: %+v was read: %v", w.seed, got[i], h.read)
+		}
+		if i < 0 || !take {
+			h.read = h.read || i >= 0
+			left = append(left, h)
+		}
+	}
+	for _, s := range got {
+		if g.known && s.Info.Valid && !slices.ContainsFunc(g.has, func(h held) bool { return w.value(h.value) == s.Value }) {
+			w.Fatalf("seed %d, %+v from %d: %+v, and there are %+v", w.seed, g.set, g.least, s, g.has)
+		}
+		if g.known && !g.late && g.least == 0 && s.Info.Valid && s.Info.Instance != g.states[s.Value.Key] {
+			w.Fatalf("seed %d, %+v: %+v, and the state is %d", w.seed, g.set, s, g.states[s.Value.Key])
+		}
+	}
+	g.has = left
+}
+
+// take takes what is left, one after the other.
+func (w *world) take(g *group) {
+	all := w.same(g, "Read", func(r *dds.Reader[sample]) ([]dds.Sample[sample], error) { return r.Read(dds.Query{}) })
+	var want []dds.Sample[sample]
+	w.same(g, "Next", func(r *dds.Reader[sample]) (got []dds.Sample[sample], err error) {
+		for range all {
+			s, err := r.Next(w.ctx)
+			if err != nil {
+				return nil, err
+			}
+			got = append(got, s)
+		}
+		want = got
+		more, err := r.Read(dds.Query{})
+		return append(got, more...), err
+	})
+	var values []value
+	for _, s := range want {
+		if s.Info.Valid {
+			values = append(values, value{s.Value.Key, s.Value.N})
+		}
+	}
+	var model []value
+	for _, h := range g.has {
+		model = append(model, h.value)
+	}
+	if g.late { // samples of a set have one position, and are in the history by their instances
+		for _, all := range [][]value{values, model} {
+			slices.SortStableFunc(all, func(a, b value) int { return int(a.key - b.key) })
+		}
+	}
+	if g.known && !slices.Equal(values, model) {
+		w.Fatalf("seed %d, %+v from %d: %v, and not %v", w.seed, g.set, g.least, values, model)
+	}
+}
+
+// same calls f with each reader of a group, whose results are the same.
+func (w *world) same(g *group, what string, f func(*dds.Reader[sample]) ([]dds.Sample[sample], error)) (first []dds.Sample[sample]) {
+	w.Helper()
+	for i, r := range g.readers {
+		if _, client := w.spaces[i].(*dds.Participant); client && g.set.Separation > 0 {
+			continue // a client filters by source times, because it does not know those of the order
+		}
+		got, err := f(r)
+		w.check(err)
+		if i == 0 {
+			first = got
+			continue
+		}
+		for k := range max(len(got), len(first)) {
+			var a, b dds.Sample[sample]
+			if k < len(got) {
+				a = got[k]
+			}
+			if k < len(first) {
+				b = first[k]
+			}
+			for _, s := range []*dds.Sample[sample]{&a, &b} {
+				if !s.Info.Valid { // known by a reader that was opened later
+					s.Info.Position, s.Info.Source = 0, 0
+				}
+				if w.set.Ownership == qos.Exclusive { // a client does not know of writers that only registered
+					s.Info.DisposedGeneration, s.Info.NoWritersGeneration = 0, 0
+				}
+			}
+			if !reflect.DeepEqual(a, b) {
+				w.Fatalf("seed %d, %+v from %d: %s: result %d of %d of reader %d is\n%+v and of %d of the first one\n%+v", w.seed, g.set, g.least, what, k, len(got), i, a, len(first), b)
+			}
+		}
+	}
+	return first
+}
