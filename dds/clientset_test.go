@@ -3,8 +3,11 @@ package dds
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
+	"time"
 
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 )
@@ -23,5 +26,42 @@ func TestASetWhoseOnlySampleIsTooLargeIsForgotten(t *testing.T) {
 	}
 	if n := len(c.writing); n != 0 {
 		t.Errorf("%d sets are kept", n)
+	}
+}
+
+func TestASetWhoseFunctionPanicsIsForgotten(t *testing.T) {
+	c := &client{writing: map[uint64]*clientSet{}}
+	c.cfg.OutboxBytes, c.welcome.MaxBytes = 1<<20, 1<<20
+	p := &Participant{core: core.New("s")}
+	p.core.Backend = c
+	dropped := make(chan struct{})
+	func() {
+		defer func() { _ = recover() }()
+		_ = p.Coherent(t.Context(), func(s *Set) error {
+			s.enter()
+			if err := c.add(s.number, space.ID{}, remote.Entry{Data: make([]byte, 10)}); err != nil {
+				t.Error(err)
+			}
+			s.begin()
+			s.leave()
+			go func() {
+				defer close(dropped)
+				for {
+					c.mu.Lock()
+					n := len(c.writing)
+					c.mu.Unlock()
+					if n == 0 || t.Context().Err() != nil {
+						return
+					}
+					runtime.Gosched()
+				}
+			}()
+			panic("of the application")
+		})
+	}()
+	select {
+	case <-dropped:
+	case <-time.After(time.Minute):
+		t.Error("the set is kept")
 	}
 }
