@@ -510,6 +510,10 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	if _, err := dds.NewTopic(ctx, all[0], "p", dds.CBOR[position](), dds.QoS{Durability: qos.Persistent}); !errors.Is(err, qos.ErrRefused) {
 		t.Errorf("persistent without a log: %v", err)
 	}
+	instances := dds.QoS{Durability: qos.Transient, Service: qos.Service{Limits: qos.Limits{Instances: 1}}}
+	if _, err := dds.NewTopic(ctx, all[0], "p", dds.CBOR[position](), instances); !errors.Is(err, qos.ErrRefused) {
+		t.Errorf("a limit without an effect: %v", err)
+	}
 	if _, err := tp.Writer(ctx, dds.QoS{TransportPriority: 1}); !errors.Is(err, qos.ErrRefused) {
 		t.Errorf("a policy that is refused: %v", err)
 	}

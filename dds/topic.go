@@ -36,6 +36,9 @@ func NewTopic[T any](ctx context.Context, s Space, name string, codec Codec[T], 
 	if err == nil {
 		err = set.Validate(qos.Topic)
 	}
+	if err == nil && set.Service.Limits.Instances > 0 {
+		err = fmt.Errorf("%w: %v: a history has a limit of all its samples, Limits.Samples, and none of instances", qos.ErrRefused, qos.DurabilityServicePolicy)
+	}
 	if err == nil && set.Durability == qos.Persistent && !p.Backend.Persistent() {
 		err = core.NotPersistent(set.Durability)
 	}
