@@ -165,8 +165,10 @@ type SubgroupConfig struct {
 
 	Log LogConfig // of a subgroup whose Mode is Persistent
 
-	Deliver      func(Message)   // called for each message, in order
-	DeliverBatch func([]Message) // or: called for each run of messages that can be delivered at once
+	Deliver func(Message) // called for each message, in order
+	// DeliverBatch is called, in place of Deliver, for each run of messages that can be delivered at
+	// once. The slice is used again for the next run: it must be neither kept nor changed.
+	DeliverBatch func([]Message)
 	// DeliverSome is for an application that may have no room: it is called like DeliverBatch, and
 	// returns how many of the messages it took. The others are offered again, at the latest after
 	// Subgroup.Resume. Meanwhile only the senders of this subgroup are held up. There is no queue in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/testutil"
@@ -346,7 +347,8 @@ func (m *model) take() {
 	if m.taken == m.sent {
 		return
 	}
-	want := m.byIndex[m.taken]
+	want, back := m.byIndex[m.taken], m.rx
+	refilled := m.fill(&back)
 	data, kind, err := m.rx.Take()
 	m.did("take(%d)=%v", m.taken, kind)
 	switch {
@@ -361,6 +363,26 @@ func (m *model) take() {
 	}
 	m.rx.Pass()
 	m.taken++
+	if refilled && (back.off != m.rx.off || back.left != m.rx.left || back.next != m.rx.next || back.head != m.rx.head) {
+		m.fail("of several messages all but one are given back: %+v, want %+v", back, m.rx)
+	}
+}
+
+// fill takes several messages from a copy of the receiver, and gives back all but one. It reports
+// whether there were several.
+func (m *model) fill(back *Receiver) bool {
+	var got [4][]byte
+	filler, stride := m.rx, unsafe.Sizeof(got[0])
+	n := filler.Fill(&got[0], stride, len(got), 1<<20)
+	for k := range n {
+		if want := m.byIndex[m.taken+order.Index(k)]; want == nil || !bytes.Equal(got[k], want.content) {
+			m.fail("index %d of %d is filled with %v", m.taken+order.Index(k), n, got[k])
+		}
+	}
+	if n > 1 {
+		back.Refill(&got[0], stride, 1)
+	}
+	return n > 1
 }
 
 // release has some of what was taken delivered everywhere.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/invariants"
@@ -267,7 +268,7 @@ func hostileHeaders(t testing.TB) {
 				for published := uint64(8); published <= 96; published += 8 {
 					r := NewReceiver(window, area)
 					clear(area)
-					r.at, r.off, r.limit = off, off, off
+					r.off, r.limit = off, off
 					store(area, off, headerOf(int(length), kind))
 					if err := r.See(off + published); err != nil {
 						t.Fatalf("position %d: %v", off+published, err)
@@ -277,7 +278,12 @@ func hostileHeaders(t testing.TB) {
 					}
 					start := r.off
 					store(area, start, headerOf(1<<20, Small)) // a header is loaded once
+					fills := r
 					data, got, err := r.Take()
+					var filled []byte
+					if n := fills.Fill(&filled, 0, 1, 1<<20); (n > 0) != (err == nil && got == Small) || (n > 0) != r.Plain() || n > 0 && (len(filled) != len(data) || cap(filled) != cap(data) || unsafe.SliceData(filled) != unsafe.SliceData(data)) {
+						t.Fatalf("S4: %d bytes of kind %d at %d, %d published: Fill takes %d, of %d bytes", length, kind, off, published, n, len(filled))
+					}
 					size := HeaderBytes + (length+7)&^7
 					room := min(published, uint64(len(area))-off)
 					inside := kind != pad && length <= ring/2 && size <= room

@@ -3,6 +3,7 @@ package multicast
 import (
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/mutant"
@@ -86,71 +87,149 @@ func (s *Subgroup) LetGo() {
 }
 
 // collect makes the next run: the messages of the stable positions from runEnd on, nulls passed
-// over (M3), and what lies after the trim (M9). What only some messages need is done in complete.
+// over (M3), and what lies after the trim (M9). It goes from block to block. A block is some turns
+// of each sender, in each of which it has a small message, or in none: so nothing is decided for a
+// message, and what a silence costs does not depend on its length.
 func (s *Subgroup) collect() {
-	s.runStart = 0
-	run, bytes, nulls, silent := s.run[:0], 0, uint64(0), 0 // silent: nulls since the last message
-	q, t, timed := s.runEnd, s.next, s.sg.Mode == views.Persistent
-	alone := order.Seq(0) // before this position only the sender of the last message has any, if it is after that
-	for q < s.stable && len(run) < s.maxRun && bytes < s.maxBytes {
-		tx := &s.senders[t.sender]
-		null := true
-		if tx.Next() == t.index && (!s.trimmed || t.index < s.limit(t.sender)) {
-			data, kind, err := tx.Take()
-			if len(run) == cap(run) {
-				run = slices.Grow(run, 1)
+	s.runStart, s.run = 0, s.run[:0]
+	start, bytes, messages := s.runEnd, 0, 0
+	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
+		turns, rounds := s.plan()
+		if turns == 0 {
+			s.takeOne()
+		} else {
+			if len(s.active) > 0 {
+				rounds = s.takeBlock(rounds, s.maxBytes-bytes)
 			}
-			run = run[:len(run)+1]
-			m := &run[len(run)-1] // field by field: a copy of a whole message would wait for its parts
-			m.Data, m.Sender, m.View, m.Seq, m.Time, m.body = data, tx.id, s.view, q, 0, nil
-			if kind != smc.Small || timed {
-				err = s.complete(m, kind, err, t.sender)
-			}
-			if err != nil && !s.trimmed { // below a trim it is a null: see Trim
-				s.violated(tx.rank, err)
-				s.stable, run = q, run[:len(run)-1] // nothing after it can be delivered now
-				break
-			}
-			if err == nil {
-				tx.Pass()
-			}
-			if null = err != nil || kind == smc.Void; null {
-				run = run[:len(run)-1]
-			} else {
-				bytes += len(m.Data)
-			}
+			s.pass(turns, rounds)
 		}
-		q++
-		if !null {
-			silent = 0
-			if i := tx.Next(); q < alone && i < smc.NoIndex {
-				if to := s.turns.Seq(i, order.SenderRank(t.sender)); to < alone {
-					nulls += uint64(to - q)
-					q, t.index = to, i
-					continue
-				}
-			}
-		}
-		if t.sender++; t.sender == len(s.senders) {
-			t = turn{index: t.index + 1}
-		}
-		if !null {
-			continue
-		}
-		nulls++
-		if silent++; silent >= len(s.senders)-1 {
-			silent = 0
-			from := q
-			q, t, alone = s.jump(t)
-			nulls += uint64(q - from)
+		for ; messages < len(s.run); messages++ {
+			bytes += len(s.run[messages].Data)
 		}
 	}
-	s.run, s.runEnd, s.next = run, q, t
-	if nulls > 0 && !s.trimmed { // then what lies after a trim is among them
+	if nulls := uint64(s.runEnd-start) - uint64(messages); nulls > 0 && !s.trimmed { // then what lies after a trim is among them
 		s.Stats.NullsDelivered.add(nulls)
 	}
-	if len(run) > 0 {
-		s.Stats.DeliverBatch.observe(uint64(len(run)))
+	if messages > 0 {
+		s.Stats.DeliverBatch.observe(uint64(messages))
+	}
+}
+
+// active is a sender that has a message in each round of a block.
+type active struct {
+	sender, turn int // turn counts from the first one of the block
+	taken        int
+	before       smc.Receiver
+}
+
+// plan looks at the next turns, a round of them at most, and notes who has messages there. It
+// returns for how many turns and, if they are all of a round, for how many rounds that holds. The
+// first record that is no small message ends it.
+func (s *Subgroup) plan() (turns, rounds int) {
+	s.active = s.active[:0]
+	all, left := len(s.senders), s.stable-s.runEnd
+	turns, rounds = int(min(left, order.Seq(all))), int(max(left/order.Seq(all), 1))
+	for turn := range turns {
+		k, i := s.next.sender+turn, s.next.index
+		if k >= all {
+			k, i = k-all, i+1
+		}
+		tx := &s.senders[k]
+		next, end := tx.Next(), smc.NoIndex
+		if s.trimmed {
+			end = s.limit(k)
+		}
+		switch {
+		case next < i || i >= end: // a bad record below a trim is not passed
+		case next > i:
+			rounds = int(min(order.Index(rounds), next-i))
+		case !tx.Plain() || len(s.run)+len(s.active) == s.maxRun:
+			return turn, 1
+		default:
+			rounds = int(min(order.Index(rounds), end-i))
+			s.active = append(s.active, active{sender: k, turn: turn})
+		}
+	}
+	return turns, rounds
+}
+
+// takeBlock takes a message of each active sender in each round. It returns how many rounds that
+// were: fewer if one of them does not go on like that, or if they would have too many bytes.
+func (s *Subgroup) takeBlock(rounds, bytes int) int {
+	n, each := len(s.run), len(s.active)
+	rounds = min(rounds, (s.maxRun-n)/each, max(2*s.rounds, 8)) // not much more than the last ones
+	run := s.extend(each * rounds)
+	stride := uintptr(each) * unsafe.Sizeof(Message{})
+	for j := range s.active {
+		a := &s.active[j]
+		tx := &s.senders[a.sender]
+		a.before = tx.Receiver
+		a.taken = tx.Fill(&run[j].Data, stride, rounds, uint64(bytes/each))
+		rounds = a.taken
+	}
+	timed, all := s.sg.Mode == views.Persistent, order.Seq(len(s.senders))
+	for j := range s.active {
+		a := &s.active[j]
+		tx, seq := &s.senders[a.sender], s.runEnd+order.Seq(a.turn)
+		if a.taken > rounds {
+			a.before.Refill(&run[j].Data, stride, rounds)
+			tx.Receiver = a.before
+		}
+		for k := j; k < each*rounds; k += each {
+			m := &run[k]
+			m.Sender, m.Seq = tx.id, seq
+			seq += all
+			if timed {
+				untime(m) // it is long enough for a time
+			}
+		}
+	}
+	s.run, s.rounds = s.run[:n+each*rounds], rounds
+	return rounds
+}
+
+// extend returns the next n places of the run. They have the view, and no body; and no time, in
+// modes without.
+func (s *Subgroup) extend(n int) []Message {
+	end := len(s.run) + n
+	if end > cap(s.run) {
+		s.run = slices.Grow(s.run, n)
+		fresh := s.run[len(s.run):cap(s.run)]
+		for k := range fresh {
+			fresh[k] = Message{View: s.view}
+		}
+	}
+	return s.run[len(s.run):end]
+}
+
+// takeOne takes the record whose turn is next, and which is no small message. If it is wrong,
+// nothing after it can be delivered; below a trim it is a null: see Trim.
+func (s *Subgroup) takeOne() {
+	tx, m := &s.senders[s.next.sender], &s.extend(1)[0]
+	data, kind, err := tx.Take()
+	m.Data, m.Sender, m.Seq = data, tx.id, s.runEnd
+	if err = s.complete(m, kind, err, s.next.sender); err != nil && !s.trimmed {
+		s.violated(tx.rank, err)
+		s.stable = s.runEnd
+		return
+	}
+	if err == nil {
+		tx.Pass()
+		if kind != smc.Void {
+			s.run = s.run[:len(s.run)+1]
+		}
+	}
+	s.pass(1, 1)
+}
+
+// pass goes on behind so many turns or, if they are all of a round, so many rounds.
+func (s *Subgroup) pass(turns, rounds int) {
+	all := len(s.senders)
+	s.runEnd += order.Seq(turns * rounds)
+	if turns == all {
+		s.next.index += order.Index(rounds)
+	} else if s.next.sender += turns; s.next.sender >= all {
+		s.next = turn{s.next.index + 1, s.next.sender - all}
 	}
 }
 
@@ -169,30 +248,6 @@ func (s *Subgroup) complete(m *Message, kind smc.Kind, err error, k int) error {
 	return err
 }
 
-// jump passes over the nulls from a turn to the next message of any sender, after a round with one
-// message or none: what a long silence costs does not depend on its length. The next message of
-// another sender is not before the position alone.
-func (s *Subgroup) jump(t turn) (to order.Seq, at turn, alone order.Seq) {
-	to, alone = s.stable, s.stable
-	for k := range s.senders {
-		from := t.index
-		if k < t.sender {
-			from++
-		}
-		next := s.senders[k].Next()
-		if next < from || next == smc.NoIndex { // a bad record is not passed
-			continue
-		}
-		if q := s.turns.Seq(next, order.SenderRank(k)); q < to { // after a trim it is one stop more
-			to, alone = q, to
-		} else {
-			alone = min(alone, q)
-		}
-	}
-	index, rank := s.turns.Split(to)
-	return to, turn{index, int(rank)}, alone
-}
-
 // offer gives the rest of the run to the application and reports how many messages it took, and
 // whether that was all.
 func (s *Subgroup) offer() (taken int, all bool) {
@@ -205,8 +260,8 @@ func (s *Subgroup) offer() (taken int, all bool) {
 		s.lastTaken = rest[taken-1].Seq + 1
 	}
 	bytes := uint64(0)
-	for _, m := range rest[:taken] {
-		bytes += uint64(len(m.Data))
+	for k := range rest[:taken] {
+		bytes += uint64(len(rest[k].Data))
 	}
 	if s.larges > 0 {
 		before := s.larges

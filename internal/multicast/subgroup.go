@@ -63,6 +63,8 @@ type Subgroup struct {
 	runStart  int       // messages of run that were taken already
 	lastTaken order.Seq // behind the last message that was taken
 	runEnd    order.Seq
+	active    []active // of the block at hand, in the order of their turns
+	rounds    int      // of the last block
 	maxRun    int
 	maxBytes  int
 	busy      bool // the last step published many messages
@@ -146,6 +148,9 @@ func New(cfg Config) *Subgroup {
 	}
 	for k, r := range sg.Senders {
 		rx := smc.NewReceiver(sg.Window, s.ring(k))
+		if sg.Mode == views.Persistent {
+			rx.Timed()
+		}
 		s.senders[k] = sender{Receiver: rx, timed: rx, id: s.members[r].ID, rank: r}
 		if sg.Mode == views.Unordered {
 			s.senders[k].recent = make([]order.Index, sg.Window)
