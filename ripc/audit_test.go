@@ -122,6 +122,13 @@ func (e *Endpoint) auditPeer(a *auditor, p *peer) (bytes int64) {
 		a.check(r.peer == p && r.service == key.service && (has || !r.search.reached), "the address of %s in a process is kept, and leads nowhere", key.id)
 		a.check(!key.service.ended, "the addresses of a service that is closed are kept")
 	}
+	for _, to := range p.opened.out {
+		if to == nil || to.peer != p || to.number != 0 {
+			continue
+		}
+		r := p.opened.pins[pin{to.service, to.id}]
+		a.check(r != nil && (r == to || r.streams == to || r.board == to), "the address of %s in a process is used, and not kept", to.id)
+	}
 	waits := p.send.room.Len() > 0 || p.answers.Len() > 0 || p.opened.drains > 0
 	p.send.lock()
 	a.check(!p.send.tx.SetHungry(waits), "the peer is not told that something waits for its space: %v", waits)

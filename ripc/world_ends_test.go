@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
 // This file is the other operations of the world of world_test.go, and how its services end.
@@ -55,12 +57,35 @@ func (w *world) sendBack() {
 		return
 	}
 	w.check(r.ID() == h.from.id && r.Connected() == h.from.isOpen, "the sender of a message of %s is %s, connected: %v", h.from.id, r.ID(), r.Connected())
-	data := w.fresh(w.rng.IntN(100))
 	var err error
+	if h.m.kind == pair.Reply && w.rng.IntN(2) == 0 {
+		w.noteBack(h.of, h.from, r)
+		return
+	}
+	data := w.fresh(w.rng.IntN(100))
 	w.do("a message to a sender", func() { err = h.of.s.Send(w.t.Context(), r, data) })
 	w.check(err == nil, "to the sender of a message: %v", err)
 	w.log("send back %s -> %s", h.of.id, h.from.id)
 	h.from.order = append(h.from.order, &item{from: h.of, to: h.from, data: data, aside: true})
+}
+
+// noteBack notifies the service that sent a reply, and dials it if it takes no streams.
+func (w *world) noteBack(from, to *service, r *Remote) {
+	w.log("notify back %s -> %s", from.id, to.id)
+	var err error
+	last := fmt.Append(nil, "notice ", w.serial)
+	w.serial++
+	w.do("a notice to a sender", func() { err = from.s.Notify(w.t.Context(), r, 7, last) })
+	w.check(err == nil, "a notice to a sender: %v", err)
+	w.until("a notice comes", func() bool {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		return to.notes[7] == fmt.Sprint(from.id, " ", string(last))
+	})
+	if to.s.streams == nil {
+		w.do("a stream to a sender", func() { _, err = from.s.DialRemote(w.t.Context(), r) })
+		w.check(errors.Is(err, ErrNoService), "a stream to a service that takes none: %v", err)
+	}
 }
 
 func (w *world) notify() {
@@ -92,6 +117,15 @@ func (w *world) ping() {
 	}
 	w.log("ping %s -> %s", from.id, to.id)
 	var err error
+	if to.isOpen && !from.routes[to] && from.gone[to.id] == nil {
+		ctx, cancel := context.WithCancel(w.t.Context())
+		cancel()
+		for range 4 {
+			err = from.s.To(to.id).Connect(ctx)
+			w.check(errors.Is(err, context.Canceled), "a channel that is not wanted: %v", err)
+		}
+		w.settle()
+	}
 	w.do("a ping", func() { _, err = from.s.To(to.id).Ping(w.t.Context()) })
 	if w.expect(from, to, err) {
 		w.check(err == nil, "a ping: %v", err)
@@ -281,7 +315,14 @@ func (w *world) over(all []*service, ended *end, end func()) {
 		key := fmt.Sprintf("%p %s", c.from, c.to.id)
 		n, ok := errors.AsType[*GoneError](c.err)
 		if c.isLong && process && ok && !n.Exact {
-			continue // it was sent again, to the process that was about to end
+			// It was sent again, to the process that was about to end, or it was told of messages.
+			r := c.from.s.To(c.to.id)
+			r.service.e.lock()
+			if r.gone == nil {
+				delete(c.from.gone, c.to.id)
+			}
+			r.service.e.unlock()
+			continue
 		}
 		if c.once {
 			w.check(ok && n.Exact && n.Unreceived == 1, "a call that cannot be sent again: %v", c.err)

@@ -138,7 +138,14 @@ func (w *world) receive() {
 		w.check(!ok, "%s received a message that was not sent", o.id)
 		return
 	}
-	var m Message
+	w.keep(o, w.next(o))
+	if w.rng.IntN(3) > 0 {
+		w.finish(len(w.held) - 1)
+	}
+}
+
+// next receives the next message of a service.
+func (w *world) next(o *service) (m Message) {
 	var err error
 	if w.rng.IntN(2) == 0 {
 		w.do("a receive", func() { m, err = o.s.Receive(w.t.Context()) })
@@ -146,6 +153,11 @@ func (w *world) receive() {
 		w.until("a message", func() (ok bool) { m, ok = o.s.TryReceive(); return ok })
 	}
 	w.check(err == nil, "%v", err)
+	return m
+}
+
+// keep compares a message with the one that has to be the next, and keeps it.
+func (w *world) keep(o *service, m Message) {
 	i := o.order[0]
 	o.order = o.order[1:]
 	w.log("receive %s <- %s %d long=%v request=%v", o.id, i.from.id, len(i.data), i.isLong, i.call != nil)
@@ -163,9 +175,6 @@ func (w *world) receive() {
 		w.check(m.ReturnSize() == int64(len(i.call.into)), "a return buffer of %d bytes, it has %d", m.ReturnSize(), len(i.call.into))
 	}
 	w.held = append(w.held, h)
-	if w.rng.IntN(3) > 0 {
-		w.finish(len(w.held) - 1)
-	}
 }
 
 // verify compares a message with what was sent.
@@ -232,7 +241,7 @@ func (w *world) answer(h *holding) {
 		err := h.m.Reply(make([]byte, worldMax+1))
 		w.check(errors.Is(err, ErrTooLarge) && h.m.IsRequest(), "a long reply: %v", err)
 		fallthrough
-	case kind < 5 || h.of.end.e.isClosing():
+	case kind < 5 || h.of.end.e.isClosing() || w.isTight(h.of.end, h.from.end) || w.isTight(h.from.end, h.of.end):
 		err = h.m.Reply(w.parts(reply)...)
 	default:
 		long = w.answerLong(h, c, waits)

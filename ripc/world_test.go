@@ -267,6 +267,14 @@ func (w *world) settle() {
 		for _, p := range n.e.peers {
 			open += p.calls.Open()
 			found += p.life.Kept()
+			nowhere := 0
+			for _, to := range p.opened.out {
+				if to == &n.e.nowhere {
+					nowhere++
+				}
+			}
+			_, leaving := p.opened.states.Used()
+			w.check(nowhere == leaving, "endpoint %d has %d channels that nobody uses, and gives %d back", k, nowhere, leaving)
 			w.check(p.life.Kept() > 0 || p.heldUp() < worldRing/8, "endpoint %d keeps no message, and %d bytes of a ring", k, p.heldUp())
 		}
 		used := n.e.memory.budget.Used()
@@ -419,8 +427,12 @@ func (w *world) run(steps int) {
 	}
 	for range steps {
 		switch n := w.rng.IntN(100); {
-		case n < 25:
+		case n < 22:
 			w.send()
+		case n < 23:
+			w.crowd()
+		case n < 25:
+			w.serve()
 		case n < 38:
 			w.call()
 		case n < 62:
