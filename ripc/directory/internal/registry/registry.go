@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -88,7 +89,7 @@ type Command struct {
 // Outcome is what became of a command.
 type Outcome struct {
 	Err  error    // why a record was refused
-	Last uint64   // the number of the record that stands in the way, if it is ErrStale
+	Last uint64   // of ErrStale: the record's own number if it was heard before, and otherwise one that its next number has to pass
 	News []*Entry // whose places changed
 }
 
@@ -214,7 +215,10 @@ func (r *Registry) enter(c *Command, owner string) (*Entry, error) {
 func (e *Entry) permits(rec *Record, owner string, now Time) (last uint64, err error) {
 	k, known := e.index(owner, rec.Place.Incarnation)
 	if known && rec.Number <= e.Spots[k].Record.Number { // RD2
-		return e.Spots[k].Record.Number, ErrStale
+		if last = e.Spots[k].Record.Number; last == rec.Number && !reflect.DeepEqual(e.Spots[k].Record, *rec) {
+			last++ // it is the number of another record, too
+		}
+		return last, ErrStale
 	}
 	places := e.Places()
 	free := len(places) == 0 && e.Held <= now
@@ -236,7 +240,7 @@ func (e *Entry) permits(rec *Record, owner string, now Time) (last uint64, err e
 	}
 	for _, s := range e.Spots { // one place for another: in the order of what the owner said
 		if s.Owner == owner && s.Record.Number >= rec.Number {
-			last = max(last, s.Record.Number)
+			last = max(last, s.Record.Number, rec.Number+1) // rec was not heard before, which the same number would say
 		}
 	}
 	if last > 0 {

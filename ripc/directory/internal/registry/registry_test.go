@@ -431,3 +431,21 @@ func TestASharedNameIsHeldForItsOtherPlaces(t *testing.T) {
 		}
 	}
 }
+
+// Two processes of an owner whose clocks are behind give their records the same numbers: the later
+// record does not pass for the one that was heard.
+func TestAnotherRecordWithTheSameNumberWasNotHeard(t *testing.T) {
+	for _, place := range []int{1, 2} {
+		r, o := begun(), newOwner(1)
+		first := o.say(Record{Action: Claim, Name: "a", Place: at(1), Until: 100, Number: 7})
+		if o := r.Apply(first); o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if o := r.Apply(first); !errors.Is(o.Err, ErrStale) || o.Last != 7 {
+			t.Errorf("the record again: %v, after %d", o.Err, o.Last)
+		}
+		if o := r.Apply(o.say(Record{Action: Claim, Name: "a", Place: at(place), Until: 101, Number: 7})); !errors.Is(o.Err, ErrStale) || o.Last < 8 {
+			t.Errorf("another record at place %d: %v, after %d", place, o.Err, o.Last)
+		}
+	}
+}
