@@ -311,6 +311,9 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 	if what := <-lost; what != "mortal0true" {
 		t.Error(what)
 	}
+	c.pub.mu.Lock()
+	c.pub.at = time.Now().Add(time.Minute) // its next renewals say that the leases have ended
+	c.pub.mu.Unlock()
 	began := time.Now()
 	for time.Since(began) < 2*time.Second { // twice its lease
 		for k := 1; k < names; k++ {
