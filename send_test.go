@@ -130,6 +130,34 @@ func TestAFullWindow(t *testing.T) {
 	}
 }
 
+func TestABatchIsSentAsItsMessagesOneAfterTheOther(t *testing.T) {
+	j := &journal{}
+	s := alone(t, squall.SubgroupConfig{Deliver: j.deliver, MaxMessageBytes: 4096})
+	var batch [][]byte
+	var want []string
+	for k := range 100 { // many windows, with large messages in between
+		text := fmt.Sprintf("%d%s", k, strings.Repeat(".", k%7*500))
+		batch, want = append(batch, []byte(text)), append(want, "1:"+text)
+	}
+	if n, err := s.SendBatch(t.Context(), batch); n != len(batch) || err != nil {
+		t.Fatalf("%d of %d are sent: %v", n, len(batch), err)
+	}
+	if got := same(t, len(batch), j); !slices.Equal(got, want) {
+		t.Errorf("%.100q", got)
+	}
+	if n, err := s.SendBatch(t.Context(), [][]byte{nil, {1}, make([]byte, 5000), nil}); n != 2 || !errors.Is(err, squall.ErrTooLarge) {
+		t.Errorf("%d before the one that is too large: %v", n, err)
+	}
+	same(t, len(batch)+2, j)
+	open := claim(t, s, "nothing is published") // and the window is full
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := s.SendBatch(ctx, batch); n == 0 || n > 15 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d of a batch are sent next to an open claim: %v", n, err)
+	}
+	done(t, open.Abort)
+}
+
 func TestMessagesOfAnySizeThatTheRingTakes(t *testing.T) {
 	for _, fabric := range fabrics {
 		t.Run(fabric.String(), func(t *testing.T) {

@@ -3,6 +3,7 @@ package squall
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -110,6 +111,25 @@ func (s *Subgroup) Send(ctx context.Context, data []byte) error {
 // TrySend is like Send, but fails with ErrWindowFull instead of waiting. It takes no large message,
 // because a large message has to wait until all members have its body.
 func (s *Subgroup) TrySend(data []byte) error { return s.outbox.TrySend(data) }
+
+// SendBatch sends copies of messages as Send does, one after the other, in less time. It returns
+// how many it has sent; the error is about the one after them, or is the reason of a halt.
+func (s *Subgroup) SendBatch(ctx context.Context, batch [][]byte) (sent int, err error) {
+	for sent < len(batch) {
+		n, err := s.outbox.TrySendBatch(batch[sent:])
+		if sent += n; err == nil {
+			continue
+		}
+		if err != ErrWindowFull && !errors.Is(err, ErrTooLarge) {
+			return sent, err
+		}
+		if err = s.Send(ctx, batch[sent]); err != nil { // it waits, or is a large message
+			return sent, err
+		}
+		sent++
+	}
+	return sent, nil
+}
 
 // SendFuture is like Send, and returns a Future that tells when, and where in the order, the
 // message was delivered here.

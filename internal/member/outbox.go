@@ -103,6 +103,28 @@ func (o *Outbox) TrySend(data []byte) error {
 	return o.sent(number)
 }
 
+// TrySendBatch sends copies of messages like TrySend, and returns how many: all, or those before
+// the one that the error is about, or those up to the end of a share of the window.
+func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
+	last := uint64(0)
+	o.mu.Lock()
+	for n < len(batch) && (n == 0 || !o.sender.EndsShare(last)) {
+		number := uint64(0)
+		if err = o.check(len(batch[n]), nil); err == nil {
+			number, err = o.send(batch[n])
+		}
+		if err != nil {
+			break
+		}
+		last, n = number, n+1
+	}
+	o.mu.Unlock()
+	if n > 0 {
+		err = or(o.sent(last), err)
+	}
+	return n, err
+}
+
 // check refuses what no space would help, and what is not the turn of a waiter, or of a caller that
 // does not wait. It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {
