@@ -136,6 +136,9 @@ func TestALongMemberOfXCDR1HasALongHeader(t *testing.T) {
 		if err := c.Decode(b, &back); err != nil || back != v {
 			t.Errorf("a string of %d bytes: %v", n, err)
 		}
+		if short := b[12] == 1 && b[13] == 0; short != (4+n+1 <= math.MaxUint16) { // the id 1, or that of a long header
+			t.Errorf("a string of %d bytes has the header %x", n, b[12:24])
+		}
 	}
 }
 

@@ -65,3 +65,34 @@ func TestNumbersThatArePassedCostNothing(t *testing.T) {
 		t.Fatalf("RT1: the host has %v", got)
 	}
 }
+
+// A reader asks for samples that were not sent to it, or not written: it gets none of them before
+// their turn, and the answer has an end.
+func TestSamplesThatWereNotSentAreNotSentAgain(t *testing.T) {
+	w := newWorld(t, testutil.Seed(t), 0)
+	h, o := w.host(1, func(c *Config) { c.WindowBytes = 2000 }), w.host(2, nil)
+	o.manual = true
+	out := h.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
+	r := o.p.OpenReader(w.now, endpoint(qos.Set{}), true)
+	w.until("both match", time.Minute, func() bool { return h.matched == 1 && o.matched == 1 })
+	for i := range 20 {
+		out.Write(Change{Payload: payload(i, 500)})
+	}
+	w.during(time.Second)
+	sent := out.proxies[0].sent
+	if sent <= 1 || sent >= out.next() {
+		t.Fatalf("all below %d of %d were sent", sent, out.next())
+	}
+	for count, base := range []int64{sent, out.next() - 1, out.next(), math.MaxInt64 - 300} {
+		before := h.messages
+		a := wire.AckNack{Reader: r.Endpoint.GUID.Entity, Missing: wire.Numbers{Base: base, N: 256}, Count: uint32(1000 + count)}
+		for i := range a.Missing.Bits {
+			a.Missing.Bits[i] = math.MaxUint32
+		}
+		out.again(out.proxies[0], base, &a)
+		h.p.Flush()
+		if h.messages != before {
+			t.Fatalf("from %d on, %d messages were sent", base, h.messages-before)
+		}
+	}
+}

@@ -87,6 +87,14 @@ func discoverOn(t *testing.T, seed uint64, loss float64) {
 			start(k)
 		}
 	}
+	w.during(defaultLease + time.Second)
+	for _, h := range hosts {
+		for _, o := range hosts {
+			if !h.down && o.down && h.p.byID[o.p.cfg.Prefix] != nil {
+				t.Fatal("a participant is known after its lease")
+			}
+		}
+	}
 	hosts = slices.DeleteFunc(hosts, func(h *host) bool { return h.down })
 	for end := w.now + int64(2*time.Minute); known(hosts) != ""; w.step() {
 		if w.now > end {
