@@ -75,6 +75,7 @@ func Agree(t *testing.T, laps int) {
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		w.enter(c)
 	}
+	w.unordered()
 	for lap := range laps {
 		w.rng = rand.New(rand.NewPCG(w.seed+uint64(lap), 0))
 		w.lap(lap, lap == laps/2)
@@ -91,7 +92,8 @@ func (w *world) member(i int, addr string, members int) (*member.Member, error) 
 			Cluster: "test", ID: squall.NodeID(i + 1), Listen: listen, Join: []string{addr}, InitialMembers: members,
 			Logger: slog.New(slog.DiscardHandler),
 		},
-		Subgroup: squall.SubgroupConfig{Name: "fleet"},
+		Subgroup:  squall.SubgroupConfig{Name: "fleet"},
+		Unordered: squall.SubgroupConfig{Name: "fast", Mode: squall.Unordered},
 	})
 	if err == nil {
 		w.Cleanup(func() { _ = m.Close(context.Background()) })
@@ -119,6 +121,44 @@ func (w *world) enter(p dds.Space) {
 	}
 	_, err = w.marker.Matched(w.ctx, len(w.marks))
 	w.check(err)
+}
+
+// unordered writes samples that go without an order. Their instances end with their writer.
+func (w *world) unordered() {
+	set := dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}, History: qos.KeepAll()}
+	var out *dds.Writer[sample]
+	var readers []*dds.Reader[sample]
+	for i, p := range w.spaces {
+		tp, err := dds.NewTopic(w.ctx, p, "unordered", dds.CBOR[sample](), dds.QoS{})
+		w.check(err)
+		r, err := tp.Reader(w.ctx, set)
+		w.check(err)
+		if readers = append(readers, r); i == 0 {
+			out, err = tp.Writer(w.ctx, dds.QoS{Reliability: set.Reliability, KeepUnregistered: true})
+			w.check(err)
+		}
+	}
+	_, err := out.Matched(w.ctx, len(readers))
+	w.check(err)
+	for n := range int32(5) {
+		w.check(out.Write(w.ctx, w.value(value{n % 2, n})))
+	}
+	for _, r := range readers {
+		for n := range int32(5) {
+			if s, err := r.Next(w.ctx); err != nil || s.Value != w.value(value{n % 2, n}) || s.Info.Position != 0 {
+				w.Fatalf("without an order: %+v, %v", s, err)
+			}
+		}
+	}
+	w.check(out.Close(w.ctx))
+	for _, r := range readers {
+		for n := range int32(2) {
+			if s, err := r.Next(w.ctx); err != nil || s.Value.Key != n || s.Info.Valid || s.Info.Instance != dds.NoWriters {
+				w.Fatalf("at the end of a writer without an order: %+v, %v", s, err)
+			}
+		}
+		w.check(r.Close(w.ctx))
+	}
 }
 
 // settle waits until all processes have everything that was written.
