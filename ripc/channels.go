@@ -70,20 +70,25 @@ func (p *peer) wakeWanting() {
 	p.opened.wanting = p.opened.wanting[:0]
 }
 
+// hasOpened takes in that the peer has opened a channel.
+func (p *peer) hasOpened(channel int, to *Remote) error {
+	if err := p.opened.states.Opened(channel); err != nil {
+		return err
+	}
+	if w := to.opening; w != nil {
+		to.opening, w.answered = nil, true
+		p.e.rouse(w)
+	} else { // its opener did not wait
+		p.leave(channel)
+	}
+	return nil
+}
+
 // answered takes in what the peer says about a channel that this side opened.
 func (p *peer) answered(f *pair.Frame) error {
 	channel, to := f.Channel, p.opened.out[f.Channel]
 	if f.Kind == pair.Opened {
-		if err := p.opened.states.Opened(channel); err != nil {
-			return err
-		}
-		if w := to.opening; w != nil {
-			to.opening, w.answered = nil, true
-			p.e.rouse(w)
-		} else { // its opener did not wait
-			p.leave(channel)
-		}
-		return nil
+		return p.hasOpened(channel, to)
 	}
 	counted, tell, err := p.opened.states.Closed(channel)
 	if err != nil {

@@ -10,6 +10,19 @@ import (
 // This file is the end of a pair: everything that waits for the peer fails, and the memory is freed
 // when nobody uses it any more.
 
+func (p *peer) failCall(id uint64, w *waiter, why error) {
+	p.calls.End(id)
+	w.answered = true
+	if w.err == nil {
+		gone := &GoneError{Service: "", Exact: p.direct, Cause: why}
+		if !p.send.tx.WasReceived(w.channel, w.ordinal) {
+			gone.Unreceived = 1
+		}
+		w.err = gone
+	}
+	p.e.rouse(w)
+}
+
 // fail ends the pair. The frames that the peer sent are taken first; then everything that waits for
 // the peer fails. The caller holds the endpoint's mu.
 func (p *peer) fail(why error) {
@@ -27,18 +40,7 @@ func (p *peer) fail(why error) {
 			to.lost(p, channel, why)
 		}
 	}
-	p.calls.All(func(id uint64, w *waiter) {
-		p.calls.End(id)
-		w.answered = true
-		if w.err == nil {
-			gone := &GoneError{Service: "", Exact: p.direct, Cause: why}
-			if !p.send.tx.WasReceived(w.channel, w.ordinal) {
-				gone.Unreceived = 1
-			}
-			w.err = gone
-		}
-		p.e.rouse(w)
-	})
+	p.calls.All(func(id uint64, w *waiter) { p.failCall(id, w, why) })
 	p.send.room.All(func(_ int, w *waiter) { p.e.rouse(w) })
 	p.wakeWanting()
 	p.failLong(why)

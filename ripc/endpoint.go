@@ -57,10 +57,9 @@ func Open(ctx context.Context, cfg Config) (*Endpoint, error) {
 	}
 	e.ports.greeting = newGate(maxGreetingTCP)
 	e.memory.open(cfg.MaxLongBytes)
-	reject := e.cfg.OnReject
 	e.cfg.OnReject = func(err error) {
 		e.ports.refused.Add(1)
-		reject(err)
+		cfg.OnReject(err)
 	}
 	e.accounts.Limits = table.Limits{
 		Peers: cfg.MaxPeers, PeersPerAccount: cfg.MaxPeersPerClient, Bytes: cfg.MaxBytes, BytesPerAccount: cfg.MaxBytesPerClient,
@@ -145,6 +144,18 @@ func (e *Endpoint) Peers() int {
 	return len(e.peers)
 }
 
+// closeServices returns what takes the services out of the resolver. The caller holds mu.
+func (e *Endpoint) closeServices() (withdrawals []func() error) {
+	for _, s := range slices.Clone(e.services.all) {
+		s.close()
+		if s.withdraw != nil {
+			withdrawals = append(withdrawals, s.withdraw)
+			s.withdraw = nil
+		}
+	}
+	return withdrawals
+}
+
 // Close ends the services and the connections. Peers still receive what was sent.
 func (e *Endpoint) Close() error {
 	e.lock()
@@ -153,14 +164,7 @@ func (e *Endpoint) Close() error {
 		return nil
 	}
 	e.closing = true
-	var withdrawals []func() error
-	for _, s := range slices.Clone(e.services.all) {
-		s.close()
-		if s.withdraw != nil {
-			withdrawals = append(withdrawals, s.withdraw)
-			s.withdraw = nil
-		}
-	}
+	withdrawals := e.closeServices()
 	e.lastWords()
 	e.closed = true
 	for len(e.peers) > 0 {

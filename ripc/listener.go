@@ -173,28 +173,35 @@ func (s *Service) DialRemote(ctx context.Context, to *Remote) (c *Stream, err er
 	return c, nil
 }
 
-func (s *Service) dial(ctx context.Context, to *Remote) (*Stream, error) {
+// streamsTo returns what has the streams of a service, and the remote by which they go to another one.
+func (s *Service) streamsTo(ctx context.Context, to *Remote) (*streams, *Remote, error) {
 	e := s.e
 	if to.peer == nil {
 		if err := to.Connect(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		route := to.route.Load()
 		if route == nil {
-			return nil, fmt.Errorf("%w: %s", ErrPeerGone, to.id)
+			return nil, nil, fmt.Errorf("%w: %s", ErrPeerGone, to.id)
 		}
 		e.lock()
 		to = route.peer.pinned(s, to.id)
 	} else {
 		e.lock()
 	}
+	defer e.unlock()
 	if s.ended || e.closed {
-		e.unlock()
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	}
-	t := s.streaming()
-	r := to.streamed()
-	e.unlock()
+	return s.streaming(), to.streamed(), nil
+}
+
+func (s *Service) dial(ctx context.Context, to *Remote) (*Stream, error) {
+	e := s.e
+	t, r, err := s.streamsTo(ctx, to)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.Connect(ctx); err != nil {
 		return nil, err
 	}

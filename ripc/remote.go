@@ -181,6 +181,29 @@ func (r *Remote) miss(n int, exact bool, why error) {
 	r.gone.Cause = why
 }
 
+// hasOpened checks that a channel is of use, which was opened if err is nil, and otherwise gives it
+// up.
+func (r *Remote) hasOpened(p *peer, channel int, err error) error {
+	if err == nil && (p.ended() || p.opened.out[channel] != r) { // since it was opened
+		err = &GoneError{Exact: true, Cause: firstOf(p.why, errServiceClosed)}
+	}
+	if err == nil && r.service.ended {
+		p.leave(channel)
+		err = fmt.Errorf("ripc: %s: %w", r.service.id, ErrClosed)
+	}
+	if err == nil {
+		return nil
+	}
+	r.opening = nil
+	if p.opened.out[channel] == r {
+		p.opened.out[channel] = &p.e.nowhere // the answer is for no goroutine
+	}
+	if gone, ok := err.(*GoneError); ok {
+		gone.Service, gone.Unreceived = r.id, 0
+	}
+	return err
+}
+
 // open asks a peer, which is at a place, for a channel to the service.
 func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	e := r.service.e
@@ -210,21 +233,7 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 		err = w.err
 	}
 	r.search.reached = r.search.reached || err == nil
-	if err == nil && (p.ended() || p.opened.out[channel] != r) { // since it was opened
-		err = &GoneError{Exact: true, Cause: firstOf(p.why, errServiceClosed)}
-	}
-	if err == nil && r.service.ended {
-		p.leave(channel)
-		err = fmt.Errorf("ripc: %s: %w", r.service.id, ErrClosed)
-	}
-	if err != nil {
-		r.opening = nil
-		if p.opened.out[channel] == r {
-			p.opened.out[channel] = &e.nowhere // the answer is for no goroutine
-		}
-		if gone, ok := err.(*GoneError); ok {
-			gone.Service, gone.Unreceived = r.id, 0
-		}
+	if err = r.hasOpened(p, channel, err); err != nil {
 		return err
 	}
 	r.route.Store(&route{peer: p, channel: channel, max: p.send.tx.MaxMessage(), at: at})

@@ -183,6 +183,27 @@ func (d *Directory) submit(ctx context.Context, c registry.Command) (registry.Ou
 	}
 }
 
+// restored waits until a member has the state.
+func restored(ctx context.Context, g *squall.Group, s *squall.Subgroup) error {
+	select {
+	case <-s.Restored():
+		return nil
+	case <-g.Done():
+		return g.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// endWith cancels when a group ends.
+func endWith(ctx context.Context, g *squall.Group, cancel context.CancelCauseFunc) {
+	select {
+	case <-g.Done():
+		cancel(g.Err())
+	case <-ctx.Done():
+	}
+}
+
 // Serve makes this process a server of the directory until ctx or the group ends, and returns why.
 // The endpoint is this process's, with the directory as its resolver; clients need its address. A
 // directory serves once.
@@ -191,12 +212,8 @@ func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint
 	if err != nil {
 		return err
 	}
-	select {
-	case <-orders.Restored():
-	case <-g.Done():
-		return g.Err()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := restored(ctx, g, orders); err != nil {
+		return err
 	}
 	d.group, d.orders = g, orders
 	close(d.attached)
@@ -220,13 +237,7 @@ func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint
 	defer cancel(nil)
 	running.Go(func() { d.pub.renew(ctx) })
 	running.Go(func() { d.keepTime(ctx) })
-	running.Go(func() {
-		select {
-		case <-g.Done():
-			cancel(g.Err())
-		case <-ctx.Done():
-		}
-	})
+	running.Go(func() { endWith(ctx, g, cancel) })
 	err = d.answer(ctx, s, &running)
 	if errors.Is(err, ripc.ErrClosed) && ctx.Err() != nil {
 		err = context.Cause(ctx)

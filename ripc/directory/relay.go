@@ -29,13 +29,7 @@ func (d *Directory) Relay(ctx context.Context, e *ripc.Endpoint, to *squall.Subg
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel(nil)
-	running.Go(func() {
-		select {
-		case <-d.group.Done():
-			cancel(d.group.Err())
-		case <-ctx.Done():
-		}
-	})
+	running.Go(func() { endWith(ctx, d.group, cancel) })
 	free := make(chan struct{}, maxRelayed)
 	for {
 		m, err := s.Receive(context.Background())
@@ -62,15 +56,20 @@ func (d *Directory) Relay(ctx context.Context, e *ripc.Endpoint, to *squall.Subg
 		running.Go(func() {
 			defer func() { <-free }()
 			defer m.Release()
-			version, err := future.Wait(ctx)
-			if err != nil {
-				_ = m.Refuse(err.Error())
-				return
-			}
-			b := binary.BigEndian.AppendUint64(nil, uint64(version.View))
-			_ = m.Reply(binary.BigEndian.AppendUint64(b, uint64(version.Seq)))
+			replyVersion(ctx, &m, future)
 		})
 	}
+}
+
+// replyVersion answers a call when its message is delivered.
+func replyVersion(ctx context.Context, m *ripc.Message, future *squall.Future) {
+	version, err := future.Wait(ctx)
+	if err != nil {
+		_ = m.Refuse(err.Error())
+		return
+	}
+	b := binary.BigEndian.AppendUint64(nil, uint64(version.View))
+	_ = m.Reply(binary.BigEndian.AppendUint64(b, uint64(version.Seq)))
 }
 
 // Relayed is the version at which a message was delivered, from the reply to a call to a subgroup.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -257,33 +258,39 @@ func (x *exchange) WriteHeader(status int) {
 	x.begin(responseWhole)
 	x.head = binary.LittleEndian.AppendUint16(x.head, uint16(status))
 	for name, values := range x.header {
-		switch name {
-		case "Content-Type":
-			x.has.contentType = true
-		case "Content-Length":
-			if len(values) == 0 || values[0] == "" { // it is suppressed, as by net/http
-				x.has.contentLength = true
-				continue
-			}
-			n, err := strconv.ParseInt(values[0], 10, 64)
-			if err != nil || n < 0 {
-				continue // as net/http does
-			}
-			x.length, x.has.contentLength = n, true
-		case "Date":
-			x.has.date = true
-		case "Content-Encoding":
-			x.has.encoding = len(values) > 0 && values[0] != ""
-		case "Trailer":
-			x.has.trailer = true
-		}
-		if strings.HasPrefix(name, http.TrailerPrefix) || !validName(name) {
+		if !x.note(name, values) || strings.HasPrefix(name, http.TrailerPrefix) || !validName(name) {
 			continue
 		}
 		for _, v := range values {
 			x.head = appendField(x.head, name, newlines.Replace(v))
 		}
 	}
+}
+
+// note keeps what a field says of the response. It returns false for one that is left out, as by
+// net/http.
+func (x *exchange) note(name string, values []string) bool {
+	switch name {
+	case "Content-Type":
+		x.has.contentType = true
+	case "Content-Length":
+		if len(values) == 0 || values[0] == "" { // it is suppressed
+			x.has.contentLength = true
+			return false
+		}
+		n, err := strconv.ParseInt(values[0], 10, 64)
+		if err != nil || n < 0 {
+			return false
+		}
+		x.length, x.has.contentLength = n, true
+	case "Date":
+		x.has.date = true
+	case "Content-Encoding":
+		x.has.encoding = len(values) > 0 && values[0] != ""
+	case "Trailer":
+		x.has.trailer = true
+	}
+	return true
 }
 
 // newlines is what net/http does to values with line breaks.
@@ -456,6 +463,28 @@ func (x *exchange) SetWriteDeadline(t time.Time) error {
 // redeemTime is how long a client may take to ask for a response for which it has a ticket.
 const redeemTime = 30 * time.Second
 
+// await waits for the stream of a client with a ticket.
+func (x *exchange) await(ticket uint64) {
+	timer := time.NewTimer(redeemTime)
+	defer timer.Stop()
+	select {
+	case x.stream = <-x.writers:
+		return
+	case <-x.ctx.Done():
+	case <-timer.C:
+	}
+	s := x.server
+	s.mu.Lock()
+	unused := s.tickets[ticket] == x
+	delete(s.tickets, ticket)
+	s.mu.Unlock()
+	if unused {
+		x.failed = errors.New("ripchttp: the client does not ask for the response")
+		return
+	}
+	x.stream = <-x.writers // at the last moment
+}
+
 // spill has the response go over a stream from now on.
 func (x *exchange) spill() error {
 	if x.stream != nil || x.failed != nil || x.replied {
@@ -471,23 +500,8 @@ func (x *exchange) spill() error {
 	reply := binary.LittleEndian.AppendUint64(append(b[:headLength], responseTicket), ticket)
 	reply, _ = seal(reply)
 	x.call.Reply(reply)
-	timer := time.NewTimer(redeemTime)
-	defer timer.Stop()
-	select {
-	case x.stream = <-x.writers:
-	case <-x.ctx.Done():
-	case <-timer.C:
-	}
-	if x.stream == nil {
-		s.mu.Lock()
-		unused := s.tickets[ticket] == x
-		delete(s.tickets, ticket)
-		s.mu.Unlock()
-		if unused {
-			x.failed = errors.New("ripchttp: the client does not ask for the response")
-			return x.failed
-		}
-		x.stream = <-x.writers // at the last moment
+	if x.await(ticket); x.failed != nil {
+		return x.failed
 	}
 	if x.status == 0 {
 		return nil
@@ -528,10 +542,7 @@ func (x *exchange) finish() {
 	}
 	if x.stream != nil {
 		if x.status != 0 {
-			to := x.stream.Header()
-			for name, values := range x.header { // net/http sends trailers itself
-				to[name] = values
-			}
+			maps.Copy(x.stream.Header(), x.header) // net/http sends trailers itself
 		}
 		x.finished <- false // has room
 		return

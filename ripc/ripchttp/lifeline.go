@@ -153,6 +153,11 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
+	s.release(session)
+}
+
+// release ends the calls of a session with its last lifeline.
+func (s *Server) release(session uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sessions[session]--; s.sessions[session] > 0 {

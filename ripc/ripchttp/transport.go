@@ -308,6 +308,29 @@ func (t *Transport) again(r *http.Request, body []byte) (*http.Response, error) 
 	return t.overStream(r)
 }
 
+// appendFields adds the fields of a request that travel as they are.
+func appendFields(b []byte, h http.Header, noAgent bool) ([]byte, error) {
+	fields := 1 // Content-Length
+	for name, values := range h {
+		if fields += len(values); fields > maxFields {
+			return nil, errLong
+		}
+		if name == "Content-Length" || name == "Host" || name == "Transfer-Encoding" || name == "Trailer" || noAgent && name == "User-Agent" {
+			continue
+		}
+		if !validName(name) {
+			return nil, fmt.Errorf("ripchttp: a header with the name %q", name)
+		}
+		for _, v := range values {
+			if !validValue(v) {
+				return nil, fmt.Errorf("ripchttp: the value of header %s", name)
+			}
+			b = appendField(b, name, v)
+		}
+	}
+	return b, nil
+}
+
 func (t *Transport) encode(b []byte, r *http.Request, number uint64, length int) ([]byte, error) {
 	flags := byte(0)
 	agent, given := r.Header["User-Agent"]
@@ -331,23 +354,9 @@ func (t *Transport) encode(b []byte, r *http.Request, number uint64, length int)
 		host = r.URL.Host
 	}
 	b = appendText(b, host)
-	fields := 1 // Content-Length
-	for name, values := range r.Header {
-		if fields += len(values); fields > maxFields {
-			return nil, errLong
-		}
-		if name == "Content-Length" || name == "Host" || name == "Transfer-Encoding" || name == "Trailer" || given && name == "User-Agent" && (len(agent) == 0 || agent[0] == "") {
-			continue
-		}
-		if !validName(name) {
-			return nil, fmt.Errorf("ripchttp: a header with the name %q", name)
-		}
-		for _, v := range values {
-			if !validValue(v) {
-				return nil, fmt.Errorf("ripchttp: the value of header %s", name)
-			}
-			b = appendField(b, name, v)
-		}
+	b, err := appendFields(b, r.Header, given && (len(agent) == 0 || agent[0] == ""))
+	if err != nil {
+		return nil, err
 	}
 	if length > 0 || method == "POST" || method == "PUT" || method == "PATCH" {
 		b = appendField(b, "Content-Length", strconv.Itoa(length))
@@ -363,22 +372,25 @@ func (t *Transport) reply(s *side, r *http.Request, m *ripc.Message) (*http.Resp
 		return nil, fmt.Errorf("ripchttp: %s: %w", r.URL.Host, err)
 	}
 	in := reader{text: string(head)}
-	switch in.byte() {
-	case responseWhole:
+	kind := in.byte()
+	if kind == responseWhole {
+		return t.whole(r, m, in, body)
+	}
+	at := m.Sender()
+	m.Release()
+	switch kind {
 	case responseTicket:
-		at := m.Sender()
-		m.Release()
 		return t.redeem(r, at, in.number(8))
 	case responseAborted:
-		m.Release()
 		return nil, fmt.Errorf("%w: %s %s", ErrAborted, r.Method, r.URL)
 	case responseMoved:
-		m.Release()
 		return nil, errMoved
-	default:
-		m.Release()
-		return nil, fmt.Errorf("ripchttp: %s: %w", r.URL.Host, errMalformed)
 	}
+	return nil, fmt.Errorf("ripchttp: %s: %w", r.URL.Host, errMalformed)
+}
+
+// whole makes a response of a reply that has all of it.
+func (t *Transport) whole(r *http.Request, m *ripc.Message, in reader, body []byte) (*http.Response, error) {
 	status := int(in.number(2))
 	header, err := in.header(false)
 	if err != nil || in.bad || status < 200 || status > 999 {
@@ -400,20 +412,25 @@ func (t *Transport) reply(s *side, r *http.Request, m *ripc.Message) (*http.Resp
 		w.body.rest = append(make([]byte, 0, len(body)), body...)
 		w.Body = &w.body
 	}
+	m.Release()
+	w.declare(r.Method == "HEAD")
+	return &w.Response, nil
+}
+
+// declare takes in what the handler said of the length.
+func (w *whole) declare(head bool) {
 	declared := int64(-1)
-	if text := header["Content-Length"]; text != nil {
+	if text := w.Header["Content-Length"]; text != nil {
 		if n, err := strconv.ParseInt(text[0], 10, 64); err == nil {
 			declared = n
 		}
 	}
 	switch {
-	case r.Method == "HEAD":
+	case head:
 		w.ContentLength = declared
-	case declared > w.ContentLength && hasBody(status): // the handler wrote less than it said
+	case declared > w.ContentLength && hasBody(w.StatusCode): // the handler wrote less than it said
 		w.ContentLength, w.body.short, w.Body = declared, true, &w.body
 	}
-	m.Release()
-	return &w.Response, nil
 }
 
 // errMoved says that a server is about to end, and did nothing with the request.
