@@ -96,6 +96,18 @@ func (d *durable) onDisk() (logs []restart.LogID, err error) {
 	return logs, err
 }
 
+// noteSelf keeps who this process is. Anew, the one before may have become a member of something.
+func (d *durable) noteSelf(anew bool) error {
+	g := d.group
+	if anew {
+		g.self.Incarnation = join.NewIncarnation()
+		g.present()
+	}
+	err := d.memory.Begin(g.self)
+	g.self.Disk, g.self.GaveUp = d.memory.Disk(), d.memory.GaveUp()
+	return err
+}
+
 // perform does what has to be done on the disk.
 func (d *durable) perform(e life.Effect) (r life.Result) {
 	g, id := d.group, persist.LogID(e.Log)
@@ -119,12 +131,7 @@ func (d *durable) perform(e life.Effect) (r life.Result) {
 	case life.ServeLogs:
 		d.serve()
 	case life.NoteSelf:
-		if e.Anew { // the one before may have become a member of something
-			g.self.Incarnation = join.NewIncarnation()
-			g.present()
-		}
-		r.Err = d.memory.Begin(g.self)
-		g.self.Disk, g.self.GaveUp = d.memory.Disk(), d.memory.GaveUp()
+		r.Err = d.noteSelf(e.Anew)
 	case life.NoteView:
 		r.Err = d.memory.Enter(e.View, e.Logs)
 	}
@@ -206,9 +213,7 @@ func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
 				a.grown.Ring()
 			}
 		},
-		Failed: func(err error) {
-			d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err))
-		},
+		Failed:  func(err error) { d.failed(fmt.Errorf("log of subgroup %q: %w", id.Name, err)) },
 		Damaged: func(err error) { d.jobs.add(func() { d.found(id, err) }) },
 	}
 	if k.log, err = descriptors.Retry(func() (*persist.Log, error) { return d.store.Log(d.opening, open) }); err != nil {

@@ -78,11 +78,16 @@ func (g *Group) listen(ctx context.Context) (err error) {
 	if err = g.openBulk(ctx); err != nil {
 		return err
 	}
+	return g.describe(incarnation)
+}
+
+// describe makes this process's record, which others get.
+func (g *Group) describe(incarnation uint64) (err error) {
 	g.self = views.Member{
-		ID: c.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM(), PublicKey: g.identity.PublicKey(),
+		ID: g.cfg.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM(), PublicKey: g.identity.PublicKey(),
 	}
 	host, _, _ := net.SplitHostPort(g.self.Addr)
-	if g.self.Certificate, err = trust.OwnCertificate(c.TLS, host); err != nil {
+	if g.self.Certificate, err = trust.OwnCertificate(g.cfg.TLS, host); err != nil {
 		return err
 	}
 	g.present()

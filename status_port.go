@@ -96,8 +96,15 @@ func (s *statusServer) serve(conn net.Conn) {
 		return
 	}
 	c.Greeted()
+	stop := c.Pulses()
+	a := s.answer(q.Fresh)
+	stop()
+	_ = c.Say(a) // the other side may have hung up
+}
+
+func (s *statusServer) answer(fresh bool) statusAnswer {
 	within := statusWithin
-	if q.Fresh {
+	if fresh {
 		within = freshStatusWithin
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), within, fmt.Errorf("no answer in %v", within))
@@ -111,14 +118,11 @@ func (s *statusServer) serve(conn net.Conn) {
 		case <-asking:
 		}
 	}()
-	stop := c.Pulses()
-	status, err := s.group.status(ctx, q.Fresh)
-	stop()
-	a := statusAnswer{Status: &status}
+	status, err := s.group.status(ctx, fresh)
 	if err != nil {
-		a = statusAnswer{Error: err.Error()}
+		return statusAnswer{Error: err.Error()}
 	}
-	_ = c.Say(a) // the other side may have hung up
+	return statusAnswer{Status: &status}
 }
 
 func (s *statusServer) close() { s.callers.HangUp() }

@@ -83,36 +83,39 @@ func (u *upcalls) watch(c *Config) {
 		c.OnView = func(v *View) { u.run(func() { f(v) }) }
 	}
 	for i := range c.Subgroups {
-		sg := &c.Subgroups[i]
-		if f := sg.Layout; f != nil {
-			sg.Layout = func(in LayoutInput) (out []ShardPlaces, err error) {
-				u.run(func() { out, err = f(in) })
-				return out, err
-			}
+		u.watchSubgroup(&c.Subgroups[i])
+	}
+}
+
+func (u *upcalls) watchSubgroup(sg *SubgroupConfig) {
+	if f := sg.Layout; f != nil {
+		sg.Layout = func(in LayoutInput) (out []ShardPlaces, err error) {
+			u.run(func() { out, err = f(in) })
+			return out, err
 		}
-		if f := sg.Snapshot; f != nil {
-			sg.Snapshot = func() (write func(io.Writer) error) {
-				u.run(func() { write = u.writer(f()) })
-				return write
-			}
+	}
+	if f := sg.Snapshot; f != nil {
+		sg.Snapshot = func() (write func(io.Writer) error) {
+			u.run(func() { write = u.writer(f()) })
+			return write
 		}
-		if f := sg.StateHash; f != nil {
-			sg.StateHash = func(ctx context.Context, fresh bool) (h StateHash, err error) {
-				u.run(func() { h, err = f(ctx, fresh) })
-				return h, err
-			}
+	}
+	if f := sg.StateHash; f != nil {
+		sg.StateHash = func(ctx context.Context, fresh bool) (h StateHash, err error) {
+			u.run(func() { h, err = f(ctx, fresh) })
+			return h, err
 		}
-		if f := sg.Restore; f != nil {
-			sg.Restore = func(r io.Reader) (err error) {
-				u.run(func() { err = f(r) })
-				return err
-			}
+	}
+	if f := sg.Restore; f != nil {
+		sg.Restore = func(r io.Reader) (err error) {
+			u.run(func() { err = f(r) })
+			return err
 		}
-		if f := sg.Log.Recover; f != nil {
-			sg.Log.Recover = func(l *Log) (err error) {
-				u.run(func() { err = f(l) })
-				return err
-			}
+	}
+	if f := sg.Log.Recover; f != nil {
+		sg.Log.Recover = func(l *Log) (err error) {
+			u.run(func() { err = f(l) })
+			return err
 		}
 	}
 }

@@ -277,6 +277,23 @@ func (c *client) news() {
 	c.changed = make(chan struct{})
 }
 
+// bye has the relay close the connection.
+func (c *client) bye(ctx context.Context) {
+	c.mu.Lock()
+	l := c.link
+	if l != nil {
+		l.out = remote.AppendFrame(l.out, remote.KindBye, func(b []byte) []byte { return b })
+		l.rouse()
+	}
+	c.mu.Unlock()
+	if l == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, core.Heartbeat)
+	defer cancel()
+	_ = c.until(ctx, func() (bool, error) { return c.link != l, nil })
+}
+
 // Close ends the client, once what it has written is in the order, or there was no relay for the
 // time after which one is given up.
 func (c *client) Close(ctx context.Context) error {
@@ -295,18 +312,7 @@ func (c *client) Close(ctx context.Context) error {
 	if errors.Is(err, ErrNotOpen) {
 		return nil // it was closed before
 	}
-	c.mu.Lock()
-	l := c.link
-	if l != nil {
-		l.out = remote.AppendFrame(l.out, remote.KindBye, func(b []byte) []byte { return b })
-		l.rouse()
-	}
-	c.mu.Unlock()
-	if l != nil { // the relay closes the connection
-		bye, cancel := context.WithTimeout(ctx, core.Heartbeat)
-		_ = c.until(bye, func() (bool, error) { return c.link != l, nil })
-		cancel()
-	}
+	c.bye(ctx)
 	c.cancel()
 	c.mu.Lock()
 	for _, u := range c.all {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -150,11 +151,7 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.link, c.welcome, c.met = l, welcome, true
-	waiting := make([]uint64, 0, len(c.calls))
-	for n := range c.calls {
-		waiting = append(waiting, n)
-	}
-	slices.Sort(waiting)
+	waiting := slices.Sorted(maps.Keys(c.calls))
 	for i := range c.topics {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})
 	}

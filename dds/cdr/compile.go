@@ -383,9 +383,14 @@ func (p *plan) check(keysOnly bool) error {
 			others++
 		}
 	}
-	if p.kind != kindUnion {
-		return nil
+	if p.kind == kindUnion {
+		return p.checkUnion(others)
 	}
+	return nil
+}
+
+// checkUnion looks at a union, of which so many members are the default.
+func (p *plan) checkUnion(others int) error {
 	switch d := p.members[0]; {
 	case p.extensibility == Mutable:
 		return fmt.Errorf("%w: a union is final or appendable: implementations of mutable ones differ", ErrType)

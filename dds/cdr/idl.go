@@ -57,6 +57,12 @@ func (w *idl) declare(p *plan) error {
 	}
 	delete(w.within, p)
 	w.done[p.named] = p.goes
+	w.inModules(p)
+	return nil
+}
+
+// inModules writes the definition of a type in the modules of its name.
+func (w *idl) inModules(p *plan) {
 	if w.Len() > 0 {
 		w.WriteByte('\n')
 	}
@@ -66,7 +72,6 @@ func (w *idl) declare(p *plan) error {
 	}
 	w.definition(p, escaped(modules[len(modules)-1]))
 	w.WriteString(strings.Repeat("};\n", len(modules)-1))
-	return nil
 }
 
 func (w *idl) definition(p *plan, name string) {

@@ -153,24 +153,30 @@ func (b *binder) side(o operand, other *side) (s *side, err error) {
 	s = &side{fixed: scalar{o.kind, o.signed, o.large, o.float, o.text, o.truth}}
 	switch o.kind {
 	case text:
-		s.class = texts
-		switch {
-		case other == nil:
-		case other.char && len(o.text) == 1:
-			s.class, s.fixed = numbers, scalar{kind: integer, signed: int64(o.text[0])}
-		case other.char:
-			return nil, fmt.Errorf("%w: %q is not one character of one byte", ErrType, o.text)
-		case other.enum != nil:
-			i := slices.IndexFunc(other.enum, func(l cdr.Literal) bool { return l.Name == o.text })
-			if i < 0 {
-				return nil, fmt.Errorf("%w: %q is none of the constants", ErrType, o.text)
-			}
-			s.class, s.fixed = numbers, scalar{kind: integer, signed: other.enum[i].Value}
-		}
+		return s, s.bindText(o.text, other)
 	case truth:
 		s.class = truths
 	}
 	return s, nil
+}
+
+// bindText makes a text what the other side is: a text, a character, or a constant of an enum.
+func (s *side) bindText(text string, other *side) error {
+	s.class = texts
+	switch {
+	case other == nil:
+	case other.char && len(text) == 1:
+		s.class, s.fixed = numbers, scalar{kind: integer, signed: int64(text[0])}
+	case other.char:
+		return fmt.Errorf("%w: %q is not one character of one byte", ErrType, text)
+	case other.enum != nil:
+		i := slices.IndexFunc(other.enum, func(l cdr.Literal) bool { return l.Name == text })
+		if i < 0 {
+			return fmt.Errorf("%w: %q is none of the constants", ErrType, text)
+		}
+		s.class, s.fixed = numbers, scalar{kind: integer, signed: other.enum[i].Value}
+	}
+	return nil
 }
 
 // literal is the value of a parameter's text.

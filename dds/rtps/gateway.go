@@ -145,6 +145,10 @@ func (g *Gateway) begin() {
 		},
 		Refuse: g.refuse,
 	}, (*host)(g), g.now())
+	g.run()
+}
+
+func (g *Gateway) run() {
 	for _, t := range g.topics {
 		if t.Direction&In != 0 {
 			t.reader = g.machine.OpenReader(g.now(), t.requested(), t.Type.payloads.Keyed())
@@ -344,17 +348,23 @@ func (g *Gateway) appoint(all []dds.Endpoint) {
 	close(g.reappointed)
 	g.reappointed = make(chan struct{})
 	g.log.Info("the gateway that carries is appointed", "here", first)
+	g.beginArrivals()
+	g.notify()
+}
+
+// beginArrivals begins anew with what is here: what the gateway before this one has carried is
+// known by the order.
+func (g *Gateway) beginArrivals() {
 	g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool { return !b.gone })
 	for _, b := range g.arrivals {
 		b.carried = 0
 	}
-	for _, b := range g.inbounds { // what the one before it has carried is known by the order
+	for _, b := range g.inbounds {
 		b.carried, b.queued, b.resting = 0, len(b.waiting) > 0, false
 		if b.queued {
 			g.arrivals = append(g.arrivals, b)
 		}
 	}
-	g.notify()
 }
 
 // notify has arrivals carried. The lock is held.

@@ -12,6 +12,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -67,9 +68,6 @@ func runMember(ctx context.Context, args []string, out io.Writer) (err error) {
 	if cfg.Listen == "" && *id > 0 && *id <= uint64(len(cfg.Join)) {
 		cfg.Listen = cfg.Join[*id-1]
 	}
-	if *clients == "" {
-		*clients = fmt.Sprint("127.0.0.1:", 8000+*id)
-	}
 	g, err := member.Open(ctx, cfg, locks)
 	if err != nil {
 		return err
@@ -79,7 +77,7 @@ func runMember(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer cancel()
 		err = errors.Join(err, g.Close(leaving))
 	}()
-	server, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: *clients}}, locks)
+	server, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: cmp.Or(*clients, fmt.Sprint("127.0.0.1:", 8000+*id))}}, locks)
 	if err != nil {
 		return err
 	}

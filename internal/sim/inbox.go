@@ -39,6 +39,19 @@ func newInbox(p *process, g *group) *inbox {
 	}
 }
 
+// note is what follows from a run of which some messages were taken.
+func (in *inbox) note(taken, of int) {
+	w, p := in.world, in.reader.proc
+	if p.slow > 0 && taken > 0 {
+		w.hang(p, p.slow)
+		p.slow = 0
+		w.probes[UpcallSlow]++
+	}
+	w.sometimes(RunRefused, taken == 0)
+	w.sometimes(RunTakenInPart, taken > 0 && taken < of)
+	w.sometimes(LongRun, of >= 30)
+}
+
 // Deliver implements multicast.Receiver.
 func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 	w, p := in.world, in.reader.proc
@@ -65,14 +78,7 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 		}
 	}
 	in.keep(run[:take])
-	if p.slow > 0 && take > 0 {
-		w.hang(p, p.slow)
-		p.slow = 0
-		w.probes[UpcallSlow]++
-	}
-	w.sometimes(RunRefused, take == 0)
-	w.sometimes(RunTakenInPart, take > 0 && take < len(run))
-	w.sometimes(LongRun, len(run) >= 30)
+	in.note(take, len(run))
 	if w.lie == TakesAgain && take > 1 {
 		return take - 1
 	}

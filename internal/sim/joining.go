@@ -139,29 +139,36 @@ func (p *process) converse() (work int) {
 	return work
 }
 
+// askOne is a look of a joiner at one conversation.
+func (p *process) askOne(t *talk) (work int) {
+	a := p.applicant
+	t.flush()
+	if !t.up && t.conn.Up() {
+		t.up = true
+		work++
+		p.apply(&p.calls, a.Connected(p.local(), t.ticket))
+	}
+	for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
+		work++
+		if !t.closing {
+			p.apply(&p.calls, a.Hear(p.local(), t.ticket, msg.(join.Message)))
+		}
+	}
+	if err := t.conn.Closed(); err != nil {
+		work++
+		p.drop(&p.calls, t)
+		if !t.closing {
+			p.apply(&p.calls, a.Gone(p.local(), t.ticket, err))
+		}
+	}
+	return work
+}
+
 // askOn is a look of a joiner at its conversations.
 func (p *process) askOn() (work int) {
 	a := p.applicant
 	for _, t := range slices.Clone(p.calls) {
-		t.flush()
-		if !t.up && t.conn.Up() {
-			t.up = true
-			work++
-			p.apply(&p.calls, a.Connected(p.local(), t.ticket))
-		}
-		for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
-			work++
-			if !t.closing {
-				p.apply(&p.calls, a.Hear(p.local(), t.ticket, msg.(join.Message)))
-			}
-		}
-		if err := t.conn.Closed(); err != nil {
-			work++
-			p.drop(&p.calls, t)
-			if !t.closing {
-				p.apply(&p.calls, a.Gone(p.local(), t.ticket, err))
-			}
-		}
+		work += p.askOne(t)
 	}
 	if next, ok := a.Next(); ok && p.local() >= next {
 		work++

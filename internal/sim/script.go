@@ -169,41 +169,45 @@ func (l *layout) subgroup(args []string) error {
 	}
 	d := declaration(args[0])
 	for _, word := range args[1:] {
-		key, value, _ := strings.Cut(word, "=")
-		var err error
-		switch key {
-		case "unordered":
-			d.Mode = views.Unordered
-		case "persistent":
-			d.Mode = views.Persistent
-		case "members":
-			d.Members, err = parseIDs(strings.Split(value, ","))
-		case "senders":
-			d.Senders, err = parseIDs(strings.Split(value, ","))
-		case "min":
-			d.MinMembers, err = strconv.Atoi(value)
-		case "max":
-			d.MaxMembers, err = strconv.Atoi(value)
-		case "shards":
-			d.Shards, err = strconv.Atoi(value)
-		case "after":
-			l.after |= 1 << len(l.decls)
-		case "state":
-			l.states |= 1 << len(l.decls)
-		case "policy":
-			d.LayoutName = value
-		case "large":
-			d.MaxMessageBytes, err = strconv.Atoi(value)
-			d.LargeMemoryBytes = 4 * d.MaxMessageBytes
-		default:
-			err = fmt.Errorf("a subgroup has no %q", key)
-		}
-		if err != nil {
+		if err := l.option(&d, word); err != nil {
 			return err
 		}
 	}
 	l.decls = append(l.decls, d)
 	return nil
+}
+
+// option reads a word about a subgroup.
+func (l *layout) option(d *views.Declaration, word string) (err error) {
+	key, value, _ := strings.Cut(word, "=")
+	switch key {
+	case "unordered":
+		d.Mode = views.Unordered
+	case "persistent":
+		d.Mode = views.Persistent
+	case "members":
+		d.Members, err = parseIDs(strings.Split(value, ","))
+	case "senders":
+		d.Senders, err = parseIDs(strings.Split(value, ","))
+	case "min":
+		d.MinMembers, err = strconv.Atoi(value)
+	case "max":
+		d.MaxMembers, err = strconv.Atoi(value)
+	case "shards":
+		d.Shards, err = strconv.Atoi(value)
+	case "after":
+		l.after |= 1 << len(l.decls)
+	case "state":
+		l.states |= 1 << len(l.decls)
+	case "policy":
+		d.LayoutName = value
+	case "large":
+		d.MaxMessageBytes, err = strconv.Atoi(value)
+		d.LargeMemoryBytes = 4 * d.MaxMessageBytes
+	default:
+		err = fmt.Errorf("a subgroup has no %q", key)
+	}
+	return err
 }
 
 func (l *layout) delay(args []string) error {

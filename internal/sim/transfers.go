@@ -319,17 +319,21 @@ func (t *transfers) call() {
 	}
 }
 
+func (t *transfers) makeRoom(in rdmc.Incoming) {
+	_, err := t.config.Incoming(in)
+	if err == nil {
+		t.buffers[in.Index] = t.bodies.made
+		t.bodies.comes(order.SenderRank(t.sender), in)
+	}
+	t.relay.Room(in.Index, err, &t.effects)
+}
+
 // tell makes one call.
 func (t *transfers) tell(c *relay.Call) {
 	in := rdmc.Incoming{Index: c.Index, Tag: c.Tag, Size: c.Size}
 	switch c.Kind {
 	case relay.MakeRoom:
-		_, err := t.config.Incoming(in)
-		if err == nil {
-			t.buffers[c.Index] = t.bodies.made
-			t.bodies.comes(order.SenderRank(t.sender), in)
-		}
-		t.relay.Room(c.Index, err, &t.effects)
+		t.makeRoom(in)
 	case relay.Completed:
 		t.completed(in, c.InView)
 	case relay.Aborted, relay.Withdrawn:

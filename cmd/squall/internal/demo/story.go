@@ -81,8 +81,7 @@ func (h Happening) text() string {
 		}
 		return fmt.Sprintf("node %d starts (process %d)", h.Node, h.Process)
 	case whatRestored:
-		return fmt.Sprintf("node %d has the state of %s messages, from node %d, after %s",
-			h.Node, humanize.Comma(int64(h.Count)), h.Source, milliseconds(h.TookNs))
+		return h.state(fmt.Sprintf("node %d", h.Source))
 	case whatQuiet:
 		return "all stop sending"
 	case whatAllKilled:
@@ -92,9 +91,14 @@ func (h Happening) text() string {
 	case whatWaits:
 		return fmt.Sprintf("node %d waits for %s", h.Node, h.Detail)
 	case whatRecovered:
-		return fmt.Sprintf("node %d has the state of %s messages, from its log, after %s", h.Node, humanize.Comma(int64(h.Count)), milliseconds(h.TookNs))
+		return h.state("its log")
 	}
 	return h.What
+}
+
+// state says that a node has the state.
+func (h Happening) state(from string) string {
+	return fmt.Sprintf("node %d has the state of %s messages, from %s, after %s", h.Node, humanize.Comma(int64(h.Count)), from, milliseconds(h.TookNs))
 }
 
 // besides says what one log has and another one lacks.

@@ -63,11 +63,7 @@ func newRepairCommand() *cobra.Command {
 			if errors.Is(err, context.Canceled) {
 				return err
 			}
-			if asJSON {
-				return errors.Join(err, show.JSONLine(cmd.OutOrStdout(), &r))
-			}
-			_, fault := io.WriteString(cmd.OutOrStdout(), r.text())
-			return errors.Join(err, fault)
+			return errors.Join(err, r.print(cmd.OutOrStdout(), asJSON))
 		},
 	}
 	f := cmd.Flags()
@@ -76,6 +72,14 @@ func newRepairCommand() *cobra.Command {
 	f.BoolVar(&giveUp, "give-up", false, "lose what others had and cannot give any more, too, and let what is left here be the whole log")
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return cmd
+}
+
+func (r *Repairs) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return show.JSONLine(w, r)
+	}
+	_, err := io.WriteString(w, r.text())
+	return err
 }
 
 // wanted is what is to be repaired, and how.

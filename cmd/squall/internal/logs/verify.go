@@ -55,11 +55,7 @@ func newVerifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return errors.Join(show.JSONLine(cmd.OutOrStdout(), v.result()), v.verdict())
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), v.text())
-			return errors.Join(err, v.verdict())
+			return errors.Join(v.print(cmd.OutOrStdout(), asJSON), v.verdict())
 		},
 	}
 	f := cmd.Flags()
@@ -68,6 +64,14 @@ func newVerifyCommand() *cobra.Command {
 	f.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	f.BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	return cmd
+}
+
+func (v *verification) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return show.JSONLine(w, v.result())
+	}
+	_, err := io.WriteString(w, v.text())
+	return err
 }
 
 // verification is one run.

@@ -53,16 +53,9 @@ func NewCallCommand() *cobra.Command {
 		Args:              operands,
 		ValidArgsFunction: c.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text := ""
-			if len(args) > 2 {
-				text = args[2]
-			}
-			if text == "-" {
-				data, err := io.ReadAll(cmd.InOrStdin())
-				if err != nil {
-					return err
-				}
-				text = string(data)
+			text, err := arguments(args[2:], cmd.InOrStdin())
+			if err != nil {
+				return err
 			}
 			reply, err := c.call(cmd.Context(), args[0], args[1], text)
 			if err != nil {
@@ -79,6 +72,16 @@ func NewCallCommand() *cobra.Command {
 	f.IntVar(&c.shard, "shard", -1, "`number` of the shard that is called, from 0")
 	f.BoolVar(&c.base64, "base64", false, "arguments and replies of raw bytes are base64")
 	return cmd
+}
+
+// arguments are those of an operation, or what "-" stands for.
+func arguments(args []string, in io.Reader) (string, error) {
+	text := strings.Join(args, "")
+	if text != "-" {
+		return text, nil
+	}
+	data, err := io.ReadAll(in)
+	return string(data), err
 }
 
 // operands checks that there are an object and an operation, and at most three arguments.

@@ -50,25 +50,27 @@ Recording delays no writer. If the disk is so slow that more than --buffer wait 
   squall dds record positions flight.mcap --connect 127.0.0.1:8001 --idl positions=fleet.idl`
 )
 
+func recordArgs(all bool, args []string) error {
+	switch {
+	case all && len(args) != 1:
+		return fmt.Errorf("with --all there is one argument, the file: %q", args)
+	case !all && len(args) < 2:
+		return errors.New("name at least one topic (or pass --all), and the output file")
+	}
+	return nil
+}
+
 func newRecordCommand() *cobra.Command {
 	var o options
 	var r recording
 	var all bool
 	var schemas map[string]string
 	cmd := &cobra.Command{
-		Use:     "record (TOPIC… | --all) FILE [flags]",
-		Short:   "Record samples of topics in a file",
-		Long:    recordHelp,
-		Example: recordExamples,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case all && len(args) != 1:
-				return fmt.Errorf("with --all there is one argument, the file: %q", args)
-			case !all && len(args) < 2:
-				return errors.New("name at least one topic (or pass --all), and the output file")
-			}
-			return nil
-		},
+		Use:               "record (TOPIC… | --all) FILE [flags]",
+		Short:             "Record samples of topics in a file",
+		Long:              recordHelp,
+		Example:           recordExamples,
+		Args:              func(_ *cobra.Command, args []string) error { return recordArgs(all, args) },
 		ValidArgsFunction: recordings,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.topics, r.file = args[:len(args)-1], args[len(args)-1]
