@@ -173,7 +173,8 @@ func (s *Service) DialRemote(ctx context.Context, to *Remote) (c *Stream, err er
 	return c, nil
 }
 
-// streamsTo returns what has the streams of a service, and the remote by which they go to another one.
+// streamsTo returns what has the streams of a service, and the remote by which they go to another
+// one.
 func (s *Service) streamsTo(ctx context.Context, to *Remote) (*streams, *Remote, error) {
 	e := s.e
 	if to.peer == nil {
