@@ -255,15 +255,7 @@ func (c Config) Validate() error {
 	for _, err := range c.addressFaults() {
 		faults.Add("%w", err)
 	}
-	if c.InitialMembers == 0 && len(c.Join) == 0 {
-		faults.Add("Join is empty, and InitialMembers is 0: list all members in Join, or set InitialMembers to 1 for a group that begins with this process alone")
-	} else if c.InitialMembers < 1 || c.InitialMembers > views.MaxMembers {
-		faults.Add("InitialMembers is %d: a group has 1 to %d members", c.InitialMembers, views.MaxMembers)
-	}
-	if n := majority(c.Join); c.InitialMembers > 0 && c.InitialMembers < n {
-		faults.Add("InitialMembers is %d, and Join lists %d members: leave it 0, or set at least %d, a majority; with fewer, a member that is started again could bootstrap a second group",
-			c.InitialMembers, len(c.Join), n)
-	}
+	c.checkInitialMembers(&faults)
 	faults.If(len(c.Secret) > 0 && len(c.Secret) < minSecretBytes,
 		"Secret has %d bytes: use at least %d, chosen at random", len(c.Secret), minSecretBytes)
 	faults.If(c.Fabric > FabricTCP, "Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)
@@ -279,6 +271,18 @@ func (c Config) Validate() error {
 		faults.Add("%w", err)
 	}
 	return faults.Err()
+}
+
+func (c Config) checkInitialMembers(faults *errs.Faults) {
+	if c.InitialMembers == 0 && len(c.Join) == 0 {
+		faults.Add("Join is empty, and InitialMembers is 0: list all members in Join, or set InitialMembers to 1 for a group that begins with this process alone")
+	} else if c.InitialMembers < 1 || c.InitialMembers > views.MaxMembers {
+		faults.Add("InitialMembers is %d: a group has 1 to %d members", c.InitialMembers, views.MaxMembers)
+	}
+	if n := majority(c.Join); c.InitialMembers > 0 && c.InitialMembers < n {
+		faults.Add("InitialMembers is %d, and Join lists %d members: leave it 0, or set at least %d, a majority; with fewer, a member that is started again could bootstrap a second group",
+			c.InitialMembers, len(c.Join), n)
+	}
 }
 
 // addressFaults checks the addresses as text. Only the network can tell whether a host exists.

@@ -96,6 +96,18 @@ func (d *durable) onDisk() (logs []restart.LogID, err error) {
 	return logs, err
 }
 
+// setAside has a log begin anew that cannot be read at all.
+func (d *durable) setAside(id persist.LogID, damage error) (err error) {
+	told := LogRepaired{Subgroup: id.Name, Shard: id.Shard, Damage: damage}
+	if told.Aside, err = d.store.SetAside(id); err == nil {
+		err = d.openLog(id, true)
+	}
+	if err == nil {
+		d.group.cfg.emit(told)
+	}
+	return err
+}
+
 // noteSelf keeps who this process is. Anew, the one before may have become a member of something.
 func (d *durable) noteSelf(anew bool) error {
 	g := d.group
@@ -121,13 +133,7 @@ func (d *durable) perform(e life.Effect) (r life.Result) {
 			g.cfg.emit(LogRepaired{Subgroup: id.Name, Shard: id.Shard, Damage: e.Err})
 		}
 	case life.SetAside:
-		told := LogRepaired{Subgroup: id.Name, Shard: id.Shard, Damage: e.Err}
-		if told.Aside, r.Err = d.store.SetAside(id); r.Err == nil {
-			r.Err = d.openLog(id, true)
-		}
-		if r.Err == nil {
-			g.cfg.emit(told)
-		}
+		r.Err = d.setAside(id, e.Err)
 	case life.ServeLogs:
 		d.serve()
 	case life.NoteSelf:

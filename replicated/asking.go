@@ -137,16 +137,19 @@ func (c *Client) pause(o *remote, attempt int) time.Duration {
 	return o.route.Pause(attempt)
 }
 
+func (c *Client) stale(r *route) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return r.Stale()
+}
+
 // locate finds the members of a shard, if they may be others than before.
 func (c *Client) locate(ctx context.Context, o *remote) error {
 	if o.whole == nil {
 		return nil
 	}
 	r := o.route
-	c.mu.Lock()
-	stale := r.Stale()
-	c.mu.Unlock()
-	if !stale {
+	if !c.stale(r) {
 		return nil
 	}
 	select {
@@ -156,10 +159,7 @@ func (c *Client) locate(ctx context.Context, o *remote) error {
 		return context.Cause(ctx)
 	}
 	for {
-		c.mu.Lock()
-		stale = r.Stale()
-		c.mu.Unlock()
-		if !stale {
+		if !c.stale(r) {
 			return nil
 		}
 		l, err := o.whole.located(ctx)

@@ -166,6 +166,18 @@ func (m *receiving) refund() {
 	}
 }
 
+// makeWindow starts a message in memory of its own. The peer's word for a size is not enough.
+func (m *receiving) makeWindow(size int64) {
+	m.charged = size
+	if err := shared.Fits(size); err != nil {
+		m.refund()
+		m.deny(pair.NoPlace, err.Error())
+		return
+	}
+	m.window = &Window{size: size}
+	m.start()
+}
+
 // place finds a place for a message: it is started, waits, or is denied.
 func (s *Service) place(m *receiving) {
 	size, budget := int64(m.offer.Size), &s.e.memory.budget
@@ -180,14 +192,7 @@ func (s *Service) place(m *receiving) {
 		m.window, m.origin, m.handed = w, ofPost, true
 		m.start()
 	case table.Made:
-		m.charged = size
-		if err := shared.Fits(size); err != nil { // the peer's word for a size is not enough
-			m.refund()
-			m.deny(pair.NoPlace, err.Error())
-			return
-		}
-		m.window = &Window{size: size}
-		m.start()
+		m.makeWindow(size)
 	case table.Asked:
 		if !m.asked {
 			m.asked = true

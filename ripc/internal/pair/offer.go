@@ -97,10 +97,11 @@ func ParseOffer(b []byte) (o Offer, head []byte, err error) {
 		return fault("nothing lies nowhere")
 	}
 	b = b[offerBytes:]
-	if o.Way != Placed {
-		if owner != 0 {
-			return fault("it has an owner and no place")
-		}
+	switch {
+	case o.Way == Placed:
+	case owner != 0:
+		return fault("it has an owner and no place")
+	default:
 		return o, b, nil
 	}
 	if owner > maxOwner || len(b) < placeBytes+owner {

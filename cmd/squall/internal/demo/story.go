@@ -76,10 +76,8 @@ func (h Happening) text() string {
 	case whatLeft:
 		return fmt.Sprintf("node %d has left", h.Node)
 	case whatStarted:
-		if h.Again {
-			return fmt.Sprintf("node %d starts again (process %d)", h.Node, h.Process)
-		}
-		return fmt.Sprintf("node %d starts (process %d)", h.Node, h.Process)
+		again := map[bool]string{true: " again"}[h.Again]
+		return fmt.Sprintf("node %d starts%s (process %d)", h.Node, again, h.Process)
 	case whatRestored:
 		return h.state(fmt.Sprintf("node %d", h.Source))
 	case whatQuiet:

@@ -123,7 +123,15 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 	if shard >= 0 {
 		target = client.Object(o.Name).Shard(shard)
 	}
-	var reply []byte
+	reply, err := c.execute(ctx, target, op, args)
+	if err != nil {
+		return nil, err
+	}
+	return c.decode(op, reply)
+}
+
+// execute has a command executed, or runs a query, and returns the encoded reply.
+func (c *caller) execute(ctx context.Context, target replicated.Target, op replicated.OperationInfo, args []byte) (reply []byte, err error) {
 	err = c.ask(ctx, func(ctx context.Context) (err error) {
 		switch {
 		case !op.Query:
@@ -136,12 +144,9 @@ func (c *caller) call(ctx context.Context, object, operation, text string) (_ []
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) && !op.Query {
-		return nil, fmt.Errorf("the command may be executed or not: %w", err)
+		err = fmt.Errorf("the command may be executed or not: %w", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.decode(op, reply)
+	return reply, err
 }
 
 // operation finds an object and its operation, which has to be of the kind that the flags are for.

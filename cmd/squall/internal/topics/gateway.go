@@ -183,6 +183,13 @@ func (f *file) gateway() (c rtps.Config, err error) {
 	return c, nil
 }
 
+// closing closes what a context that has ended was for.
+func closing(ctx context.Context, end func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return end(ctx)
+}
+
 // run carries until the context ends.
 func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every time.Duration) (err error) {
 	sub := squall.SubgroupConfig{Name: f.Space.Name, RingBytes: f.Space.RingBytes, Window: f.Space.Window, MaxMessageBytes: f.Space.MaxMessageBytes}
@@ -195,15 +202,7 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 	if err != nil {
 		return err
 	}
-	const enough = 10 * time.Second
-	ending := func() (context.Context, context.CancelFunc) {
-		return context.WithTimeout(context.WithoutCancel(ctx), enough)
-	}
-	defer func() {
-		ctx, cancel := ending()
-		defer cancel()
-		err = errors.Join(err, m.Close(ctx))
-	}()
+	defer func() { err = errors.Join(err, closing(ctx, m.Close)) }()
 	c, err := f.gateway()
 	if err != nil {
 		return err
@@ -213,11 +212,7 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := ending()
-		defer cancel()
-		err = errors.Join(err, g.Close(ctx))
-	}()
+	defer func() { err = errors.Join(err, closing(ctx, g.Close)) }()
 	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Address(), m.Group().ID(), f.Group.Cluster, m.Group().Addr())
 	return report(ctx, out, m.Group(), g, every)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -158,6 +159,14 @@ const (
 	XCDR2 int16 = 2
 )
 
+func (v *value) way() string {
+	way, ok := strings.CutPrefix(string(v.b), wayMarker)
+	if !ok {
+		return ""
+	}
+	return strings.TrimRight(way, "\x00")
+}
+
 func (v *value) representations() (all []int16) {
 	n := int(v.u32())
 	if n < 0 || n > len(v.b)/2 {
@@ -194,9 +203,7 @@ func ParseEndpoint(payload []byte, reader bool) (e Endpoint, err error) {
 		case pidRepresentation:
 			e.Representations = v.representations()
 		case pidWay:
-			if way, ok := strings.CutPrefix(string(v.b), wayMarker); ok {
-				e.Way = strings.TrimRight(way, "\x00")
-			}
+			e.Way = cmp.Or(v.way(), e.Way)
 		case pidParticipantGUID, pidMulticast, pidProtocolVersion, pidVendor, pidKeyHash, pidEntityName, pidStatus:
 		default:
 			return e.policy(id, v)

@@ -157,23 +157,31 @@ func (r *Registry) From(name string) []*Entry {
 	return r.Entries[k:]
 }
 
+// check looks at a record by itself.
+func (r *Registry) check(rec *Record, owner string) error {
+	switch err := rec.Check(); {
+	case err != nil:
+		return err
+	case owner == "":
+		return ErrForged
+	case rec.Realm != r.Realm:
+		return ErrRealm
+	case rec.Until <= r.Time || rec.Until > r.Time+MaxLease || rec.Hold > MaxHold:
+		return fmt.Errorf("%w: until %d, it is %d", ErrEnded, rec.Until, r.Time)
+	case strings.HasPrefix(rec.Name, Reserved) && owner != MemberOwner:
+		return fmt.Errorf("%w: %s… is reserved", ErrOwned, Reserved)
+	}
+	return nil
+}
+
 // heed takes in a record, and returns the entry if its places changed.
 func (r *Registry) heed(c *Command) (changed *Entry, last uint64, err error) {
 	rec, owner := c.Record, c.Speaker
 	if len(rec.Key) > 0 {
 		owner = KeyOwner(rec.Key)
 	}
-	switch err := rec.Check(); {
-	case err != nil:
+	if err := r.check(rec, owner); err != nil {
 		return nil, 0, err
-	case owner == "":
-		return nil, 0, ErrForged
-	case rec.Realm != r.Realm:
-		return nil, 0, ErrRealm
-	case rec.Until <= r.Time || rec.Until > r.Time+MaxLease || rec.Hold > MaxHold:
-		return nil, 0, fmt.Errorf("%w: until %d, it is %d", ErrEnded, rec.Until, r.Time)
-	case strings.HasPrefix(rec.Name, Reserved) && owner != MemberOwner:
-		return nil, 0, fmt.Errorf("%w: %s… is reserved", ErrOwned, Reserved)
 	}
 	e := r.Find(rec.Name)
 	if e == nil {

@@ -211,39 +211,26 @@ func (s Spec) Validate() error {
 func (s Spec) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d members, %s, %s of them send", s.Nodes, bench.Size(s.SizeBytes), s.Senders)
-	if s.Subgroups > 1 {
-		fmt.Fprintf(&b, ", %d of %d subgroups active", s.Active, s.Subgroups)
+	also := func(on bool, format string, args ...any) {
+		if on {
+			fmt.Fprintf(&b, ", "+format, args...)
+		}
 	}
-	if s.Window != 0 {
-		fmt.Fprintf(&b, ", window %d", s.Window)
-	}
-	if s.RingBytes != 0 {
-		fmt.Fprintf(&b, ", ring %s", bench.Size(s.RingBytes))
-	}
+	also(s.Subgroups > 1, "%d of %d subgroups active", s.Active, s.Subgroups)
+	also(s.Window != 0, "window %d", s.Window)
+	also(s.RingBytes != 0, "ring %s", bench.Size(s.RingBytes))
 	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
-		if d := s.Delays[node]; d == Forever {
-			fmt.Fprintf(&b, ", node %d silent", node)
-		} else {
-			fmt.Fprintf(&b, ", node %d sleeps %v", node, d)
-		}
+		d := s.Delays[node]
+		also(d == Forever, "node %d silent", node)
+		also(d != Forever, "node %d sleeps %v", node, d)
 	}
-	fmt.Fprintf(&b, ", fabric %s", s.Fabric)
-	if s.Link > 0 {
-		fmt.Fprintf(&b, ", links of %v", s.Link)
-	}
-	if s.Batching != AllBatching {
-		fmt.Fprintf(&b, ", batching %v", s.Batching)
-	}
-	for _, extra := range []struct {
-		on   bool
-		text string
-	}{{!s.Nulls, "no nulls"}, {s.Copy, "copied"}, {s.Single, "single callbacks"}, {s.Unordered, "unordered"}} {
-		if extra.on {
-			b.WriteString(", " + extra.text)
-		}
-	}
-	if s.UpcallCost > 0 {
-		fmt.Fprintf(&b, ", %v per callback", s.UpcallCost)
-	}
+	also(true, "fabric %s", s.Fabric)
+	also(s.Link > 0, "links of %v", s.Link)
+	also(s.Batching != AllBatching, "batching %v", s.Batching)
+	also(!s.Nulls, "no nulls")
+	also(s.Copy, "copied")
+	also(s.Single, "single callbacks")
+	also(s.Unordered, "unordered")
+	also(s.UpcallCost > 0, "%v per callback", s.UpcallCost)
 	return b.String()
 }

@@ -119,11 +119,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.DurationVar(&s.UpcallCost, "callback-cost", 0, "busy work in each delivery")
 	f.BoolVar(&s.Copy, "copy", false, "copy messages in at the sender and out at delivery, instead of working in place")
 	f.StringVar(&o.upcall, "callback", "batch", "batch or single: a callback per run of messages, or per message")
-
-	f.BoolVar(&o.latency, "latency", false, "measure one message at a time")
-	f.BoolVar(&o.idle, "idle", false, "measure a group that has nothing to do")
-	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises on one machine, and print a table in Markdown")
-	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
+	o.declareModes(f)
 
 	f.IntVar(&o.foreign, "foreign", 0, "measure next to so many processes that keep a core busy each, up to 64: three members, or with --latency two")
 
@@ -137,6 +133,13 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.peers, "peers", "", "with --bars or --foreign: the program that measures other systems; without it, this command's own fan-out is the judge")
 	f.StringVar(&o.out, "out", "spindle", "with --spindle: the directory for the figures")
 	f.BoolVar(&o.quick, "quick", false, "with --spindle: fewer and shorter runs of up to 4 members")
+}
+
+func (o *options) declareModes(f *pflag.FlagSet) {
+	f.BoolVar(&o.latency, "latency", false, "measure one message at a time")
+	f.BoolVar(&o.idle, "idle", false, "measure a group that has nothing to do")
+	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises on one machine, and print a table in Markdown")
+	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
 }
 
 // complete turns the flags into a spec and reports everything that is wrong with them, at once.

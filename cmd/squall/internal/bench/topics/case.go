@@ -134,29 +134,22 @@ func (s spec) name() string {
 	if s.Trips {
 		text = fmt.Sprintf("half a round trip, %s, %s", s.Fabric, bench.Size(s.SizeBytes))
 	}
-	if s.Level != atomic {
-		text += ", " + string(s.Level)
-	}
-	if s.Depth > 0 {
-		text += fmt.Sprintf(" with a depth of %d", s.Depth)
-	}
-	if s.RingBytes > 0 {
-		text += ", rings of " + bench.Size(s.RingBytes)
-	}
-	if s.Touch {
-		text += ", read"
-	}
-	if s.Codec != "" {
-		text += ", " + s.Codec
-	}
-	if s.Copy {
-		text += ", written and taken"
-	}
-	if s.Topics > 1 {
-		text += fmt.Sprintf(", one of %d topics", s.Topics)
-	}
-	if s.Plain {
-		text += ", without batching"
+	for _, also := range []struct {
+		is   bool
+		text string
+	}{
+		{s.Level != atomic, ", " + string(s.Level)},
+		{s.Depth > 0, fmt.Sprintf(" with a depth of %d", s.Depth)},
+		{s.RingBytes > 0, ", rings of " + bench.Size(s.RingBytes)},
+		{s.Touch, ", read"},
+		{s.Codec != "", ", " + s.Codec},
+		{s.Copy, ", written and taken"},
+		{s.Topics > 1, fmt.Sprintf(", one of %d topics", s.Topics)},
+		{s.Plain, ", without batching"},
+	} {
+		if also.is {
+			text += also.text
+		}
 	}
 	switch s.Client {
 	case noClient:
