@@ -9,7 +9,7 @@ ROUNDS ?= 100
 TRIALS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help check test system race sim durable power damage model fuzz bench
+.PHONY: help check test system race sim durable power damage model verbs fuzz bench
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -41,6 +41,9 @@ damage: ## every field of every page of a store's files damaged, one at a time
 
 model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
 	docs/model/check.sh
+
+verbs: ## RDMA links over software RDMA in a QEMU guest, which is put together from Debian packages: the fabric's tests, groups of three processes, a benchmark
+	fabric/verbs/guest/run.sh
 
 fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
 	@packages=$$(go list ./... ./cmd/squall/...); for package in $$packages; do \

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/extension"
@@ -72,14 +73,16 @@ const (
 	FabricAuto Fabric = iota // shared memory within a host, TCP between hosts
 	FabricSHM                // shared memory only
 	FabricTCP                // TCP only
+	// FabricTransport is Config.Transport only, within a host too.
+	FabricTransport
 )
 
-// String returns "auto", "shm" or "tcp".
+// String returns "auto", "shm", "tcp" or "transport".
 func (f Fabric) String() string {
-	if f > FabricTCP {
+	if f > FabricTransport {
 		return fmt.Sprintf("fabric %d", uint8(f))
 	}
-	return [...]string{"auto", "shm", "tcp"}[f]
+	return [...]string{"auto", "shm", "tcp", "transport"}[f]
 }
 
 func init() {
@@ -103,6 +106,10 @@ type Config struct {
 	InitialMembers int
 	Subgroups      []SubgroupConfig
 	Fabric         Fabric
+	// Transport connects this process to members on other hosts that have it, too; TCP connects it to
+	// the rest. See package fabric/verbs for RDMA, which encrypts nothing and so goes with no TLS. nil
+	// is none.
+	Transport fabric.Transport
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this
 	// process by the public key of its certificate. The key must be the same for dialing and
 	// listening, and must stay the same while the process runs, even if the certificate is renewed.
@@ -258,7 +265,9 @@ func (c Config) Validate() error {
 	c.checkInitialMembers(&faults)
 	faults.If(len(c.Secret) > 0 && len(c.Secret) < minSecretBytes,
 		"Secret has %d bytes: use at least %d, chosen at random", len(c.Secret), minSecretBytes)
-	faults.If(c.Fabric > FabricTCP, "Fabric is %d: use FabricAuto, FabricSHM or FabricTCP", c.Fabric)
+	faults.If(c.Fabric > FabricTransport, "Fabric is %d: use FabricAuto, FabricSHM, FabricTCP or FabricTransport", c.Fabric)
+	faults.If(c.Fabric == FabricTransport && c.Transport == nil, "Fabric is FabricTransport, and Transport is nil: set it, for example to that of package fabric/verbs/ibverbs")
+	faults.If(c.Transport != nil && c.TLS != nil, "Transport and TLS are both set: a transport neither encrypts nor authenticates what it carries; leave one of them nil")
 	faults.If(c.Heartbeat <= 0 || c.FailAfter/heartbeatsToFail < c.Heartbeat,
 		"FailAfter (%v) must be at least %d × Heartbeat (%v), and both more than 0", c.FailAfter, heartbeatsToFail, c.Heartbeat)
 	faults.If(c.MaxSpin > 10*time.Millisecond, "MaxSpin is %v: more than 10 ms is a waste of a core", c.MaxSpin)

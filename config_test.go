@@ -2,6 +2,7 @@ package squall_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/fabric"
 )
 
 func goodConfig() squall.Config {
@@ -44,6 +46,8 @@ func TestEachFaultOfAConfigurationIsFound(t *testing.T) {
 		"set at least 2, a majority":                   func(c *C, _ *S) { c.Join = []string{"h:1", "h:2", "h:3"} },
 		"Secret has 5 bytes":                           func(c *C, _ *S) { c.Secret = []byte("short") },
 		"Fabric is 9":                                  func(c *C, _ *S) { c.Fabric = 9 },
+		"Transport is nil":                             func(c *C, _ *S) { c.Fabric = squall.FabricTransport },
+		"Transport and TLS are both set":               func(c *C, _ *S) { c.Transport, c.TLS = noTransport{}, &tls.Config{} },
 		"Cluster is 257 bytes long":                    func(c *C, _ *S) { c.Cluster = strings.Repeat("c", 257) },
 		`Listen is "nowhere"`:                          func(c *C, _ *S) { c.Listen = "nowhere" },
 		`Listen is "h:70000"`:                          func(c *C, _ *S) { c.Listen = "h:70000" },
@@ -122,3 +126,6 @@ func TestAfterCloseEverySendIsRefused(t *testing.T) {
 		t.Error("a closed group is not done")
 	}
 }
+
+// noTransport is one that is never opened.
+type noTransport struct{ fabric.Transport }

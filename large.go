@@ -163,7 +163,7 @@ func (g *Group) openBulk(ctx context.Context) (err error) {
 	g.bulk, err = rdmc.Open(ctx, rdmc.Config{
 		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM()}, Port: g.port, TLS: g.cfg.TLS, Identity: g.identity, FailAfter: g.cfg.FailAfter,
 		Background: true, // the loop comes first
-		NotShared:  g.cfg.Fabric == FabricTCP,
+		NotShared:  g.cfg.Fabric == FabricTCP || g.cfg.Fabric == FabricTransport,
 	})
 	return err
 }

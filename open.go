@@ -72,7 +72,7 @@ func (g *Group) listen(ctx context.Context) (err error) {
 		return err
 	}
 	g.parker.OneLoop = true
-	if g.node, err = auto.Open(ctx, auto.Config{Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS}); err != nil {
+	if g.node, err = auto.Open(ctx, auto.Config{Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS, Transport: c.Transport}); err != nil {
 		return err
 	}
 	if err = g.openBulk(ctx); err != nil {

@@ -36,4 +36,13 @@ type Spec struct {
 	Self     order.Rank
 	Peers    []Peer // by rank, self included
 	Parker   *Parker
+	Links    Links // of the transport between hosts; nil: there is TCP only
+}
+
+// Transport is the name of the transport between hosts, or empty.
+func (s *Spec) Transport() string {
+	if s.Links == nil {
+		return ""
+	}
+	return s.Links.Name()
 }

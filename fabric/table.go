@@ -42,7 +42,7 @@ type Link interface {
 	// Poll takes in what has arrived, without waiting, and returns whether anything did.
 	Poll() (work bool, err error)
 	// Flush sends what was pushed as far as the peer takes it now; the rest stays marked. It
-	// returns whether anything was sent.
+	// returns whether anything was sent. What the peer takes may be known only after a Poll.
 	Flush() (work bool, err error)
 	// Freeze stops the link for good and returns the replica as it stays from now on (F4). It does
 	// not wait; what was flushed goes ahead of the end.
@@ -312,6 +312,9 @@ func (t *Table) Close() error {
 		}
 	}
 	t.rows = nil
+	if t.dock != nil && t.dock.spec.Links != nil {
+		errs = append(errs, t.dock.spec.Links.Close())
+	}
 	if t.release != nil {
 		errs = append(errs, t.release())
 	}

@@ -10,8 +10,6 @@ import (
 // and puts it into its configuration, because it may need what not every program can have: a
 // device, or a C library.
 type Transport interface {
-	// Name is that of its links. Two members use it if both have one of this name.
-	Name() string
 	// Open makes what the links of one table share. The own row stays where it is until Links is
 	// closed.
 	Open(spec *Spec, own []byte) (Links, error)
@@ -19,11 +17,13 @@ type Transport interface {
 
 // Links makes the links of one table. Any goroutine may call Connect.
 type Links interface {
+	// Name is that of the links. Two members use the transport if both have one of this name.
+	Name() string
 	// Connect makes the link to a peer over a connection on which both proved who they are and agreed
 	// on the transport. If it succeeds the connection is the link's. An error that wraps ErrRefused
 	// says that there will be no such link: the peer got the same answer, and the connection is as it
 	// was.
 	Connect(conn net.Conn, peer order.Rank) (Link, error)
-	// Close is called when all links are closed.
+	// Close is called by the table when all links are closed.
 	Close() error
 }

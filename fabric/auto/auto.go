@@ -3,7 +3,9 @@
 //
 // Both ends of a pair come to the same choice, because they make it from the same view: shm if both
 // members are on the same host and offer shared memory, else tcp. A member that is told to use TCP
-// only does not offer it. The member of higher rank dials.
+// only does not offer it. The member of higher rank dials. Two members between which there is TCP
+// use the transport of their configuration instead (package verbs) if both have it; they agree on
+// that when they connect.
 package auto
 
 import (
@@ -28,13 +30,19 @@ const (
 	SHM
 	// TCP uses TCP, within a host too.
 	TCP
+	// Transport uses the transport of the configuration, within a host too; members that do not have
+	// it have failed from the start.
+	Transport
 )
 
-func (m Mode) String() string { return [...]string{"auto", "shm", "tcp"}[m] }
+func (m Mode) String() string { return [...]string{"auto", "shm", "tcp", "transport"}[m] }
 
 // ErrNoSharedMemory says that a member cannot be reached through shared memory, though nothing else
 // was allowed.
 var ErrNoSharedMemory = errors.New("no shared memory")
+
+// ErrNoTransport says that the transport does not reach a member, though nothing else was allowed.
+var ErrNoTransport = errors.New("no link of the transport")
 
 // Config describes a Node.
 type Config struct {
@@ -43,6 +51,8 @@ type Config struct {
 	// reported to it.
 	Port *port.Port
 	TLS  *tls.Config // of the port; nil: none
+	// Transport is used between hosts unless the mode is TCP or SHM; nil: none. It stays the caller's.
+	Transport fabric.Transport
 }
 
 // Node is this process's end of all its links.
@@ -51,6 +61,8 @@ type Node struct {
 	host string
 	tcp  *tcp.Connector
 	shm  sharer
+
+	transport fabric.Transport // nil: none
 
 	presence *presence
 }
@@ -61,7 +73,10 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		return nil, context.Cause(ctx)
 	}
 	n := &Node{mode: c.Mode, host: hostID(), tcp: tcp.NewConnector(c.Port, c.TLS), presence: newPresence(c.Port, c.TLS)}
-	if c.Mode == TCP {
+	if c.Mode == Auto || c.Mode == Transport {
+		n.transport = c.Transport
+	}
+	if c.Mode == TCP || c.Mode == Transport {
 		return n, nil
 	}
 	err := n.shm.listen(c.Port.Reject)
@@ -112,9 +127,15 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.openTransport(&spec, own.mem, len(remote) > 0); err != nil {
+		return nil, errors.Join(err, release())
+	}
 	c := newConnecting(&spec)
 	table, err := fabric.OpenTable(&spec, own.mem, c, release)
 	if err != nil {
+		if spec.Links != nil {
+			err = errors.Join(err, spec.Links.Close())
+		}
 		return nil, errors.Join(err, release())
 	}
 	c.table = table
@@ -123,20 +144,58 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 		table.Arrive(r, nil, fmt.Errorf("%w with node %d at %s: it is on another host, or does not offer it", ErrNoSharedMemory, p.ID, p.Addr))
 	}
 	c.dial(remote, func(ctx context.Context, r order.Rank) (fabric.Link, error) {
-		return linkOrNil(n.tcp.Dial(ctx, &spec, r, own.mem))
+		l, err := n.tcp.Dial(ctx, &spec, r, own.mem)
+		if err != nil {
+			return nil, err
+		}
+		return n.allowed(l)
 	})
-	c.await(remote, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link)) {
-		n.tcp.Await(ctx, &spec, wants, own.mem, up)
+	c.await(remote, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link, error)) {
+		n.tcp.Await(ctx, &spec, wants, own.mem, func(r order.Rank, l fabric.Link) {
+			l, err := n.allowed(l)
+			up(r, l, err)
+		})
 	})
 	n.shm.connect(c, shared, own)
 	c.watch(append(shared, remote...), n.presence.watch)
 	return table, nil
 }
 
-// Kind is the transport that a peer gets, "shm" or "tcp", whether it is connected or not.
+// openTransport makes what the table's links of the transport share, which the table closes. If that
+// fails there is TCP, unless nothing else is allowed.
+func (n *Node) openTransport(spec *fabric.Spec, own []byte, used bool) error {
+	if n.transport == nil || !used {
+		return nil
+	}
+	links, err := n.transport.Open(spec, own)
+	if err == nil {
+		spec.Links = links
+	} else if n.mode == Transport {
+		return fmt.Errorf("%w: %w", ErrNoTransport, err)
+	}
+	return nil
+}
+
+// allowed returns a link that came up, or closes it and says why it may not be used.
+func (n *Node) allowed(l fabric.Link) (fabric.Link, error) {
+	t, is := l.(*tcp.Link)
+	if n.mode != Transport || !is {
+		return l, nil
+	}
+	err := ErrNoTransport
+	if t.Instead() != nil {
+		err = fmt.Errorf("%w: %w", err, t.Instead())
+	}
+	return nil, errors.Join(err, l.Close())
+}
+
+// Kind is what a peer gets, "shm", "tcp" or "transport", whether it is connected or not.
 func (n *Node) Kind(p fabric.Peer) string {
-	if shares(fabric.Peer{Host: n.Host(), SHM: n.SHM()}, p) || n.mode == SHM {
+	switch {
+	case shares(fabric.Peer{Host: n.Host(), SHM: n.SHM()}, p) || n.mode == SHM:
 		return "shm"
+	case n.mode == Transport:
+		return "transport"
 	}
 	return "tcp"
 }

@@ -62,14 +62,14 @@ func (c *connecting) dial(peers []order.Rank, dial func(context.Context, order.R
 }
 
 // await takes the calls of the peers of higher rank among some.
-func (c *connecting) await(peers []order.Rank, await func(context.Context, func(order.Rank) bool, func(order.Rank, fabric.Link))) {
+func (c *connecting) await(peers []order.Rank, await func(context.Context, func(order.Rank) bool, func(order.Rank, fabric.Link, error))) {
 	callers := slices.DeleteFunc(slices.Clone(peers), func(r order.Rank) bool { return r < c.spec.Self })
 	if len(callers) == 0 {
 		return
 	}
 	c.busy.Go(func() {
 		wants := func(r order.Rank) bool { return slices.Contains(callers, r) && c.table.Wants(r) }
-		await(c.ctx, wants, func(r order.Rank, l fabric.Link) { c.arrive(r, l, nil) })
+		await(c.ctx, wants, c.arrive)
 	})
 }
 

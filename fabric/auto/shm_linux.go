@@ -56,7 +56,7 @@ func (s *sharer) connect(c *connecting, peers []order.Rank, own row) {
 	c.dial(peers, func(ctx context.Context, r order.Rank) (fabric.Link, error) {
 		return linkOrNil(s.conn.Dial(ctx, c.spec, r, own.fd))
 	})
-	c.await(peers, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link)) {
-		s.conn.Await(ctx, c.spec, wants, own.fd, up)
+	c.await(peers, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link, error)) {
+		s.conn.Await(ctx, c.spec, wants, own.fd, func(r order.Rank, l fabric.Link) { up(r, l, nil) })
 	})
 }

@@ -105,6 +105,9 @@ func (l *Link) Poll() (work bool, err error) {
 		err = fmt.Errorf("%w: the peer closed its link", fabric.ErrPeerGone)
 	case ended:
 		err = fmt.Errorf("%w: its connection ended", fabric.ErrPeerGone)
+	default:
+		l.report()
+		err = l.err
 	}
 	return work, err
 }

@@ -28,9 +28,6 @@ type Transport struct{ device device.Device }
 // New makes a transport of a device, which it owns.
 func New(d device.Device) *Transport { return &Transport{d} }
 
-// Name implements fabric.Transport.
-func (t *Transport) Name() string { return "verbs" }
-
 // Close gives up the device. No table uses it any more.
 func (t *Transport) Close() error { return t.device.Close() }
 
@@ -61,6 +58,9 @@ func (t *Transport) Open(spec *fabric.Spec, own []byte) (fabric.Links, error) {
 	}
 	return &links{spec: spec, device: t.device, own: own, hub: h}, nil
 }
+
+// Name implements fabric.Links.
+func (ls *links) Name() string { return "verbs" }
 
 // Close implements fabric.Links.
 func (ls *links) Close() error {

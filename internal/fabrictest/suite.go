@@ -267,6 +267,7 @@ func slowReader(t *testing.T, open Open) {
 		t.Errorf("F2: %d pushes that were not taken grew the heap by %d bytes", pushes, grown)
 	}
 	for deadline := time.Now().Add(patience); load(reader, 0, fabric.LineBytes) != uint64(pushes); runtime.Gosched() {
+		writer.Poll()
 		writer.Flush()
 		reader.Poll()
 		if time.Now().After(deadline) {
@@ -413,6 +414,7 @@ func frozenStays(t *testing.T, open Open) {
 		t.Errorf("F5: the node that freezes sees a failure: %v", f)
 	}
 	until(t, other, "the owner's last write at a node that froze nothing", func() bool {
+		owner.Poll()
 		owner.Flush()
 		return load(other, 0, fabric.LineBytes) == written
 	})

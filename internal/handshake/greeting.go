@@ -29,6 +29,8 @@ type Hello struct {
 	Shape fabric.RowShape `json:"shape"` // of the sender's row
 	Nonce trust.Nonce     `json:"nonce"` // the answer authenticates it
 	MAC   trust.MAC       `json:"mac"`   // of all that, and of the challenge
+
+	Transport string `json:"transport,omitempty"` // that the sender has, besides TCP
 }
 
 // Welcome answers a Hello; a reason means that it was refused.
@@ -37,6 +39,8 @@ type Welcome struct {
 	GivenUp bool            `json:"given_up,omitempty"` // because the peer froze the caller's row before they were connected
 	Shape   fabric.RowShape `json:"shape"`
 	MAC     trust.MAC       `json:"mac"` // of all that, and of the Hello
+
+	Transport string `json:"transport,omitempty"` // the one that both have
 }
 
 // key authenticates the connection for the rows of this member and a peer.
@@ -56,6 +60,7 @@ func NewHello(s *fabric.Spec, to order.Rank, c Challenge) (Hello, error) {
 	}
 	h := Hello{
 		View: order.ViewID(s.Scope.View), Tag: s.Scope.Tag(), From: s.Self, To: to, Shape: s.Peers[s.Self].Shape, Nonce: trust.NewNonce(),
+		Transport: s.Transport(),
 	}
 	h.MAC = k.MAC(trust.Dialer, c, h)
 	return h, nil
@@ -93,6 +98,9 @@ func Answer(s *fabric.Spec, h Hello, why error) (w Welcome, err error) {
 		return w, err
 	}
 	w.Shape = s.Peers[s.Self].Shape
+	if why == nil && h.Transport == s.Transport() {
+		w.Transport = h.Transport
+	}
 	if why != nil {
 		w.Refused, w.GivenUp = why.Error(), errors.Is(why, fabric.ErrGivenUp)
 	}

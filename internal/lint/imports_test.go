@@ -17,8 +17,8 @@ var layers = [][]string{
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
 	{"dds/internal/core", "fabric/port", "internal/handshake", "internal/journal", "internal/relay", "predicates"},
 	{"fabric/verbs", "internal/attach", "internal/fabrictest", "internal/shm", "internal/simnet", "internal/tcp", "persist/internal/engine"},
-	{"fabric/auto", "persist/internal/values"},
-	{"persist", "persist/internal/boltlog", "persist/internal/wallog", "rdmc", "sst"},
+	{"fabric/auto", "fabric/verbs/ibverbs", "persist/internal/values"},
+	{"fabric/verbs/internal/verbstest", "persist", "persist/internal/boltlog", "persist/internal/wallog", "rdmc", "sst"},
 	{"persist/bolt", "persist/wal"},
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
 	{"internal/catchup", "internal/viewchange", "replicated/internal/batch", "replicated/internal/client", "ripc/internal/table"},
@@ -34,6 +34,7 @@ var layers = [][]string{
 	{"dds/internal/ddstest", "dds/rtps"},
 	{"internal/sim"},
 	{"replicated/internal/worldtest", "replicated/squalltest"},
+	{"cmd/squall/internal/rdma"},
 	{"cmd/squall/internal/linkmodel", "cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/testlab/...", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
 	{"cmd/squall/internal/..."},
@@ -43,7 +44,8 @@ var layers = [][]string{
 // transports are the implementations of the fabric. Everything else knows the contract only, which
 // is what lets the simulator replace them; the packages listed with each choose or supply one.
 var transports = map[string][]string{
-	"fabric/auto":     {"."},
+	"fabric/auto":     {".", "fabric/verbs/internal/verbstest"},
+	"fabric/verbs":    {"fabric/verbs/ibverbs"},
 	"internal/shm":    {".", "fabric/auto", "ripc"},
 	"internal/tcp":    {".", "fabric/auto", "ripc"},
 	"internal/simnet": {".", "internal/sim"},
@@ -149,6 +151,8 @@ var testOnly = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":                      {"cmd/squall/internal/testlab/faultfs"},
 	"github.com/anishathalye/porcupine":                 {"replicated/squalltest"},
 	modulePath + "/cmd/squall/internal/testlab/faultfs": {},
+	modulePath + "/fabric/verbs/internal/fake":          {},
+	modulePath + "/fabric/verbs/internal/verbstest":     {},
 	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench/messages", "cmd/squall/internal/bench/rdmc"},
 	modulePath + "/dds/internal/ddstest":                {},
 	modulePath + "/internal/testutil":                   {"dds/internal/ddstest"},

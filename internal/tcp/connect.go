@@ -70,16 +70,17 @@ func hear(conn net.Conn) (h handshake.Hello, err error) {
 }
 
 // Dial makes the link to a peer of lower rank. A peer that has no place now, or does not await the
-// view yet, is called again until ctx ends.
-func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
-	l, err := handshake.DialWithRetry(ctx, func() (*Link, error) { return c.dial(ctx, spec, to, own) })
+// view yet, is called again until ctx ends. The link is one of the transport that both ends have,
+// if they have one and it works.
+func (c *Connector) Dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (fabric.Link, error) {
+	l, err := handshake.DialWithRetry(ctx, func() (fabric.Link, error) { return c.dial(ctx, spec, to, own) })
 	if err != nil {
 		return nil, fmt.Errorf("rows of node %d at %s: %w", spec.Peers[to].ID, spec.Peers[to].Addr, err)
 	}
 	return l, nil
 }
 
-func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (*Link, error) {
+func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, own []byte) (fabric.Link, error) {
 	peer := spec.Peers[to]
 	conn, err := port.Dial(ctx, peer.Addr, port.KindRows, c.tls)
 	switch {
@@ -89,7 +90,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		return nil, handshake.HungUp(err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	err = greet(conn, spec, to)
+	transport, err := greet(conn, spec, to)
 	if !stop() {
 		err = context.Cause(ctx)
 	}
@@ -97,27 +98,27 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		conn.Close()
 		return nil, err
 	}
-	return c.link(conn, spec, to, own)
+	return c.link(conn, spec, to, own, transport)
 }
 
-// greet is the dialer's side of a greeting.
-func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) error {
+// greet is the dialer's side of a greeting. It returns the transport that both ends have.
+func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) (transport string, err error) {
 	var challenge handshake.Challenge
 	if err := wire.ReadMessage(conn, helloBytes, &challenge); err != nil {
-		return handshake.HungUp(err)
+		return "", handshake.HungUp(err)
 	}
 	hello, err := handshake.NewHello(spec, to, challenge)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var w handshake.Welcome
 	if err = wire.WriteMessage(conn, hello); err == nil {
 		err = wire.ReadMessage(conn, helloBytes, &w)
 	}
 	if err != nil {
-		return handshake.HungUp(err)
+		return "", handshake.HungUp(err)
 	}
-	return handshake.Heed(spec, conn, hello, w)
+	return w.Transport, handshake.Heed(spec, conn, hello, w)
 }
 
 // Await makes the links to the wanted peers of higher rank, as they call, and hands each to up,
@@ -127,7 +128,7 @@ func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(ord
 		if err := answer(caller, spec, nil); err != nil {
 			return err
 		}
-		l, err := c.link(caller.Conn, spec, caller.Hello.From, own)
+		l, err := c.link(caller.Conn, spec, caller.Hello.From, own, caller.Hello.Transport)
 		if err == nil {
 			up(caller.Hello.From, l)
 		}
@@ -151,7 +152,20 @@ func answer(caller handshake.Caller, spec *fabric.Spec, why error) error {
 	return err
 }
 
-func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte) (*Link, error) {
+// link makes a link of a connection: one of the transport, if both ends have it.
+func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte, transport string) (fabric.Link, error) {
+	var instead error
+	if transport != "" && transport == spec.Transport() {
+		l, err := spec.Links.Connect(conn, peer)
+		if err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, fabric.ErrRefused) {
+			conn.Close()
+			return nil, err
+		}
+		instead = err
+	}
 	conn.SetDeadline(time.Time{})
 	l, err := NewLink(conn, Config{
 		View: order.ViewID(spec.Scope.View), Own: own, Parker: spec.Parker,
@@ -159,6 +173,8 @@ func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own 
 	})
 	if err != nil {
 		conn.Close()
+		return nil, err
 	}
-	return l, err
+	l.instead = instead
+	return l, nil
 }

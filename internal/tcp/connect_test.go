@@ -223,7 +223,7 @@ func TestAMemberThatHadToMakeRoomComesAgain(t *testing.T) {
 	}
 	crowd()
 	type result struct {
-		link *Link
+		link fabric.Link
 		err  error
 	}
 	dialled := make(chan result, 1)

@@ -55,6 +55,7 @@ type Link struct {
 	tx      sender
 	rx      receiver
 	hungUp  bool
+	instead error
 }
 
 // NewLink takes over a connection on which the handshake is done.
@@ -83,6 +84,9 @@ func (l *Link) Readiness() *fabric.Readiness {
 	}
 	return nil
 }
+
+// Instead is why this is no link of the transport that both ends have, or nil.
+func (l *Link) Instead() error { return l.instead }
 
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "tcp" }

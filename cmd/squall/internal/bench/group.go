@@ -15,12 +15,13 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/rdma"
 	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
 )
 
 // Fabrics are the fabrics that a flag can name.
-var Fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
+var Fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP, "verbs": squall.FabricTransport}
 
 // Cluster is the name of all groups that are measured.
 const Cluster = "bench"
@@ -90,6 +91,9 @@ func (g *Group) Listen(ctx context.Context) (string, error) {
 func (g *Group) open(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
+	if err = rdma.Use(&g.Config); err != nil {
+		return err
+	}
 	if g.Group, err = g.Opener(ctx, g.Config); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ const (
 	leastFailAfter = 300 * time.Millisecond
 )
 
-var fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP}
+var fabrics = map[string]squall.Fabric{"auto": squall.FabricAuto, "shm": squall.FabricSHM, "tcp": squall.FabricTCP, "verbs": squall.FabricTransport}
 
 // options are the flags and arguments.
 type options struct {
@@ -106,14 +106,14 @@ func NewCommand() *cobra.Command {
 	}
 	o.declare(cmd.Flags())
 	show.Choices(cmd, "engine", "bolt", "wal")
-	show.Choices(cmd, "fabric", "auto", "shm", "tcp")
+	show.Choices(cmd, "fabric", "auto", "shm", "tcp", "verbs")
 	cmd.AddCommand(show.Hidden(proc.Program{Name: memberCommand, Run: serveMember}), show.Hidden(testlab.Program))
 	return cmd
 }
 
 func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&o.Nodes, "nodes", 3, fmt.Sprintf("member `processes`, 1 to %d", maxNodes))
-	f.StringVar(&o.Fabric, "fabric", "auto", "`fabric` between them: auto, shm or tcp")
+	f.StringVar(&o.Fabric, "fabric", "auto", "`fabric` between them: auto, shm, tcp or verbs (RDMA)")
 	f.IntVar(&o.Size, "size", 0, "pad or cut each line to so many `bytes`; 0 leaves them as they are")
 	f.IntVar(&o.Repeat, "repeat", 0, "send the files so many `times`; 0 is as often as takes a few seconds")
 	f.BoolVar(&o.IPv6, "ipv6", false, "use the IPv6 loopback address")
@@ -135,7 +135,7 @@ func (o options) faults() []error {
 	var faults errs.Faults
 	faults.If(o.Nodes < 1 || o.Nodes > maxNodes, "--nodes %d: a demo has 1 to %d members", o.Nodes, maxNodes)
 	if _, ok := fabrics[o.Fabric]; !ok {
-		faults.Add("--fabric %q: use auto, shm or tcp", o.Fabric)
+		faults.Add("--fabric %q: use auto, shm, tcp or verbs", o.Fabric)
 	}
 	faults.If(o.Size < 0 || o.Size > maxMessage,
 		"--size %d: a message takes up to %d bytes; 0 leaves the lines as they are", o.Size, maxMessage)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/rdma"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 	"github.com/squall-go/squall/internal/proc"
 )
@@ -51,6 +52,9 @@ func (m *member) open(ctx context.Context) (err error) {
 	c := m.Config()
 	c.Events = m.happened
 	c.Subgroups = []squall.SubgroupConfig{{Name: m.load.Name, DeliverBatch: m.seq.deliver}}
+	if err = rdma.Use(&c); err != nil {
+		return err
+	}
 	if m.group, err = squall.Open(ctx, c); err == nil {
 		m.lines, err = m.group.Subgroup(m.load.Name)
 	}

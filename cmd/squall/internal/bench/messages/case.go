@@ -178,7 +178,7 @@ func (s Spec) Validate() error {
 		faults.Add("senders %q: all, half, one or a number up to that of the nodes", s.Senders)
 	}
 	if _, ok := bench.Fabrics[s.Fabric]; !ok {
-		faults.Add("fabric %q: shm, tcp or auto", s.Fabric)
+		faults.Add("fabric %q: shm, tcp, auto or verbs", s.Fabric)
 	}
 	faults.If(s.Link > 0 && s.Fabric != "tcp", "hosts with links of %v: fabric tcp, not %q", s.Link, s.Fabric)
 	faults.If(s.Subgroups < 1 || s.Subgroups > MaxSubgroups, "%d subgroups: from 1 to %d", s.Subgroups, MaxSubgroups)

@@ -106,7 +106,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "members, each a process: 2 to 64")
 	f.IntVar(&s.SizeBytes, "size", s.SizeBytes, "bytes of a message")
 	f.StringVar(&s.Senders, "senders", s.Senders, "members that send: all, half, one or a number")
-	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp or auto")
+	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp, auto or verbs (RDMA)")
 	f.StringVar(&o.lab, "lab", "", "RATE: each member on a host of its own, a network namespace, whose link has this rate, like 100mbit; needs root")
 	f.StringVar(&o.mode, "mode", "ordered", "ordered or unordered")
 	f.IntVar(&s.Subgroups, "subgroups", s.Subgroups, "subgroups, each with all members")

@@ -1,0 +1,40 @@
+//go:build linux
+
+package verbs_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/verbs"
+	"github.com/squall-go/squall/fabric/verbs/internal/fake"
+	"github.com/squall-go/squall/fabric/verbs/internal/verbstest"
+	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/order"
+)
+
+// transports are those of a new network for the nodes of each view.
+func transports(o fake.Options) verbstest.Transports {
+	var net *fake.Network
+	return func(t testing.TB, r order.Rank) fabric.Transport {
+		if r == 0 {
+			net = fake.New(o)
+			t.Cleanup(net.Close)
+			o.Seed++
+		}
+		return verbs.New(net.Device())
+	}
+}
+
+func TestFabric(t *testing.T) {
+	for range testutil.Seeds(1, 20) {
+		o := fake.Options{Seed: rand.Uint64(), Goroutine: true}
+		t.Logf("seed %d", o.Seed)
+		verbstest.Run(t, transports(o))
+	}
+}
+
+func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) {
+	verbstest.Mixed(t, transports(fake.Options{Seed: 1, Goroutine: true}))
+}
