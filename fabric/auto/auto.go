@@ -161,8 +161,8 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 	return table, nil
 }
 
-// openTransport makes what the table's links of the transport share, which the table closes. If that
-// fails there is TCP, unless nothing else is allowed.
+// openTransport makes what the table's links of the transport share, which the table closes. If
+// that fails there is TCP, unless nothing else is allowed.
 func (n *Node) openTransport(spec *fabric.Spec, own []byte, used bool) error {
 	if n.transport == nil || !used {
 		return nil
