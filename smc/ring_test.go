@@ -368,6 +368,45 @@ func TestWhatIsRoomyCanBeClaimed(t *testing.T) {
 	}
 }
 
+// What is spare takes nothing from the claims that others wait for, in whichever order these come.
+func TestAClaimThatIsSpareLeavesSpaceForOthers(t *testing.T) {
+	const window, ring = 8, 256
+	spare := 0
+	for start := 0; start < ring; start += 24 {
+		for held := 0; held <= 160; held += 16 {
+			for sizes := range 5 * 5 * 5 {
+				n, first, second := sizes%5*20, sizes/5%5*20, sizes/25*20
+				s, _ := newRing(window, ring)
+				for k := range start / 24 { // brings the ring to its start
+					sendAll(t, s, nil, order.Index(k), "1234567812345678")
+					s.Release(order.Index(k + 1))
+				}
+				s.Claim(min(held, 128)) // and stays open
+				s.Claim(max(held-128, 0))
+				if !s.Spare(n, 2, first+second) {
+					continue
+				}
+				spare++
+				for _, bytes := range []int{n, first, second} {
+					if _, ok := s.Claim(bytes); !ok {
+						t.Fatalf("start %d, %d bytes held: %d are spare next to %d and %d, which do not all fit", start, held, n, first, second)
+					}
+				}
+			}
+		}
+	}
+	s, _ := newRing(window, ring)
+	for k := range window { // one slot for each that waits, and one for this one
+		if got, want := s.Spare(0, 2, 0), k+3 <= window; got != want {
+			t.Errorf("%d of %d claimed: spare is %t", k, window, got)
+		}
+		s.Claim(0)
+	}
+	if spare < 1000 {
+		t.Errorf("only %d of the claims were spare", spare)
+	}
+}
+
 func TestSendingDoesNotAllocate(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checks of this build box their arguments")

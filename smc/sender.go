@@ -374,6 +374,19 @@ func (s *Sender) Roomy(n int) bool {
 	return !s.Active() || free >= s.window/4 && room >= s.size/4
 }
 
+// Spare reports whether a claim of n bytes would leave space for so many claims of others with so
+// many bytes in all, wherever a record has to begin at the start of the area. Application.
+func (s *Sender) Spare(n, others, bytes int) bool {
+	_, end := s.place(uint64(n) + s.time)
+	claimed := s.claimed + uint64(others)
+	end += 2 * (uint64(bytes) + uint64(others)*(HeaderBytes+s.time+HeaderBytes-1))
+	if claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size {
+		return true
+	}
+	s.seenBytes, s.seenFreed = s.freedBytes.Load(), s.freed.Load()
+	return claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size
+}
+
 // MaxMessage is the largest message that this ring takes, in bytes.
 func (s *Sender) MaxMessage() int {
 	return MaxMessage(int(s.size-s.window*HeaderBytes)) - int(s.time)

@@ -273,6 +273,27 @@ func TestSendingHasItsErrors(t *testing.T) {
 	}
 }
 
+// A caller that finds more space than those want that wait takes it, and leaves them theirs: a
+// goroutine that sends many messages does not wait for a turn for each.
+func TestSpaceThatNobodyWaitsForIsTaken(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	out := w.outbox(0)
+	fill(out)
+	first, second := out.Queue(1), out.Queue(1)
+	if _, err := out.TryClaim(1); !errors.Is(err, member.ErrWindowFull) {
+		t.Errorf("in a full window: %v", err)
+	}
+	w.pass(time.Second)
+	if n := fill(out); n != 14 {
+		t.Errorf("%d of 16 claims for others than two that wait", n)
+	}
+	first()
+	second()
+	if n := fill(out); n != 2 {
+		t.Errorf("%d claims when nobody waits any more", n)
+	}
+}
+
 // No room is lost: many goroutines of very different needs, some of which give up, all get through.
 func TestManyGoroutinesThatWaitAllGetTheirTurn(t *testing.T) {
 	w := newWorld(t, 2, 16)

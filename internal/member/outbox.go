@@ -62,6 +62,7 @@ type Outbox struct {
 	rest    int             // claims that views which have ended deliver, and this member has not delivered yet
 	origins []order.ViewID  // the views in whose rings claims were open as they ended, while any is
 	queue   []*waiter       // goroutines that wait for buffer space, the first one first
+	queued  int             // bytes that they want
 	pending []pendingFuture // of claims that were not delivered yet, in their order
 	larges  larges
 
@@ -78,8 +79,8 @@ type waiter struct {
 
 var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
 
-// TryClaim takes space for a message of n bytes, or fails with ErrWindowFull if there is none, or
-// others wait for it.
+// TryClaim takes space for a message of n bytes, or fails with ErrWindowFull if there is none
+// besides what others wait for.
 func (o *Outbox) TryClaim(n int) (c smc.Claim, err error) {
 	o.mu.Lock()
 	c, err = o.claim(n, o.check(n, nil))
@@ -125,8 +126,9 @@ func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
 	return n, err
 }
 
-// check refuses what no space would help, and what is not the turn of a waiter, or of a caller that
-// does not wait. It needs mu.
+// check refuses what no space would help, and what would take the space of those that waited
+// before: a goroutine that sends many messages does not wait its turn for each while there is space
+// for all. It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {
 	if err := o.able(); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (o *Outbox) check(n int, w *waiter) error {
 	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
 		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
 	}
-	if len(o.queue) > 0 && o.queue[0] != w {
+	if len(o.queue) > 0 && o.queue[0] != w && !o.sender.Spare(n, len(o.queue), o.queued) {
 		return ErrWindowFull
 	}
 	return nil
@@ -200,7 +202,7 @@ func or(err, otherwise error) error {
 }
 
 // Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get space in the order
-// in which they began to wait.
+// in which they began to wait; what they do not need is for anyone.
 func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) { return o.wait(ctx, n, nil) }
 
 // Send is like TrySend, but waits as Claim does.
@@ -239,6 +241,7 @@ func (o *Outbox) join(w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = append(o.queue, w)
+	o.queued += w.n
 	o.waiting.Store(int32(len(o.queue)))
 }
 
@@ -247,6 +250,7 @@ func (o *Outbox) leave(w *waiter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = leaveQueue(o.queue, w)
+	o.queued -= w.n
 	o.waiting.Store(int32(len(o.queue)))
 }
 
