@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -58,6 +59,31 @@ func TestALoopThatSleepsIsWokenByTheNextMessage(t *testing.T) {
 		if err := sleeper(t, seed); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
+	}
+}
+
+// brokenQueue is a queue whose device is gone.
+type brokenQueue struct{ device.Queue }
+
+func (brokenQueue) Poll([]device.Completion) (int, error) { return 0, unix.EIO }
+func (brokenQueue) Arm() error                            { return unix.EIO }
+
+func TestADeviceThatFailsEndsItsLinks(t *testing.T) {
+	for _, sleeps := range []bool{false, true} {
+		w := newWorld(t, 2, smallShape, fake.Options{Seed: 1})
+		a := w.nodes[0]
+		queue := a.links.hub.queue
+		a.links.hub.queue = brokenQueue{queue}
+		if sleeps {
+			a.parker.Announce()
+		}
+		a.table.Poll()
+		if f := a.table.Failures(); len(f) != 1 || !errors.Is(f[0].Err, device.ErrFailed) {
+			t.Errorf("failures of a loop that sleeps %t: %v", sleeps, f)
+		}
+		a.parker.Retract()
+		a.links.hub.queue = queue
+		w.close(t)
 	}
 }
 

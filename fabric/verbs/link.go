@@ -98,6 +98,9 @@ func (l *Link) Poll() (work bool, err error) {
 		completions = l.late(completions)
 	}
 	l.took(completions)
+	if l.err == nil {
+		l.err = err
+	}
 	switch work = len(completions) > 0; {
 	case l.err != nil:
 		err = l.err

@@ -172,9 +172,6 @@ type world struct {
 	past    []instant
 	events  []event
 	random  map[uint64]bool
-
-	mu  sync.Mutex
-	ran map[string]int64
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -211,7 +208,7 @@ func (w *world) until(is func() bool, format string, args ...any) {
 func Play(ctx context.Context, t testing.TB, seed uint64, steps int) {
 	w := &world{
 		t: t, ctx: ctx, rng: rand.New(rand.NewPCG(seed, 2)), values: map[string]int64{}, mirrors: map[string]int64{}, tasks: map[string]int64{},
-		shelves: map[string]int64{}, random: map[uint64]bool{}, ran: map[string]int64{},
+		shelves: map[string]int64{}, random: map[uint64]bool{},
 	}
 	for range founders {
 		w.addMember()
