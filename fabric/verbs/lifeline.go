@@ -51,12 +51,14 @@ func newLifeline(conn net.Conn, parker *fabric.Parker) (lifeline, error) {
 // ended implements lifeline: anything that a peer says here ends the link.
 func (c *connection) ended() bool {
 	if !c.gone && c.fd >= 0 && c.ready.In {
+		c.ready.In = false
 		c.look()
 	}
 	return c.gone
 }
 
-// look implements lifeline.
+// look implements lifeline. It leaves ready alone: a link may be closed on another goroutine than the
+// loop, which then still watches the connection.
 func (c *connection) look() bool {
 	if c.gone || c.fd < 0 {
 		return c.gone
@@ -64,7 +66,6 @@ func (c *connection) look() bool {
 	var b [1]byte
 	// Raw: the call never waits, so the scheduler need not know of it.
 	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&b)), 1, unix.MSG_DONTWAIT, 0, 0)
-	c.ready.In = false
 	c.gone = errno != unix.EAGAIN && errno != unix.EINTR
 	return c.gone
 }
