@@ -57,8 +57,8 @@ func (c *connection) ended() bool {
 	return c.gone
 }
 
-// look implements lifeline. It leaves ready alone: a link may be closed on another goroutine than the
-// loop, which then still watches the connection.
+// look implements lifeline. It leaves ready alone: a link may be closed on another goroutine than
+// the loop, which then still watches the connection.
 func (c *connection) look() bool {
 	if c.gone || c.fd < 0 {
 		return c.gone
