@@ -331,7 +331,7 @@ func (o *Outbox) freeLarge(l *Large) {
 func (o *Outbox) giveBack(size int) {
 	o.larges.bytes -= size
 	if len(o.larges.queue) > 0 {
-		o.larges.queue[0].bell.Ring()
+		o.larges.queue[0].ring()
 	}
 }
 
@@ -448,7 +448,7 @@ func (o *Outbox) failLarges(reason error) {
 	}
 	g.moving, g.placed, g.given, g.transfers = nil, nil, nil, nil
 	for _, w := range g.queue {
-		w.bell.Ring()
+		w.ring()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/smc"
 )
 
 // B1
@@ -292,6 +293,43 @@ func TestSpaceThatNobodyWaitsForIsTaken(t *testing.T) {
 	if n := fill(out); n != 2 {
 		t.Errorf("%d claims when nobody waits any more", n)
 	}
+}
+
+// A goroutine that waits is woken when much space is free. Until then nobody else takes any: there
+// would never be much while others send all the time.
+func TestNobodyTakesSpaceBeforeTheFirstThatWaitsIsWoken(t *testing.T) {
+	w := newWorld(t, 2, 16)
+	out := w.outbox(0)
+	var claims []smc.Claim
+	for range 16 {
+		c, err := out.TryClaim(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims = append(claims, c)
+	}
+	for _, c := range claims[:2] {
+		out.Commit(c)
+	}
+	w.pass(time.Second)
+	w.paused[1] = true
+	for _, c := range claims[2:] {
+		out.Commit(c)
+	}
+	w.pass(tick)
+	leave := out.Queue(1)
+	if w.pass(tick); out.Undelivered() != 14 {
+		t.Fatalf("%d undelivered", out.Undelivered())
+	}
+	if _, err := out.TryClaim(1); !errors.Is(err, member.ErrWindowFull) {
+		t.Errorf("2 of 16 are free, and one that waits is not woken: %v", err)
+	}
+	w.paused[1] = false
+	w.pass(failAfter / 2)
+	if n := fill(out); n != 15 {
+		t.Errorf("%d of 16 claims for others than one that waits and is woken", n)
+	}
+	leave()
 }
 
 // No room is lost: many goroutines of very different needs, some of which give up, all get through.

@@ -74,7 +74,14 @@ type Outbox struct {
 // waiter is a goroutine that waits for buffer space for n bytes.
 type waiter struct {
 	n    int
+	rung bool      // since it last found no space. Under mu
 	bell bell.Bell // it may try again
+}
+
+// ring needs mu.
+func (w *waiter) ring() {
+	w.rung = true
+	w.bell.Ring()
 }
 
 var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
@@ -127,8 +134,9 @@ func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
 }
 
 // check refuses what no space would help, and what would take the space of those that waited
-// before: a goroutine that sends many messages does not wait its turn for each while there is space
-// for all. It needs mu.
+// before. A goroutine that sends many messages does not wait its turn for each while there is space
+// for all; but before the first one is rung nobody else takes any, or there would never be enough
+// for that (callWaiting). It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {
 	if err := o.able(); err != nil {
 		return err
@@ -136,7 +144,7 @@ func (o *Outbox) check(n int, w *waiter) error {
 	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
 		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
 	}
-	if len(o.queue) > 0 && o.queue[0] != w && !o.sender.Spare(n, len(o.queue), o.queued) {
+	if len(o.queue) > 0 && o.queue[0] != w && !(o.queue[0].rung && o.sender.Spare(n, len(o.queue), o.queued)) {
 		return ErrWindowFull
 	}
 	return nil
@@ -202,7 +210,7 @@ func or(err, otherwise error) error {
 }
 
 // Claim is like TryClaim, but waits for buffer space until ctx ends. Callers get space in the order
-// in which they began to wait; what they do not need is for anyone.
+// in which they began to wait; what they do not need is for anyone, once the first one is woken.
 func (o *Outbox) Claim(ctx context.Context, n int) (smc.Claim, error) { return o.wait(ctx, n, nil) }
 
 // Send is like TrySend, but waits as Claim does.
@@ -221,7 +229,7 @@ func (o *Outbox) Send(ctx context.Context, data []byte) error {
 func (o *Outbox) wait(ctx context.Context, n int, data []byte) (smc.Claim, error) {
 	w := waiters.Get().(*waiter)
 	defer waiters.Put(w)
-	w.n = n
+	w.n, w.rung = n, false
 	o.join(w)
 	defer o.leave(w)
 	for {
@@ -263,20 +271,24 @@ func leaveQueue(queue []*waiter, w *waiter) []*waiter {
 	default:
 	}
 	if len(queue) > 0 {
-		queue[0].bell.Ring()
+		queue[0].ring()
 	}
 	return queue
 }
 
 // claimAs claims for a waiter, or sends data, if it is its turn.
-func (o *Outbox) claimAs(w *waiter, data []byte) (smc.Claim, error) {
+func (o *Outbox) claimAs(w *waiter, data []byte) (c smc.Claim, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.check(w.n, w); err != nil || data == nil {
-		return o.claim(w.n, err)
+	if err = o.check(w.n, w); err != nil || data == nil {
+		c, err = o.claim(w.n, err)
+	} else {
+		var number uint64
+		number, err = o.send(data)
+		c = smc.ClaimOf(number, nil)
 	}
-	number, err := o.send(data)
-	return smc.ClaimOf(number, nil), err
+	w.rung = w.rung && err != ErrWindowFull
+	return c, err
 }
 
 // Commit hands a filled claim to the loop. If this member has halted, Commit returns the reason:
@@ -339,7 +351,7 @@ func (o *Outbox) callWaiting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n)) {
-		o.queue[0].bell.Ring()
+		o.queue[0].ring()
 	}
 }
 
@@ -366,7 +378,7 @@ func (o *Outbox) broken(reason error) {
 // ringAll makes every goroutine that waits try again. It needs mu.
 func (o *Outbox) ringAll() {
 	for _, w := range append(slices.Clone(o.queue), o.larges.queue...) {
-		w.bell.Ring()
+		w.ring()
 	}
 }
 
