@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"context"
 	"net"
 
 	"github.com/squall-go/squall/order"
@@ -22,8 +23,8 @@ type Links interface {
 	// Connect makes the link to a peer over a connection on which both proved who they are and agreed
 	// on the transport. If it succeeds the connection is the link's. An error that wraps ErrRefused
 	// says that there will be no such link: the peer got the same answer, and the connection is as it
-	// was.
-	Connect(conn net.Conn, peer order.Rank) (Link, error)
+	// was. It returns soon after ctx has ended.
+	Connect(ctx context.Context, conn net.Conn, peer order.Rank) (Link, error)
 	// Close is called by the table when all links are closed.
 	Close() error
 }

@@ -3,10 +3,14 @@
 package verbs
 
 import (
+	"context"
+	"errors"
 	"net"
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/fabric/verbs/internal/fake"
+	"github.com/squall-go/squall/internal/wire"
 )
 
 // tcpPair returns the two ends of a connection.
@@ -45,4 +49,25 @@ func TestALinkThatIsClosedElsewhereLeavesReadinessToTheLoop(t *testing.T) {
 		parker.Look()
 	}
 	must(t, c.close())
+}
+
+// A peer agrees on the transport, and then says nothing: closing a table does not wait for it.
+func TestASetupEndsWithItsContext(t *testing.T) {
+	w := newWorld(t, 2, smallShape, fake.Options{Seed: 1})
+	defer w.close(t)
+	here, there := tcpPair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	result, before := make(chan error), w.net.Open()
+	go func() {
+		_, err := w.nodes[0].links.Connect(ctx, here, 1)
+		result <- err
+	}()
+	must(t, wire.ReadMessage(there, setupBytes, &setup{})) // it has its pair, and waits for ours
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if open := w.net.Open(); open != before {
+		t.Errorf("%d pairs and queues, before the setup %d", open, before)
+	}
 }

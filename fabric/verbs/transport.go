@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -89,15 +90,19 @@ type ready struct {
 // Connect implements fabric.Links. Both ends do the same: each makes its pair, with its receives,
 // tells the other one, connects, and says that it is ready. So nothing is sent to a pair that is
 // not ready.
-func (ls *links) Connect(conn net.Conn, peer order.Rank) (fabric.Link, error) {
+func (ls *links) Connect(ctx context.Context, conn net.Conn, peer order.Rank) (fabric.Link, error) {
 	if err := conn.SetDeadline(time.Now().Add(setupTime)); err != nil {
 		return nil, handshake.HungUp(err)
 	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	l, err := ls.link(peer)
 	if err == nil {
 		err = l.agree(conn)
 	} else {
 		err = refuse(conn, err)
+	}
+	if !stop() {
+		err = context.Cause(ctx)
 	}
 	if err == nil {
 		l.lifeline, err = newLifeline(conn, ls.spec.Parker)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/squall-go/squall/fabric"
@@ -98,7 +99,7 @@ func (c *Connector) dial(ctx context.Context, spec *fabric.Spec, to order.Rank, 
 		conn.Close()
 		return nil, err
 	}
-	return c.link(conn, spec, to, own, transport)
+	return c.link(ctx, conn, spec, to, own, transport)
 }
 
 // greet is the dialer's side of a greeting. It returns the transport that both ends have.
@@ -122,22 +123,58 @@ func greet(conn net.Conn, spec *fabric.Spec, to order.Rank) (transport string, e
 }
 
 // Await makes the links to the wanted peers of higher rank, as they call, and hands each to up,
-// until ctx ends.
+// until ctx ends. A link of a transport is made, and handed over, on a goroutine of its own: the
+// peer has a part in it, and one that is slow must not keep the others waiting.
 func (c *Connector) Await(ctx context.Context, spec *fabric.Spec, wants func(order.Rank) bool, own []byte, up func(order.Rank, fabric.Link)) {
-	serve := func(caller handshake.Caller) error {
-		if err := answer(caller, spec, nil); err != nil {
-			return err
-		}
-		l, err := c.link(caller.Conn, spec, caller.Hello.From, own, caller.Hello.Transport)
+	var setups setups
+	defer setups.running.Wait()
+	connect := func(caller handshake.Caller, transport string) error {
+		l, err := c.link(ctx, caller.Conn, spec, caller.Hello.From, own, transport)
 		if err == nil {
 			up(caller.Hello.From, l)
 		}
 		return err
 	}
+	serve := func(caller handshake.Caller) error {
+		transport := caller.Hello.Transport
+		if transport == "" || transport != spec.Transport() {
+			if err := answer(caller, spec, nil); err != nil {
+				return err
+			}
+			return connect(caller, "")
+		}
+		return setups.start(caller.Hello.From, func() {
+			err := answer(caller, spec, nil)
+			if err == nil {
+				err = connect(caller, transport)
+			}
+			if err != nil {
+				c.accepted.RejectTaken(caller.Conn, err)
+			}
+		})
+	}
 	refuse := func(caller handshake.Caller, err error) {
 		_ = answer(caller, spec, err) // it is closed anyway
 	}
 	c.accepted.Await(ctx, spec, wants, serve, refuse)
+}
+
+// setups are the links of a transport that are being made for callers: one for each rank, so that a
+// caller that calls often cannot take more than its share of the device.
+type setups struct {
+	ranks   sync.Map // those with a setup
+	running sync.WaitGroup
+}
+
+func (s *setups) start(r order.Rank, setup func()) error {
+	if _, is := s.ranks.LoadOrStore(r, nil); is {
+		return fmt.Errorf("%w: an earlier connection of rank %d is still being set up", fabric.ErrCrowded, r)
+	}
+	s.running.Go(func() {
+		defer s.ranks.Delete(r)
+		setup()
+	})
+	return nil
 }
 
 // answer tells a caller that it is welcome, or why it is not.
@@ -153,10 +190,10 @@ func answer(caller handshake.Caller, spec *fabric.Spec, why error) error {
 }
 
 // link makes a link of a connection: one of the transport, if both ends have it.
-func (c *Connector) link(conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte, transport string) (fabric.Link, error) {
+func (c *Connector) link(ctx context.Context, conn net.Conn, spec *fabric.Spec, peer order.Rank, own []byte, transport string) (fabric.Link, error) {
 	var instead error
 	if transport != "" && transport == spec.Transport() {
-		l, err := spec.Links.Connect(conn, peer)
+		l, err := spec.Links.Connect(ctx, conn, peer)
 		if err == nil {
 			return l, nil
 		}
