@@ -1,6 +1,7 @@
 package multicast
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -140,6 +141,8 @@ func (s *Subgroup) plan() (turns, rounds int) {
 			end = s.limit(k)
 		}
 		switch {
+		case next < i && !s.trimmed: // S3
+			return turn, 1
 		case next < i || i >= end: // a bad record below a trim is not passed
 		case next > i:
 			rounds = int(min(order.Index(rounds), next-i))
@@ -202,11 +205,15 @@ func (s *Subgroup) extend(n int) []Message {
 	return s.run[len(s.run):end]
 }
 
-// takeOne takes the record whose turn is next, and which is no small message. If it is wrong,
-// nothing after it can be delivered; below a trim it is a null: see Trim.
+// takeOne takes the record whose turn is next, and which is no small message, or whose turn has
+// been a null. If it is wrong, nothing after it can be delivered; below a trim it is a null: see
+// Trim.
 func (s *Subgroup) takeOne() {
 	tx, m := &s.senders[s.next.sender], &s.extend(1)[0]
 	data, kind, err := tx.Take()
+	if next := tx.Next(); next < s.next.index {
+		err = fmt.Errorf("%w: S3: index %d of a sender at index %d", smc.ErrBadRecord, next, s.next.index)
+	}
 	m.Data, m.Sender, m.Seq = data, tx.id, s.runEnd
 	if err = s.complete(m, kind, err, s.next.sender); err != nil && !s.trimmed {
 		s.violated(tx.rank, err)

@@ -1,6 +1,7 @@
 package multicast_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -143,5 +144,33 @@ func TestAFailedRowIsNotReadAnyMore(t *testing.T) {
 				t.Errorf("reported again: %v", f)
 			}
 		})
+	}
+}
+
+// S3: the index of a record is that of a turn which was delivered as a null. Its sender fails, and
+// not only when the ring is full of what nobody takes.
+func TestARecordWhoseTurnWasANullFailsItsSender(t *testing.T) {
+	const line = fabric.LineBytes
+	nodes, rows := twoShared(t)
+	g, n := &group{t: t, nodes: nodes}, nodes[0]
+	g.send(1, "b")
+	g.settle()
+	*fabric.Word(rows[1], line+8) = 3  // sent
+	*fabric.Word(rows[1], line+48) = 6 // received
+	for range 5 {
+		n.cycle()
+	}
+	if f := n.table.Failures(); len(f) != 0 || n.Delivered() < 6 {
+		t.Fatalf("%d nulls and messages are delivered: %v", n.Delivered(), f)
+	}
+	*fabric.Word(rows[1], 2*line+16) = 1 // a message of a byte, without a gap: of index 1
+	*fabric.Word(rows[1], line+16) = 32  // position
+	*fabric.Word(rows[1], line+8) = 4
+	*fabric.Word(rows[1], line+48) = 8
+	for range 5 {
+		n.cycle()
+	}
+	if f := n.table.Failures(); len(f) != 1 || !strings.Contains(fmt.Sprint(f[0].Err), "S3") {
+		t.Errorf("failures %v, delivered %q", f, n.log)
 	}
 }
