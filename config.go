@@ -108,7 +108,7 @@ type Config struct {
 	Fabric         Fabric
 	// Transport connects this process to members on other hosts that have it, too; TCP connects it to
 	// the rest. See package fabric/verbs for RDMA, which encrypts nothing and so goes with no TLS. nil
-	// is none.
+	// is none. With FabricSHM and FabricTCP it is not used.
 	Transport fabric.Transport
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP. The others recognise this
 	// process by the public key of its certificate. The key must be the same for dialing and

@@ -11,8 +11,9 @@ type Debug struct{ group *Group }
 // Debug returns an inspector of the group.
 func (g *Group) Debug() Debug { return Debug{g} }
 
-// Link returns the name of the fabric between this process and a member: "shm", "tcp" or "self",
-// "pending" before they are connected, and "" for a node that is no member.
+// Link returns the name of the fabric between this process and a member: "shm", "tcp", that of a
+// transport ("verbs") or "self", "pending" before they are connected, and "" for a node that is no
+// member.
 func (d Debug) Link(id NodeID) (name string, err error) {
 	g := d.group
 	if err := g.upcalls.waits(); err != nil {

@@ -72,7 +72,10 @@ func (g *Group) listen(ctx context.Context) (err error) {
 		return err
 	}
 	g.parker.OneLoop = true
-	if g.node, err = auto.Open(ctx, auto.Config{Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS, Transport: c.Transport}); err != nil {
+	if g.node, err = auto.Open(ctx, auto.Config{
+		Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS, Transport: c.Transport,
+		Instead: func(err error) { c.Logger.Warn("TCP is used instead of the transport", "error", err) },
+	}); err != nil {
 		return err
 	}
 	if err = g.openBulk(ctx); err != nil {

@@ -53,6 +53,9 @@ type Config struct {
 	TLS  *tls.Config // of the port; nil: none
 	// Transport is used between hosts unless the mode is TCP or SHM; nil: none. It stays the caller's.
 	Transport fabric.Transport
+	// Instead, if not nil, is told why TCP is used although there is a transport, on any goroutine. A
+	// member without the transport is no such reason.
+	Instead func(error)
 }
 
 // Node is this process's end of all its links.
@@ -63,6 +66,7 @@ type Node struct {
 	shm  sharer
 
 	transport fabric.Transport // nil: none
+	instead   func(error)
 
 	presence *presence
 }
@@ -72,7 +76,10 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	n := &Node{mode: c.Mode, host: hostID(), tcp: tcp.NewConnector(c.Port, c.TLS), presence: newPresence(c.Port, c.TLS)}
+	n := &Node{mode: c.Mode, host: hostID(), tcp: tcp.NewConnector(c.Port, c.TLS), presence: newPresence(c.Port, c.TLS), instead: c.Instead}
+	if n.instead == nil {
+		n.instead = func(error) {}
+	}
 	if c.Mode == Auto || c.Mode == Transport {
 		n.transport = c.Transport
 	}
@@ -148,11 +155,11 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.allowed(l)
+		return n.allowed(spec.Peers[r], l)
 	})
 	c.await(remote, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link, error)) {
 		n.tcp.Await(ctx, &spec, wants, own.mem, func(r order.Rank, l fabric.Link) {
-			l, err := n.allowed(l)
+			l, err := n.allowed(spec.Peers[r], l)
 			up(r, l, err)
 		})
 	})
@@ -172,14 +179,22 @@ func (n *Node) openTransport(spec *fabric.Spec, own []byte, used bool) error {
 		spec.Links = links
 	} else if n.mode == Transport {
 		return fmt.Errorf("%w: %w", ErrNoTransport, err)
+	} else {
+		n.instead(err)
 	}
 	return nil
 }
 
 // allowed returns a link that came up, or closes it and says why it may not be used.
-func (n *Node) allowed(l fabric.Link) (fabric.Link, error) {
+func (n *Node) allowed(p fabric.Peer, l fabric.Link) (fabric.Link, error) {
 	t, is := l.(*tcp.Link)
-	if n.mode != Transport || !is {
+	if !is {
+		return l, nil
+	}
+	if n.mode != Transport {
+		if t.Instead() != nil {
+			n.instead(fmt.Errorf("node %d at %s: %w", p.ID, p.Addr, t.Instead()))
+		}
 		return l, nil
 	}
 	err := ErrNoTransport
