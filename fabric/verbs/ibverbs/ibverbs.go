@@ -9,6 +9,7 @@ package ibverbs
 #cgo nocallback squall_post
 #cgo noescape squall_poll
 #cgo nocallback squall_poll
+#include <errno.h>
 #include "shim.h"
 static int squall_arm(struct ibv_cq *cq) { return ibv_req_notify_cq(cq, 0); }
 */
@@ -23,7 +24,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -31,9 +31,6 @@ import (
 	"github.com/squall-go/squall/fabric/verbs/device"
 	"golang.org/x/sys/unix"
 )
-
-// mostInline is the longest message that is copied into its request, if the device can: two lines.
-const mostInline = 160
 
 // adapter is an open device, and its port.
 type adapter struct {
@@ -46,7 +43,7 @@ type adapter struct {
 	limits   device.Limits
 	events   *os.File
 	watched  sync.WaitGroup
-	failed   atomic.Pointer[error] // what the device said of itself
+	health   health
 }
 
 // Open opens a device by its name, or the first one with an active port if the name is empty.
@@ -81,20 +78,46 @@ func Open(name string) (*verbs.Transport, error) {
 }
 
 func open(d *C.struct_ibv_device) (*adapter, error) {
+	if d.transport_type != C.IBV_TRANSPORT_IB {
+		return nil, errors.New("it is neither InfiniBand nor RoCE")
+	}
 	context, err := C.ibv_open_device(d)
 	if context == nil {
-		return nil, err
+		return nil, fmt.Errorf("open: %w", err)
 	}
 	a := &adapter{context: context}
-	if err := a.query(); err != nil {
-		C.ibv_close_device(context)
-		return nil, err
+	err = a.query()
+	if err == nil {
+		a.limits.InlineBytes, err = a.inlineBytes()
 	}
-	if err := a.watch(); err != nil {
+	if err == nil {
+		err = a.watch()
+	}
+	if err != nil {
 		C.ibv_close_device(context)
 		return nil, err
 	}
 	return a, nil
+}
+
+// inlineBytes tries what the device copies into requests, with pairs that nothing is sent over.
+func (a *adapter) inlineBytes() (n uint32, err error) {
+	q, err := a.Queue(1)
+	if err != nil {
+		return 0, err
+	}
+	size, err := mostInline(func(size int) error {
+		d, err := a.Domain()
+		if err != nil {
+			return err
+		}
+		p, err := d.Pair(q, device.Capacity{Requests: 1, Receives: 1, InlineBytes: size})
+		if err == nil {
+			err = p.Close()
+		}
+		return errors.Join(err, d.Close())
+	})
+	return uint32(size), errors.Join(err, q.Close())
 }
 
 // query finds the first active port, and what the device can do.
@@ -115,32 +138,28 @@ func (a *adapter) query() error {
 			continue
 		}
 		a.port, a.mtu, a.lid = port, uint8(mtu), uint16(lid)
-		a.limits = device.Limits{InlineBytes: mostInline, MessageBytes: min(uint32(most), 1<<20), Completions: int(attr.max_cqe)}
+		a.limits = device.Limits{MessageBytes: min(uint32(most), 1<<20), Completions: int(attr.max_cqe)}
 		return a.address(roce != 0)
 	}
 	return errors.New("no port is active")
 }
 
-// address chooses the GID: of RoCE that of version 2 with an IPv4 address, or else the last one
-// that is not link-local, which drivers list after those of version 1.
+// address chooses the first GID of the highest rank.
 func (a *adapter) address(roce bool) error {
-	for i := range 256 {
-		var gid C.union_ibv_gid
-		if C.ibv_query_gid(a.context, a.port, C.int(i), &gid) != 0 {
+	for i, best := 0, noAddress; i < 256; i++ {
+		var entry C.struct_ibv_gid_entry
+		if errno := C.ibv_query_gid_ex(a.context, C.uint32_t(a.port), C.uint32_t(i), &entry, 0); errno == C.ENODATA {
+			continue // no address is there
+		} else if errno != 0 {
 			break
 		}
-		raw := *(*[16]byte)(unsafe.Pointer(&gid))
-		linkLocal := raw[0] == 0xfe && raw[1] == 0x80
-		if raw == [16]byte{} || linkLocal && a.gid != [16]byte{} {
-			continue
-		}
-		a.gid, a.gidIndex = raw, C.uint8_t(i)
-		if !roce {
-			return nil
+		gid := *(*[16]byte)(unsafe.Pointer(&entry.gid))
+		if rank := rankOf(gid, roce, entry.gid_type == C.IBV_GID_TYPE_ROCE_V2); rank > best {
+			best, a.gid, a.gidIndex = rank, gid, C.uint8_t(i)
 		}
 	}
 	if a.gid == [16]byte{} {
-		return errors.New("the port has no address (GID): give its network device an IP address")
+		return errors.New("the port has no address (GID), or only of RoCE version 1: give its network device an IP address")
 	}
 	return nil
 }
@@ -164,7 +183,7 @@ func (a *adapter) watch() error {
 		raw.Read(func(uintptr) bool {
 			var e C.struct_ibv_async_event
 			for C.ibv_get_async_event(a.context, &e) == 0 {
-				a.happened(uint32(e.event_type))
+				a.happened(uint32(e.event_type), C.squall_event_port(&e))
 				C.ibv_ack_async_event(&e)
 			}
 			return false
@@ -173,24 +192,23 @@ func (a *adapter) watch() error {
 	return nil
 }
 
-// happened takes in an event. Those of one pair end in its completions.
-func (a *adapter) happened(event uint32) {
-	var what string
+// happened takes in an event. Those of one pair end in its completions, and those of a port that is
+// not used mean nothing.
+func (a *adapter) happened(event uint32, port C.int) {
 	switch event {
 	case C.IBV_EVENT_DEVICE_FATAL:
-		what = "the device failed, or was removed"
-	case C.IBV_EVENT_PORT_ERR:
-		what = "the port is down"
+		a.health.lost.Store(&errDeviceLost)
 	case C.IBV_EVENT_CQ_ERR:
-		what = "a completion queue overflowed"
+		a.health.lost.Store(&errOverflow)
+	case C.IBV_EVENT_PORT_ERR:
+		if port == C.int(a.port) {
+			a.health.down.Store(&errPortDown)
+		}
 	case C.IBV_EVENT_PORT_ACTIVE:
-		a.failed.Store(nil)
-		return
-	default:
-		return
+		if port == C.int(a.port) {
+			a.health.down.Store(nil)
+		}
 	}
-	err := errors.New(what)
-	a.failed.Store(&err)
 }
 
 func (a *adapter) Limits() device.Limits { return a.limits }
@@ -282,10 +300,7 @@ func (q *queue) Poll(into []device.Completion) (int, error) {
 	if n < 0 {
 		return 0, errors.New("polling a completion queue failed")
 	}
-	if failed := q.adapter.failed.Load(); failed != nil {
-		return int(n), *failed
-	}
-	return int(n), nil
+	return int(n), q.adapter.health.failed()
 }
 
 func (q *queue) Arm() error { return errnoOf(C.squall_arm(q.cq)) }

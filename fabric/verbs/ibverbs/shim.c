@@ -104,3 +104,6 @@ int squall_port(struct ibv_context *context, uint8_t port, int *active, uint8_t 
 	*most = a.max_msg_sz;
 	return 0;
 }
+
+// squall_event_port is the port that an event is about, if it is about a port.
+int squall_event_port(struct ibv_async_event *e) { return e->element.port_num; }

@@ -24,3 +24,4 @@ int squall_connect(struct ibv_qp *qp, uint8_t port, uint8_t gid_index, uint8_t m
 int squall_init(struct ibv_qp *qp, uint8_t port);
 int squall_drain(struct ibv_comp_channel *channel);
 int squall_port(struct ibv_context *context, uint8_t port, int *active, uint8_t *mtu, uint16_t *lid, int *roce, uint32_t *most);
+int squall_event_port(struct ibv_async_event *e);
