@@ -8,5 +8,5 @@ import (
 )
 
 func TestReadersOfMembersAndClientsSeeTheSame(t *testing.T) {
-	ddstest.Agree(t, testutil.Seeds(12, 200))
+	ddstest.Agree(t, testutil.Seeds(12, 80))
 }

@@ -20,7 +20,7 @@ import (
 // that is the same when it is encoded again.
 func TestTypesOfASeedKeepTheirValues(t *testing.T) {
 	seed := testutil.Seed(t)
-	for lap := range testutil.Seeds(100, 1500) {
+	for lap := range testutil.Seeds(100, 500) {
 		c := &trial{T: t, seed: seed + uint64(lap)}
 		c.rng = rand.New(rand.NewPCG(c.seed, 0))
 		for c.shape == nil || c.shape.form == 'u' {

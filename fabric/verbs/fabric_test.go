@@ -28,7 +28,7 @@ func transports(o fake.Options) verbstest.Transports {
 }
 
 func TestFabric(t *testing.T) {
-	for range testutil.Seeds(1, 20) {
+	for range testutil.Seeds(1, 3) {
 		o := fake.Options{Seed: rand.Uint64(), Goroutine: true}
 		t.Logf("seed %d", o.Seed)
 		verbstest.Run(t, transports(o))

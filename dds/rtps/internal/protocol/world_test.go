@@ -18,7 +18,7 @@ import (
 // policies do, and samples that are written then arrive.
 func TestDiscoveryComesToWhatThereIs(t *testing.T) {
 	seed := testutil.Seed(t)
-	for lap := range testutil.Seeds(6, 100) {
+	for lap := range testutil.Seeds(6, 30) {
 		t.Run(fmt.Sprintf("lap=%d", lap), func(t *testing.T) { discoverOn(t, seed+uint64(lap), []float64{0, 0.05, 0.25}[lap%3]) })
 	}
 }
