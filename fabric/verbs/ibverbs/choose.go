@@ -51,7 +51,6 @@ func mostInline(makes func(size int) error) (size int, err error) {
 // What a device may say of itself.
 var (
 	errDeviceLost = errors.New("the device failed, or was removed")
-	errOverflow   = errors.New("a completion queue overflowed")
 	errPortDown   = errors.New("the port is down")
 )
 

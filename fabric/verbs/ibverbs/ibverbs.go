@@ -46,6 +46,8 @@ type adapter struct {
 	health   health
 }
 
+var errOverflow = errors.New("a completion queue overflowed")
+
 // Open opens a device by its name, or the first one with an active port if the name is empty.
 func Open(name string) (*verbs.Transport, error) {
 	var n C.int
