@@ -10,7 +10,7 @@ import (
 
 // Whatever members and clients call: each call returns what the model has.
 func TestCallsReturnWhatTheModelHas(t *testing.T) {
-	for seed := range testutil.Seeds[uint64](2, 10) {
+	for seed := range testutil.Seeds[uint64](2, 5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { worldtest.Play(testutil.Within(t), t, seed, 150) })
 	}
 }

@@ -482,7 +482,7 @@ func (w *world) run(steps int) {
 func TestServicesDoWhatTheirModelSays(t *testing.T) {
 	certificates := testutil.NewAuthority(t).TLS()
 	for _, name := range transports {
-		for seed := range testutil.Seeds(uint64(2), 20) {
+		for seed := range testutil.Seeds(uint64(2), 10) {
 			t.Run(fmt.Sprint(name, "/", seed), func(t *testing.T) {
 				t.Parallel()
 				w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), names: names{at: map[ID]Place{}}, direct: name == "shm"}

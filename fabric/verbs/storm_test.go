@@ -204,7 +204,7 @@ func finished(all []*stormer, total uint64) bool {
 }
 
 func TestStorm(t *testing.T) {
-	for seed := range testutil.Seeds[uint64](40, 300) {
+	for seed := range testutil.Seeds[uint64](40, 150) {
 		if err := storm(t, seed); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
