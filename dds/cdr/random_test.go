@@ -82,8 +82,8 @@ func reference(s *shape, v reflect.Value, f Format) *encoding {
 	return r
 }
 
-// value compares the bytes with those of the reference, and decodes them, those with each freedom
-// of the specification, and those that were changed.
+// value compares the encoding of a value with the reference's. It decodes that encoding, the other
+// encodings that the specification allows, and encodings with changed bytes.
 func (c *trial) value(v reflect.Value, f Format) {
 	want := reference(c.shape, v, f)
 	b, err := c.codec.Append([]byte("front"), opaque(v), f)

@@ -187,7 +187,7 @@ func (p *Participant) Due() int64 { return p.due }
 
 func (p *Participant) wake(at int64) { p.due = min(p.due, at) }
 
-// present tells others that this participant is there, when that is due.
+// present announces this participant, and its liveliness, when their times have come.
 func (p *Participant) present(now int64) {
 	if p.announce <= now {
 		p.announce = now + int64(p.cfg.Lease)/4
@@ -211,7 +211,7 @@ func (p *Participant) present(now int64) {
 	p.wake(p.alive)
 }
 
-// Tick does what is due.
+// Tick ends leases that have run out, and sends announcements and repairs whose times have come.
 func (p *Participant) Tick(now int64) {
 	p.now, p.due = now, never
 	if p.closed {

@@ -73,7 +73,7 @@ func discoverOn(t *testing.T, seed uint64, loss float64) {
 					}
 				}
 			}
-		case n == 9 && w.now-began[k] > int64(defaultLease): // those that it has met have got more of it than a new one has
+		case n == 9 && w.now-began[k] > int64(defaultLease): // its peers have received more from it than from a new one
 			h.down = true
 			if rng.IntN(2) == 0 {
 				w.during(time.Duration(rng.IntN(3000)) * time.Millisecond)
