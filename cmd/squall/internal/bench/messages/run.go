@@ -134,13 +134,14 @@ func (s Spec) settle(f *bench.Fleet) error {
 
 // bySender returns the rate of each sender at a member, and that of all that are not delayed.
 func (s Spec) bySender(m Sample) (rates []float64, undelayed float64) {
+	count := uint64(0)
 	for i, n := range m.Delivered {
 		rates = append(rates, m.Rate(float64(n)))
 		if s.Delays[i+1] == 0 {
-			undelayed += rates[i]
+			count += n
 		}
 	}
-	return rates, undelayed
+	return rates, m.Rate(float64(count))
 }
 
 // summarize makes a run of what its members saw.
