@@ -108,7 +108,8 @@ func (d *durable) setAside(id persist.LogID, damage error) (err error) {
 	return err
 }
 
-// noteSelf keeps who this process is. Anew, the one before may have become a member of something.
+// noteSelf stores the identity of this process. With anew it replaces an identity under which the
+// process may have joined a view.
 func (d *durable) noteSelf(anew bool) error {
 	g := d.group
 	if anew {

@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric/verbs"
 	"github.com/squall-go/squall/fabric/verbs/internal/fake"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // Three members send, each delivers the same sequence, and they leave one after the other.
@@ -85,9 +86,7 @@ func TestAGroupSendsAndLeavesOverRDMA(t *testing.T) {
 	if !slices.Equal(delivered[0], delivered[1]) || !slices.Equal(delivered[0], delivered[2]) {
 		t.Error("the members delivered different sequences")
 	}
-	for deadline := time.Now().Add(10 * time.Second); network.Open() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d pairs and queues are left", network.Open())
-		}
+	if left := network.AwaitClosed(testutil.Within(t)); left > 0 {
+		t.Fatalf("%d pairs and queues are left", left)
 	}
 }

@@ -55,7 +55,8 @@ func (p *process) live(e life.Effect) {
 // lived is the end of an effect that took time.
 func (p *process) lived(r life.Result) { p.live(p.life.Ended(r)) }
 
-// noteSelf keeps who this process is. Anew, the one before may be a member of the view that works.
+// noteSelf stores the identity of this process. With anew it replaces an identity that may be a
+// member of the current view.
 func (p *process) noteSelf(anew bool) {
 	if anew {
 		p.former = p.self.Incarnation

@@ -12,6 +12,7 @@
 package fake
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -86,6 +87,23 @@ func (n *Network) Close() {
 func (n *Network) Open() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return len(n.pairs) + len(n.queues)
+}
+
+// AwaitClosed waits until all pairs and queues are closed, or ctx ends, and returns how many are
+// open.
+func (n *Network) AwaitClosed(ctx context.Context) int {
+	stop := context.AfterFunc(ctx, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.work.Broadcast()
+	})
+	defer stop()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for ctx.Err() == nil && len(n.pairs)+len(n.queues) > 0 {
+		n.work.Wait()
+	}
 	return len(n.pairs) + len(n.queues)
 }
 
@@ -295,6 +313,7 @@ func (q *queue) Close() error {
 	for i, o := range q.net.queues {
 		if o == q {
 			q.net.queues = append(q.net.queues[:i], q.net.queues[i+1:]...)
+			q.net.work.Broadcast()
 			return unix.Close(q.event)
 		}
 	}

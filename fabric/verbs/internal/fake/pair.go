@@ -80,7 +80,7 @@ func (p *pair) Connect(peer device.Endpoint) error {
 func (p *pair) Post(receives []device.Receive, work []device.Work) error {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
-	defer p.net.work.Signal()
+	defer p.net.work.Broadcast()
 	if len(p.receives)+len(receives) > p.capacity.Receives || len(p.requests)+len(work) > p.capacity.Requests {
 		return errors.New("a queue of a pair overflows")
 	}
@@ -132,7 +132,7 @@ func (p *pair) Close() error {
 	p.domain.pairs--
 	p.net.pairs = slices.DeleteFunc(p.net.pairs, func(o *pair) bool { return o == p })
 	p.net.unused = append(p.net.unused, p.number)
-	p.net.work.Signal()
+	p.net.work.Broadcast()
 	return nil
 }
 
