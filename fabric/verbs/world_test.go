@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// world is a view of which all members are in this test, and step by hand.
+// world is a view whose members all run in this test. The test calls their steps.
 type world struct {
 	net   *fake.Network
 	shape fabric.RowShape

@@ -133,8 +133,8 @@ func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
 	return n, err
 }
 
-// check refuses what no space would help, and what would take the space of those that waited
-// before. A goroutine that sends many messages does not wait its turn for each while there is space
+// check refuses a message that can never be sent, and one that would take space reserved for
+// goroutines that wait. A goroutine that sends many messages does not wait its turn for each while there is space
 // for all; but before the first one is rung nobody else takes any, or there would never be enough
 // for that (callWaiting). It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {

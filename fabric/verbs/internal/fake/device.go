@@ -8,7 +8,7 @@
 // What it must not do, it does not: a message completes at the peer after all writes before it are
 // in place, and never without a receive; a key opens what is registered with it, in its domain.
 //
-// Steps are made by whoever polls a queue, or by a goroutine.
+// A poll of a queue runs steps, and so does the goroutine of Options.Goroutine.
 package fake
 
 import (
