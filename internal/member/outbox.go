@@ -134,9 +134,9 @@ func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
 }
 
 // check refuses a message that can never be sent, and one that would take space reserved for
-// goroutines that wait. A goroutine that sends many messages does not wait its turn for each while there is space
-// for all; but before the first one is rung nobody else takes any, or there would never be enough
-// for that (callWaiting). It needs mu.
+// goroutines that wait. A goroutine that sends many messages does not wait its turn for each while
+// there is space for all; but before the first one is rung nobody else takes any, or there would
+// never be enough for that (callWaiting). It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {
 	if err := o.able(); err != nil {
 		return err
