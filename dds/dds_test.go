@@ -605,10 +605,18 @@ func TestTheTableOfPoliciesIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	words := func(row string) []string {
+		return strings.FieldsFunc(row, func(r rune) bool { return strings.ContainsRune("|,: ", r) })
+	}
+	rows := map[string][]string{} // by the first word
+	for row := range strings.Lines(string(text)) {
+		if w := words(row); row[0] == '|' && len(w) > 0 {
+			rows[w[0]] = w
+		}
+	}
 	for _, p := range qos.Policies() {
-		support, what := p.Support()
-		if row := fmt.Sprintf("| %v | %v | %s |\n", p, support, what); !strings.Contains(string(text), row) {
-			t.Errorf("docs/dds.md lacks %s", row)
+		if support, _ := p.Support(); !slices.Contains(rows[support.String()], p.String()) {
+			t.Errorf("docs/dds.md does not say that %v is %v", p, support)
 		}
 	}
 }
