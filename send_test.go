@@ -290,7 +290,8 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 		t.Errorf("the Send that waited: %v", err)
 	}
 	_, err := s.Claim(t.Context(), 1)
-	for _, err := range []error{err, s.Send(t.Context(), nil), s.TrySend(nil), groups[0].Debug().Dump(testWriter{t}), groups[0].Err()} {
+	_, none := s.SendBatch(t.Context(), nil)
+	for _, err := range []error{err, none, s.Send(t.Context(), nil), s.TrySend(nil), groups[0].Debug().Dump(testWriter{t}), groups[0].Err()} {
 		if !errors.Is(err, squall.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}

@@ -115,6 +115,9 @@ func (s *Subgroup) TrySend(data []byte) error { return s.outbox.TrySend(data) }
 // SendBatch sends copies of messages as Send does, one after the other, in less time. It returns
 // how many it has sent; the error is about the one after them, or is the reason of a halt.
 func (s *Subgroup) SendBatch(ctx context.Context, batch [][]byte) (sent int, err error) {
+	if len(batch) == 0 {
+		return 0, s.outbox.Able()
+	}
 	for sent < len(batch) {
 		n, err := s.outbox.TrySendBatch(batch[sent:])
 		if sent += n; err == nil {

@@ -183,7 +183,7 @@ func (s *Subgroup) takeBlock(rounds, bytes int) int {
 			m.Sender, m.Seq = tx.id, seq
 			seq += all
 			if timed {
-				untime(m) // it is long enough for a time
+				tx.untime(m) // it is long enough for a time
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func (s *Subgroup) complete(m *Message, kind smc.Kind, err error, k int) error {
 		return err
 	}
 	if s.sg.Mode == views.Persistent {
-		err = untime(m)
+		err = s.senders[k].untime(m)
 	}
 	if err == nil && kind == smc.Large {
 		err = s.fetch(m, k)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
@@ -22,13 +21,14 @@ type disk struct {
 	whole     bool
 }
 
-// untime takes the time off a message.
-func untime(m *Message) error {
+// untime takes the time off a message. A sender can change it in shared memory after timely has
+// looked at it, so it counts as at most the latest one that was received.
+func (tx *sender) untime(m *Message) error {
 	n := len(m.Data) - smc.TimeBytes
 	if n < 0 {
 		return fmt.Errorf("%w: %d bytes", errNoTime, len(m.Data))
 	}
-	m.Time = order.Time(min(binary.LittleEndian.Uint64(m.Data[n:]), math.MaxInt64))
+	m.Time = order.Time(min(binary.LittleEndian.Uint64(m.Data[n:]), uint64(tx.newest)))
 	m.Data = m.Data[:n:n]
 	return nil
 }
@@ -52,6 +52,8 @@ func (s *Subgroup) timely(k int, end order.Index) bool {
 					s.violated(tx.rank, fmt.Errorf("B10: index %d has the time %v, and no clock is after %v", i, t, latest))
 				}
 				return false
+			} else {
+				tx.newest = max(tx.newest, t)
 			}
 		}
 		next.Pass()

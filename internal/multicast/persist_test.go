@@ -182,6 +182,30 @@ func TestB10AMessageWithATimeAfterTheLatestIsNotReceived(t *testing.T) {
 	}
 }
 
+// B10: a sender that changes the time of a message after it was received moves no clock further
+// than the times that were received.
+func TestB10ATimeThatChangesAfterItWasReceivedIsBounded(t *testing.T) {
+	clock, got := order.Time(1000), order.Time(0)
+	g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
+		cfg.Clock = func() order.Time { clock++; return clock }
+		cfg.Latest = func() (order.Time, bool) { return 2000, true }
+	}, 2, views.Persistent, multicast.Tuning{}, 0)
+	g.nodes[1].keep = func(m multicast.Message) { got = m.Time }
+	g.sendTimed(0, "8 bytes.")
+	for g.nodes[1].Reach()[0] == 0 {
+		g.nodes[0].cycle()
+		g.nodes[1].table.Poll()
+		g.nodes[1].Exchange()
+	}
+	at := 2*fabric.LineBytes + smc.HeaderBytes + 8 // of the time, behind the first record's data
+	binary.LittleEndian.PutUint64(g.nodes[1].table.Row(0)[at:], 9000)
+	g.settle()
+	g.expect("1:8 bytes.")
+	if got != 1001 {
+		t.Errorf("the time is %d, want 1001", got)
+	}
+}
+
 func TestAMessageWithoutATimeFailsItsSender(t *testing.T) {
 	g := newPersistent(t, 2)
 	c, _ := g.nodes[0].Sender.Claim(0)

@@ -96,6 +96,7 @@ type Subgroup struct {
 type sender struct {
 	smc.Receiver
 	timed     smc.Receiver // persistent mode: ahead of the other one, at the first message that was not received
+	newest    order.Time   // the same: of the messages that were received; no bound without timely
 	id        order.NodeID
 	rank      order.Rank
 	line      *sst.Line
@@ -152,6 +153,9 @@ func New(cfg Config) *Subgroup {
 			rx.Timed()
 		}
 		s.senders[k] = sender{Receiver: rx, timed: rx, id: s.members[r].ID, rank: r}
+		if s.latest == nil || r == table.Self() {
+			s.senders[k].newest = math.MaxInt64
+		}
 		if sg.Mode == views.Unordered {
 			s.senders[k].recent = make([]order.Index, sg.Window)
 		}
