@@ -26,7 +26,7 @@ type Connecting interface {
 // NewTable. OpenTable calls no method of connecting.
 func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() error) (*Table, error) {
 	t := &Table{self: spec.Self, links: make([]Link, len(spec.Peers)), rows: make([][]byte, len(spec.Peers)),
-		frozen: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release,
+		frozen: make([]bool, len(spec.Peers)), heard: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release,
 		own: own, peekers: make([]atomic.Pointer[Peeker], len(spec.Peers))}
 	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: bell.New()}
 	for i, p := range spec.Peers {

@@ -80,6 +80,7 @@ type Table struct {
 	links    []Link // by rank; nil at self
 	peers    []order.Rank
 	frozen   []bool
+	heard    []bool // by rank: something has arrived since Heard looked
 	failures []Failure
 	parker   *Parker // nil where nothing sleeps (simnet)
 	polls    uint
@@ -97,7 +98,7 @@ type Table struct {
 // NewTable joins the own row and the links, which are up, indexed by rank and nil at self. release,
 // if not nil, is called by Close when the links are closed and may free the own row.
 func NewTable(self order.Rank, own []byte, links []Link, parker *Parker, release func() error) *Table {
-	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), parker: parker, release: release,
+	t := &Table{self: self, links: links, rows: make([][]byte, len(links)), frozen: make([]bool, len(links)), heard: make([]bool, len(links)), parker: parker, release: release,
 		own: own, peekers: make([]atomic.Pointer[Peeker], len(links))}
 	for r, l := range links {
 		if order.Rank(r) == self {
@@ -216,12 +217,20 @@ func (t *Table) Poll() (work int) {
 		some, err := t.links[r].Poll()
 		if some {
 			work++
+			t.heard[r] = true
 		}
 		if err != nil {
 			t.Fail(r, err)
 		}
 	}
 	return work
+}
+
+// Heard reports whether anything has arrived from a peer since the last call for it.
+func (t *Table) Heard(r order.Rank) bool {
+	heard := t.heard[r]
+	t.heard[r] = false
+	return heard
 }
 
 // look asks the parker for the sockets' readiness: at every poll if they are many, else now and

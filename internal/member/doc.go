@@ -32,7 +32,8 @@
 //
 //	B1  the heartbeat grows at least every Heartbeat while the member steps, and only then: a hung
 //	    process is a silent one
-//	B2  a peer whose heartbeat stood still for FailAfter, while this member was awake, has failed
+//	B2  a peer whose heartbeat stood still, and from which nothing arrived, for FailAfter, while this
+//	    member was awake, has failed
 //	B3  after halting nothing is delivered and no send is accepted; every waiting sender gets the
 //	    reason
 //	B4  a view is delivered only after the one before it was delivered up to its trim

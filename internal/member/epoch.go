@@ -302,10 +302,13 @@ func (e *epoch) lookAt() time.Duration {
 	return e.nextLook
 }
 
-// listen notes whose heartbeat changed, and reports the silent. What this member did not look at
+// listen notes who was heard of, and reports the silent. What this member did not look at
 // says nothing about its peers: the time by which a look is late does not count as their silence,
 // and a member that slept through half of FailAfter starts to count anew. So a host that stands
 // still again and again makes no member fail.
+//
+// Bytes that arrive from a peer are a sign of life as well: on a slow link its heartbeat waits for
+// a whole ring that is in flight before it.
 //
 // A heartbeat that comes over a connection is noticed as it arrives. In shared memory it changes
 // unnoticed, and before the first one there are other signs of life: then the next look is due
@@ -323,7 +326,7 @@ func (e *epoch) listen() {
 		}
 		p := &e.peers[r]
 		beat := wordHeartbeat.Load(e.table.Line(rank, e.layout.line[r]))
-		if beat != p.heartbeat || asleep {
+		if e.bytesCame(rank) || beat != p.heartbeat || asleep {
 			p.heartbeat, p.changed = beat, now
 		} else if missed > cfg.Heartbeat {
 			p.changed, p.sign = p.changed+missed, p.sign+missed
@@ -341,6 +344,11 @@ func (e *epoch) listen() {
 	if silent != 0 {
 		e.silent(silent, nearly)
 	}
+}
+
+// bytesCame reports whether anything has arrived from a member since the last look.
+func (e *epoch) bytesCame(r order.Rank) bool {
+	return e.table.Heard(r) && !(mutant.Enabled && mutant.On(mutant.BeatsAlone))
 }
 
 // awaited is how long a peer that was not heard of in this view may stay silent: for FailAfter
@@ -363,15 +371,14 @@ func (e *epoch) awaited(r order.Rank) time.Duration {
 	return min(latest, max(p.changed, p.sign)+patience)
 }
 
-// sign is when the heartbeat of a member of this view, which is over here, was last seen to change;
-// 0 for all others.
+// sign is when a member of this view, which is over here, was last heard of; 0 for all others.
 func (e *epoch) sign(m views.Member) time.Duration {
 	r, ok := e.view.RankOf(m.ID)
 	if !ok || e.view.Members[r] != m || r == e.self {
 		return 0
 	}
 	p := &e.peers[r]
-	if beat := wordHeartbeat.Load(e.table.Line(r, e.layout.line[r])); beat != p.heartbeat {
+	if beat := wordHeartbeat.Load(e.table.Line(r, e.layout.line[r])); e.bytesCame(r) || beat != p.heartbeat {
 		p.heartbeat, p.changed = beat, e.m.now
 	}
 	return p.changed

@@ -119,3 +119,22 @@ func TestAMemberToWhomNothingArrivesSleepsUntilItsNextHeartbeat(t *testing.T) {
 	w.pass(failAfter - 2*heartbeat)
 	w.unchanged("before the others are silent for long")
 }
+
+// B2: on a slow link a heartbeat waits for the bytes in flight before it.
+func TestAMemberWhoseBytesArriveIsNotSilent(t *testing.T) {
+	w := newWorld(t, 3, 16)
+	w.pass(2 * failAfter)
+	w.paused[1] = true
+	table, everybody := w.members[1].Table(), []order.Rank{0, 1, 2}
+	bytes := len(table.Row(1)) - fabric.LineBytes
+	for range 3 * failAfter / heartbeat {
+		table.Push(everybody, bytes, fabric.LineBytes)
+		table.Flush()
+		w.pass(heartbeat)
+		w.unchanged("while bytes arrive")
+	}
+	w.pass(failAfter - 2*heartbeat)
+	w.unchanged("before FailAfter")
+	w.pass(4 * heartbeat)
+	w.agree(2, []order.NodeID{1, 3}, 0, 2)
+}

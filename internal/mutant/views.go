@@ -15,9 +15,11 @@ const (
 	BelievesAll     Name = "a member is believed that suspects so many that no quorum is left"
 	Forgiving       Name = "who was suspected in one view is not suspected in the next"
 	LongSlices      Name = "callbacks run on while a heartbeat waits for them"
+	BeatsAlone      Name = "a heartbeat alone is a sign of life, and not the bytes that it waits for"
 )
 
 // ViewNames are all of them.
 var ViewNames = []Name{
 	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving, BelievesAll, LongSlices,
+	BeatsAlone,
 }

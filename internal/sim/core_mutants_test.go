@@ -44,6 +44,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.Forgiving:       "live",
 	mutant.BelievesAll:     "brain",
 	mutant.LongSlices:      "live",
+	mutant.BeatsAlone:      "live",
 
 	mutant.EchoUnrecorded: "log",
 	mutant.EarlyPersisted: "log",
@@ -118,6 +119,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.SentFirst:      skipPlan,
 	mutant.BelievesAll:    hostilePlan,
 	mutant.LongSlices:     slowPlan,
+	mutant.BeatsAlone:     narrowPlan,
 	mutant.EchoFirst:      echoPlan,
 	mutant.LastVote:       duelPlan,
 	mutant.VoteForgotten:  duelPlan,
