@@ -487,3 +487,10 @@ func (d *disk) takes(path string, now time.Duration) time.Duration {
 	}
 	return t
 }
+
+func or(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}

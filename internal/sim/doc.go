@@ -50,8 +50,7 @@
 //	check_halt.go         a member that halted is given nothing and accepts nothing; one that may not send is told why
 //	reads.go              a confirmed read (B11, B12) is not older than what any application had as it began, and is answered
 //
-// A Script is a run in which nothing is drawn: it lays a world out, says what happens when, and has the trace that this must give. All
-// checkers look on.
+// The scenarios in testdata are runs in which nothing is drawn: see Script in script_test.go.
 //
 // Same seed, same run: the events of a run have a hash, and the trace of a failed one is printed by running it once more. A Campaign
 // runs many seeds; Probes count the rare branches that it took.

@@ -266,13 +266,6 @@ func (st *stage) cut(args []string) error {
 	return nil
 }
 
-func or(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
 func (st *stage) part(args []string) error {
 	side, err := st.nodes(args)
 	if err != nil || len(side) == 0 {
