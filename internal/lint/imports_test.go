@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"dds/member", "replicated/member", "replicated/protobuf"},
 	{"dds/internal/ddstest", "dds/rtps"},
 	{"internal/sim"},
-	{"replicated/internal/worldtest", "replicated/squalltest"},
+	{"replicated/squalltest"},
 	{"cmd/squall/internal/rdma"},
 	{"cmd/squall/internal/linkmodel", "cmd/squall/internal/mcap", "cmd/squall/internal/show", "cmd/squall/internal/testlab/...", "cmd/squall/internal/version"},
 	{"cmd/squall/internal/bench"},
@@ -157,7 +157,6 @@ var testOnly = map[string][]string{
 	modulePath + "/dds/internal/ddstest":                {},
 	modulePath + "/internal/testutil":                   {"dds/internal/ddstest"},
 	modulePath + "/replicated/squalltest":               {},
-	modulePath + "/replicated/internal/worldtest":       {},
 	"go.uber.org/goleak":                                {},
 	"golang.org/x/net":                                  {},
 }

@@ -144,7 +144,7 @@ func pureLoopsHaveAnOrder(m *module) {
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
 		// A fault of the type checker is the compiler's to report. What it could not type is not found
 		// here.
-		conf := types.Config{Importer: compiled(), Error: func(error) {}, FakeImportC: true}
+		conf := types.Config{Importer: whatPureNeeds(), Error: func(error) {}, FakeImportC: true}
 		_, _ = conf.Check(modulePath+"/"+pkg, m.fset, files, &info)
 		for _, f := range judged {
 			ast.Inspect(f, func(n ast.Node) bool {
@@ -213,14 +213,10 @@ func core(t types.Type) types.Type {
 	}
 }
 
-// exports maps import paths to the compiler's export data, of everything that the pure packages
+// exports maps import paths to the compiler's export data, of packages and everything that they
 // need. The data comes from the go command's cache, so that nothing is type-checked twice.
-var exports = sync.OnceValues(func() (map[string]string, error) {
-	args := []string{"list", "-e", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}", "maps", "slices"}
-	for _, pkg := range withPureFiles() {
-		args = append(args, modulePath+"/"+pkg)
-	}
-	cmd := exec.Command("go", args...)
+func exports(packages ...string) (map[string]string, error) {
+	cmd := exec.Command("go", append([]string{"list", "-e", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}"}, packages...)...)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -235,11 +231,12 @@ var exports = sync.OnceValues(func() (map[string]string, error) {
 		}
 	}
 	return found, nil
-})
+}
 
-var compiled = sync.OnceValue(func() types.Importer {
+// compiled imports packages from their export data.
+func compiled(packages ...string) types.Importer {
+	found, err := exports(packages...)
 	return importer.ForCompiler(token.NewFileSet(), "gc", func(p string) (io.ReadCloser, error) {
-		found, err := exports()
 		if err != nil {
 			return nil, err
 		}
@@ -248,6 +245,15 @@ var compiled = sync.OnceValue(func() types.Importer {
 		}
 		return os.Open(found[p])
 	})
+}
+
+// whatPureNeeds imports everything that the pure packages need.
+var whatPureNeeds = sync.OnceValue(func() types.Importer {
+	packages := []string{"maps", "slices"}
+	for _, pkg := range withPureFiles() {
+		packages = append(packages, modulePath+"/"+pkg)
+	}
+	return compiled(packages...)
 })
 
 func TestPureFilesExist(t *testing.T) {
@@ -263,7 +269,7 @@ func TestPureFilesExist(t *testing.T) {
 func TestPurePackagesArePure(t *testing.T) { hold(t, purePackagesArePure) }
 
 func TestPurePackagesDoNotLoopOverMaps(t *testing.T) {
-	if found, err := exports(); err != nil || found["maps"] == "" {
+	if found, err := exports("maps"); err != nil || found["maps"] == "" {
 		t.Fatalf("no export data: %v, %v", err, slices.Sorted(maps.Keys(found)))
 	}
 	hold(t, pureLoopsHaveAnOrder)

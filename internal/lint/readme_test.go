@@ -1,9 +1,11 @@
 package lint
 
 import (
-	"os"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -23,21 +25,25 @@ func TestTheProgramsInPagesCompile(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("there is no go command to compile them with")
 	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	var needs []string
 	for name, want := range map[string]int{"README.md": 1, "docs/layers.md": 4} {
 		found := programs(document(t, name))
 		if len(found) != want {
 			t.Errorf("%s has %d programs, want %d", name, len(found), want)
 		}
 		for _, program := range found {
-			file := filepath.Join(t.TempDir(), "main.go")
-			if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+			f, err := parser.ParseFile(fset, name, program, 0)
+			if err != nil {
 				t.Fatal(err)
 			}
-			vet := exec.Command("go", "vet", file)
-			vet.Dir = root
-			if out, err := vet.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", name, err, out)
-			}
+			files = append(files, f)
+			file{syntax: f}.imports(func(_ *ast.ImportSpec, path string) { needs = append(needs, path) })
 		}
+	}
+	conf := types.Config{Importer: compiled(needs...), Error: func(err error) { t.Error(err) }}
+	for _, f := range files {
+		_, _ = conf.Check("main", fset, []*ast.File{f}, nil)
 	}
 }

@@ -1,4 +1,4 @@
-package worldtest
+package member_test
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 )
 
 // took checks what a command returned, and has the model take it in.
-func (w *world) took(at *target, a addition, r added) {
+func (w *world) took(at *target, a adding, r added) {
 	w.t.Helper()
 	w.values[a.Key] += a.By
 	w.check(r.Value == w.values[a.Key], "%s adds %v: %d, it has to be %d", at.name, a, r.Value, w.values[a.Key])
@@ -24,7 +24,7 @@ func (w *world) took(at *target, a addition, r added) {
 }
 
 // noted checks the rest of what a command returned.
-func (w *world) noted(at *target, a addition, r added) {
+func (w *world) noted(at *target, a adding, r added) {
 	w.t.Helper()
 	if n := len(w.past); n > 0 {
 		last := w.past[n-1]
@@ -39,7 +39,7 @@ func (w *world) noted(at *target, a addition, r added) {
 		w.check(r.Session != 0 && r.Session == cmp.Or(at.session, r.Session), "%s calls with session %d after %d", at.name, r.Session, at.session)
 		at.session = r.Session
 	}
-	w.past = append(w.past, instant{r.Version, r.Index, r.Time, maps.Clone(w.values)})
+	w.past = append(w.past, moment{r.Version, r.Index, r.Time, maps.Clone(w.values)})
 	w.events = append(w.events, event{a.Key, fmt.Sprint(r.Value)})
 	if a.Tells {
 		w.mirrors[a.Key] += a.By
@@ -54,7 +54,7 @@ func (w *world) key() string { return []string{"a1", "a2", "b"}[w.rng.IntN(3)] }
 func (w *world) step() {
 	w.t.Helper()
 	at, key := w.one(), w.key()
-	a := addition{key, 1 + w.rng.Int64N(5), w.rng.IntN(6) == 0}
+	a := adding{key, 1 + w.rng.Int64N(5), w.rng.IntN(6) == 0}
 	switch n := w.rng.IntN(100); {
 	case n < 20:
 		w.log("%s adds %v", at.name, a)
@@ -97,7 +97,7 @@ func (w *world) goes(at *target, key string) {
 	w.log("%s adds %d times to %s", at.name, n, key)
 	var all []*replicated.Future[added]
 	for range n {
-		f, err := add.Go(w.ctx, at.bank, addition{Key: key, By: 1})
+		f, err := add.Go(w.ctx, at.bank, adding{Key: key, By: 1})
 		w.must(err)
 		all = append(all, f)
 	}
@@ -112,7 +112,7 @@ func (w *world) goes(at *target, key string) {
 		slices.SortFunc(got, func(a, b added) int { return cmp.Compare(a.Value, b.Value) })
 	}
 	for _, r := range got {
-		w.took(at, addition{Key: key, By: 1}, r)
+		w.took(at, adding{Key: key, By: 1}, r)
 	}
 }
 
@@ -130,7 +130,7 @@ func (w *world) together(key string) {
 	for _, at := range w.targets {
 		for range 3 {
 			wg.Go(func() {
-				r, err := add.Call(w.ctx, at.bank, addition{Key: key, By: 1})
+				r, err := add.Call(w.ctx, at.bank, adding{Key: key, By: 1})
 				if err != nil {
 					w.t.Errorf("%s: %v", at.name, err)
 				}
@@ -143,7 +143,7 @@ func (w *world) together(key string) {
 	wg.Wait()
 	slices.SortFunc(all, func(a, b result) int { return cmp.Compare(a.r.Value, b.r.Value) })
 	for _, x := range all {
-		w.took(x.at, addition{Key: key, By: 1}, x.r)
+		w.took(x.at, adding{Key: key, By: 1}, x.r)
 	}
 }
 
@@ -177,7 +177,7 @@ func (w *world) read(at *target, key string) {
 	w.check(bytes.Equal(data, w.blob), "%s reads a blob of %d bytes, it has %d", at.name, len(data), len(w.blob))
 	clear(data) // it is the caller's
 	if at.node != nil && w.values[key] > 0 {
-		at.node.bank.View(func(b *bank) {
+		at.node.bank.View(func(b *worldBank) {
 			if b.Values[key] != w.values[key] {
 				w.t.Errorf("%s views %d of %s, it is %d", at.name, b.Values[key], key, w.values[key])
 			}
@@ -188,7 +188,7 @@ func (w *world) read(at *target, key string) {
 // refused calls what is wrong.
 func (w *world) refused(at *target, key string) {
 	w.t.Helper()
-	a := addition{key, -1 << 40, true}
+	a := adding{key, -1 << 40, true}
 	_, err := add.Call(w.ctx, at.bank, a)
 	w.failed(err, "add", tooLittle)
 	f, err := add.Go(w.ctx, at.bank, a)
@@ -211,7 +211,7 @@ func (w *world) refused(at *target, key string) {
 }
 
 // replies has all members answer, or the first ones.
-func (w *world) replies(at *target, a addition) {
+func (w *world) replies(at *target, a adding) {
 	w.t.Helper()
 	a.Tells = false
 	n := w.rng.IntN(len(w.nodes) + 1)
@@ -223,7 +223,7 @@ func (w *world) replies(at *target, a addition) {
 	members := map[squall.NodeID]bool{}
 	for r, err := range add.Replies(w.ctx, at.bank, a, n) {
 		w.must(err)
-		w.check(!members[r.Member] && slices.ContainsFunc(w.nodes, func(n *node) bool { return n.id == r.Member }), "member %d answers", r.Member)
+		w.check(!members[r.Member] && slices.ContainsFunc(w.nodes, func(n *worldNode) bool { return n.id == r.Member }), "member %d answers", r.Member)
 		members[r.Member] = true
 		if a.By < 0 {
 			w.failed(r.Err, "add", tooLittle)
@@ -348,7 +348,7 @@ func (w *world) large(at *target) {
 // shelve uses the object in shards.
 func (w *world) shelve(at *target, key string) {
 	w.t.Helper()
-	a := addition{Key: fmt.Sprint(key, w.rng.IntN(4)), By: 1}
+	a := adding{Key: fmt.Sprint(key, w.rng.IntN(4)), By: 1}
 	w.log("%s puts %v", at.name, a)
 	n, err := put.Call(w.ctx, at.shelves, a)
 	w.shelves[a.Key]++
