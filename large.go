@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/courier"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
@@ -160,10 +161,15 @@ func (g *Group) openBulk(ctx context.Context) (err error) {
 	if !slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.MaxMessageBytes > 0 }) {
 		return nil
 	}
+	var streams fabric.Streams
+	if g.cfg.Fabric == FabricAuto || g.cfg.Fabric == FabricTransport {
+		streams, _ = g.cfg.Transport.(fabric.Streams)
+	}
 	g.bulk, err = rdmc.Open(ctx, rdmc.Config{
 		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM()}, Port: g.port, TLS: g.cfg.TLS, Identity: g.identity, FailAfter: g.cfg.FailAfter,
 		Background: true, // the loop comes first
 		NotShared:  g.cfg.Fabric == FabricTCP || g.cfg.Fabric == FabricTransport,
+		Streams:    streams, Instead: g.usesTCP,
 	})
 	return err
 }

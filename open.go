@@ -74,7 +74,7 @@ func (g *Group) listen(ctx context.Context) (err error) {
 	g.parker.OneLoop = true
 	if g.node, err = auto.Open(ctx, auto.Config{
 		Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS, Transport: c.Transport,
-		Instead: func(err error) { c.Logger.Warn("TCP is used instead of the transport", "error", err) },
+		Instead: g.usesTCP,
 	}); err != nil {
 		return err
 	}
@@ -82,6 +82,11 @@ func (g *Group) listen(ctx context.Context) (err error) {
 		return err
 	}
 	return g.describe(incarnation)
+}
+
+// usesTCP is called with the reason why TCP is used instead of the transport.
+func (g *Group) usesTCP(why error) {
+	g.cfg.Logger.Warn("TCP is used instead of the transport", "error", why)
 }
 
 // describe makes this process's record, which others get.

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"io"
 	"net"
 
 	"github.com/squall-go/squall/order"
@@ -27,4 +28,16 @@ type Links interface {
 	Connect(ctx context.Context, conn net.Conn, peer order.Rank) (Link, error)
 	// Close is called by the table when all links are closed.
 	Close() error
+}
+
+// Streams is a Transport that also makes streams of bytes, which carry what is not a row: the
+// blocks of large messages.
+type Streams interface {
+	// Name is that of the streams. Two processes use them if both have some of this name.
+	Name() string
+	// Stream makes a stream over a connection on which both ends proved who they are and agreed on
+	// it. If it succeeds the connection is the stream's. An error that wraps ErrRefused says that
+	// there will be none: the peer got the same answer, and the connection is as it was. The stream
+	// does not wait any more after Close, and gives what was written a moment to arrive.
+	Stream(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error)
 }

@@ -77,7 +77,7 @@ func (l *link) writeBlock(h *relay.Header, block []byte, wanted func() bool) {
 	var header [relay.HeaderBytes]byte
 	h.Put(&header)
 	var err error
-	if _, plain := l.blocks.(*net.TCPConn); plain {
+	if !l.secure {
 		both := net.Buffers{header[:], block}
 		_, err = both.WriteTo(l.blocks)
 	} else {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/backoff"
@@ -50,11 +51,13 @@ func (n *Node) common(id order.NodeID, public trust.PublicKey) (trust.Key, error
 }
 
 // view is what each of two nodes says of shared memory: on the connection for control frames where
-// it has some, on the one for blocks whether it sees the other one's.
+// it has some, on the one for blocks whether it sees the other one's. There the dialer also says
+// the name of the streams that it would use instead, and the acceptor the same if it has them, too.
 type view struct {
-	Host string `json:"host,omitempty"`
-	SHM  string `json:"shm,omitempty"`
-	Sees bool   `json:"sees,omitempty"`
+	Host    string `json:"host,omitempty"`
+	SHM     string `json:"shm,omitempty"`
+	Sees    bool   `json:"sees,omitempty"`
+	Streams string `json:"streams,omitempty"`
 }
 
 // Bounds of greeting.
@@ -98,15 +101,49 @@ func (n *Node) dial(p Peer) (*link, error) {
 		return nil, err
 	}
 	if l.sight.owner, err = n.probe(theirs.Host, theirs.SHM); err == nil {
-		theirs, err = n.greet(p, l, greeting{Session: l.session, Blocks: true, view: view{Sees: l.sight.owner != ""}})
+		theirs, err = n.greet(p, l, greeting{Session: l.session, Blocks: true, view: n.wishes(l)})
+	}
+	if err == nil && theirs.Streams != "" {
+		err = n.stream(l)
 	}
 	if err != nil {
 		hangUp(l.control)
+		hangUp(l.blocks)
 		return nil, err
 	}
 	l.sight.seen = theirs.Sees
 	l.whole, l.known = true, true
 	return l, nil
+}
+
+// wishes is what this node says on the connection for blocks.
+func (n *Node) wishes(l *link) view {
+	v := view{Sees: l.sight.owner != ""}
+	if n.cfg.Streams != nil && !v.Sees {
+		v.Streams = n.cfg.Streams.Name()
+	}
+	return v
+}
+
+// stream has a stream carry the blocks of a link whose ends agreed on that, unless it is refused.
+func (n *Node) stream(l *link) error {
+	conn := l.blocks.(net.Conn)
+	stream, err := n.cfg.Streams.Stream(n.ctx, conn)
+	switch {
+	case errors.Is(err, fabric.ErrRefused):
+		if n.cfg.Instead != nil {
+			n.cfg.Instead(fmt.Errorf("blocks between this node and node %d: %w", l.peer, err))
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.blocks = stream; l.err != nil { // it failed meanwhile
+		n.running.Go(func() { stream.Close() })
+	}
+	return l.err
 }
 
 // introduce proves who this node is, and has the peer prove that it is the peer.
@@ -176,18 +213,21 @@ func (n *Node) serve(conn net.Conn) {
 	defer n.running.Done()
 	var g greeting
 	var l *link
+	var w view
 	err := n.within(conn, func() error {
 		k, err := n.hear(conn, &g)
 		if err != nil {
 			return err
 		}
 		l, err = n.admit(conn, &g)
-		w := n.view()
-		if err == nil {
+		if w = n.view(); err == nil {
 			w, err = n.recognise(l, &g)
 		}
 		return errors.Join(err, answer(conn, k, &g, w, err))
 	})
+	if err == nil && g.Blocks && w.Streams != "" {
+		err = n.stream(l)
+	}
 	switch {
 	case err != nil && n.ctx.Err() == nil:
 		n.reject(conn, err)
@@ -244,7 +284,10 @@ func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
 		return n.view(), err
 	}
 	l.sight.seen = g.Sees
-	return view{Sees: l.sight.owner != ""}, nil
+	if w = n.wishes(l); w.Streams != g.Streams {
+		w.Streams = ""
+	}
+	return w, nil
 }
 
 func answer(conn net.Conn, k trust.Key, g *greeting, v view, refusal error) error {

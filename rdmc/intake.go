@@ -3,7 +3,6 @@ package rdmc
 import (
 	"hash/crc32"
 	"io"
-	"net"
 )
 
 // intake reads what comes on a connection for blocks, all of it: another reader would wait for more
@@ -17,15 +16,27 @@ type intake interface {
 	read(into []byte) (sum uint32, err error)
 }
 
-// eager is the intake of connections that do not read from the socket directly: TLS connections,
-// and connections of systems without the calls that intake_linux.go uses.
-type eager struct{ conn net.Conn }
+// eager is the intake of what is no socket: TLS connections, streams, and connections of systems
+// without the calls that intake_linux.go uses. It sums pieces when they come, while the caches
+// still have them.
+type eager struct{ from io.Reader }
 
 func (eager) prompt(bool) {}
 
 func (e eager) read(into []byte) (sum uint32, err error) {
-	_, err = io.ReadFull(e.conn, into)
-	return crc32.Checksum(into, castagnoli), err
+	for at, n := 0, 0; at < len(into); at += n {
+		n, err = e.from.Read(into[at:])
+		sum = crc32.Update(sum, castagnoli, into[at:at+n])
+		switch {
+		case at+n == len(into):
+			return sum, nil
+		case err == io.EOF && at+n > 0:
+			return sum, io.ErrUnexpectedEOF
+		case err != nil:
+			return sum, err
+		}
+	}
+	return sum, nil
 }
 
 // wasteBytes is the number of unwanted bytes that are read at a time.

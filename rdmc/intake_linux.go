@@ -43,8 +43,8 @@ type patient struct {
 	err  error
 }
 
-// newIntake makes the only reader of a connection.
-func newIntake(conn net.Conn) intake {
+// newIntake makes the only reader of a connection, or of a stream.
+func newIntake(conn io.Reader) intake {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return eager{conn}

@@ -2,6 +2,6 @@
 
 package rdmc
 
-import "net"
+import "io"
 
-func newIntake(conn net.Conn) intake { return eager{conn} }
+func newIntake(conn io.Reader) intake { return eager{conn} }

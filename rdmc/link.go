@@ -3,6 +3,7 @@ package rdmc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -36,8 +37,8 @@ type link struct {
 	dialed  bool
 	session string
 	control net.Conn
-	blocks  net.Conn
-	sight   sight // set before the link is whole
+	blocks  io.ReadWriteCloser // a connection, or a stream in its place, which is set under mu
+	sight   sight              // set before the link is whole
 
 	// What the peer's process has proved to have: set with the first connection.
 	proved      bool
@@ -142,15 +143,20 @@ func (l *link) fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
+	blocks := l.blocks
 	l.mu.Unlock()
 	l.stop.Do(func() {
 		hangUp(l.control)
-		hangUp(l.blocks)
+		if _, is := blocks.(net.Conn); is || blocks == nil {
+			hangUp(blocks)
+		} else {
+			l.node.running.Go(func() { blocks.Close() }) // a stream's end takes a moment
+		}
 	})
 }
 
 // hangUp closes a connection without the good manners of TLS, which may wait.
-func hangUp(conn net.Conn) {
+func hangUp(conn io.Closer) {
 	if conn == nil {
 		return
 	}

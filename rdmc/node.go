@@ -59,6 +59,9 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, ownPort: cfg.Port == nil, groups: map[token]*Group{}, routes: map[order.NodeID]*route{}}
 	c := &n.cfg
+	if c.TLS != nil && c.Streams != nil {
+		return nil, fmt.Errorf("%w: TLS and Streams are both set: streams encrypt nothing", ErrConfig)
+	}
 	if n.ownPort {
 		if c.Self.Addr == "" {
 			return nil, fmt.Errorf("%w: a node needs an address to listen on, or a port", ErrConfig)

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/order"
@@ -54,6 +55,12 @@ type Config struct {
 	FailAfter time.Duration
 	// NotShared keeps memory from other processes of the host: messages go in blocks even there.
 	NotShared bool
+	// Streams carry blocks between two nodes that both have some and see no memory of each other; nil:
+	// TCP does. They go with no TLS.
+	Streams fabric.Streams
+	// Instead, if not nil, is called with the reason when TCP carries blocks although both nodes have
+	// streams, on any goroutine.
+	Instead func(error)
 	// Background has the threads that move blocks give way to others that want the processor
 	// (Linux).
 	Background bool

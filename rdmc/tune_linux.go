@@ -15,7 +15,7 @@ import (
 // 1.05 of the ideal time 1.13 to 1.48 with 8 nodes at 400 Mbit/s.
 const notSentBytes = 128 << 10
 
-func tune(conn net.Conn) {
+func tune(conn any) {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
 	}

@@ -2,6 +2,4 @@
 
 package rdmc
 
-import "net"
-
-func tune(net.Conn) {}
+func tune(any) {}

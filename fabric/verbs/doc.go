@@ -42,6 +42,9 @@
 // reach: each peer has a protection domain of its own, in which there is nothing that is remotely
 // writable but the bytes of that peer's own replica. Nothing is remotely readable.
 //
+// Large messages do not fit rows. Stream gives package rdmc a stream of bytes over a pair of its
+// own, through slots of memory that are registered once; see slots.
+//
 // Neither bytes nor lines are encrypted or authenticated on the wire. The connection over which
 // pairs are set up is: it is the one for rows (package handshake). It stays open as long as the
 // link, because its end tells at once that the peer's process ended.
@@ -56,5 +59,7 @@
 //	QP6  a completion counts only for the pair that posted it
 //	QP7  before a loop sleeps the queue is armed, and polled after that
 //	QP8  a message is as the format says, its lines lie in the control part, and it reports receives
-//	     that can be; a violation ends the link
+//	     that can be; a violation ends the link. The same holds for a note of a stream
+//	QP9  a note of a stream is sent after the bytes of its slot
+//	QP10  a slot is written again only after its reader freed it
 package verbs

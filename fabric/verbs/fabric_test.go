@@ -38,3 +38,7 @@ func TestFabric(t *testing.T) {
 func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) {
 	verbstest.Mixed(t, transports(fake.Options{Seed: 1, Goroutine: true}))
 }
+
+func TestLargeMessagesGoThroughStreams(t *testing.T) {
+	verbstest.Large(t, transports(fake.Options{Seed: 1, Goroutine: true}), 3_000_001, 2)
+}

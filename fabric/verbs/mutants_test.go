@@ -21,6 +21,8 @@ func TestEveryMutantOfRDMALinksIsFound(t *testing.T) {
 				try = reuse
 			case mutant.OldPair:
 				try = again
+			case mutant.NoteFirst, mutant.SlotEarly, mutant.NoteOften:
+				try = streams
 			case mutant.OneDomain, mutant.WholeReplica:
 				try = func(t testing.TB, _ uint64) error { return intruder(t) }
 			}

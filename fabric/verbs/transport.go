@@ -91,19 +91,8 @@ type ready struct {
 // tells the other one, connects, and says that it is ready. So nothing is sent to a pair that is
 // not ready.
 func (ls *links) Connect(ctx context.Context, conn net.Conn, peer order.Rank) (fabric.Link, error) {
-	if err := conn.SetDeadline(time.Now().Add(setupTime)); err != nil {
-		return nil, handshake.HungUp(err)
-	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	l, err := ls.link(peer)
-	if err == nil {
-		err = l.agree(conn)
-	} else {
-		err = refuse(conn, err)
-	}
-	if !stop() {
-		err = context.Cause(ctx)
-	}
+	l.remote, err = meet(ctx, conn, l.pair, l.setup, err)
 	if err == nil {
 		l.lifeline, err = newLifeline(conn, ls.spec.Parker)
 	}
@@ -112,6 +101,24 @@ func (ls *links) Connect(ctx context.Context, conn net.Conn, peer order.Rank) (f
 		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
+}
+
+// meet connects a pair to that of the other end, which does the same, and returns where the other
+// end's memory is. If there is no pair for a reason, the other end gets that.
+func meet(ctx context.Context, conn net.Conn, pair device.Pair, mine func() setup, reason error) (remote device.Region, err error) {
+	if err := conn.SetDeadline(time.Now().Add(setupTime)); err != nil {
+		return remote, handshake.HungUp(err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	if reason == nil {
+		remote, err = agree(conn, pair, mine())
+	} else {
+		err = refuse(conn, reason)
+	}
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	return remote, err
 }
 
 // refuse tells the peer that there will be no link.
@@ -126,30 +133,28 @@ func refuse(conn net.Conn, why error) error {
 	return fmt.Errorf("%w: %w", fabric.ErrRefused, why)
 }
 
-// agree connects a pair to that of the other end.
-func (l *Link) agree(conn net.Conn) error {
-	theirs, err := exchange(conn, l.setup())
+func agree(conn net.Conn, pair device.Pair, mine setup) (remote device.Region, err error) {
+	theirs, err := exchange(conn, mine)
 	if err != nil {
-		return err
+		return remote, err
 	}
 	if theirs.Refused != "" {
-		return fmt.Errorf("%w: the peer: %s", fabric.ErrRefused, theirs.Refused)
+		return remote, fmt.Errorf("%w: the peer: %s", fabric.ErrRefused, theirs.Refused)
 	}
-	var mine ready
-	if theirs.Receives != receives || theirs.Message != messageBytes {
-		mine.Refused = fmt.Sprintf("%d receives of %d bytes there, %d of %d here", theirs.Receives, theirs.Message, receives, messageBytes)
-	} else if err := l.pair.Connect(theirs.Pair); err != nil {
-		mine.Refused = err.Error()
+	var here ready
+	if theirs.Receives != mine.Receives || theirs.Message != mine.Message {
+		here.Refused = fmt.Sprintf("%d receives of %d bytes there, %d of %d here", theirs.Receives, theirs.Message, mine.Receives, mine.Message)
+	} else if err := pair.Connect(theirs.Pair); err != nil {
+		here.Refused = err.Error()
 	}
-	l.remote = device.Region{Address: theirs.Address, Key: theirs.Key}
-	answer, err := exchange(conn, mine)
+	there, err := exchange(conn, here)
 	if err != nil {
-		return err
+		return remote, err
 	}
-	if why := mine.Refused + answer.Refused; why != "" {
-		return fmt.Errorf("%w: %s", fabric.ErrRefused, why)
+	if why := here.Refused + there.Refused; why != "" {
+		return remote, fmt.Errorf("%w: %s", fabric.ErrRefused, why)
 	}
-	return nil
+	return device.Region{Address: theirs.Address, Key: theirs.Key}, nil
 }
 
 // exchange tells the peer, and hears it.

@@ -10,7 +10,10 @@ const (
 	WholeReplica Name = "a peer can write the control part of its replica"
 	ArmLate      Name = "a queue is not polled after it was armed"
 	NoCredits    Name = "a message is sent whether the peer has a receive for it or not"
+	NoteFirst    Name = "the note of a slot is sent before the slot's bytes"
+	SlotEarly    Name = "a slot counts as free when its bytes came, and not when they were read"
+	NoteOften    Name = "each slot that is free is reported by a note of its own"
 )
 
 // VerbsNames are all of them.
-var VerbsNames = []Name{LineFirst, FreezeAlive, EarlyReceive, OldPair, OneDomain, WholeReplica, ArmLate, NoCredits}
+var VerbsNames = []Name{LineFirst, FreezeAlive, EarlyReceive, OldPair, OneDomain, WholeReplica, ArmLate, NoCredits, NoteFirst, SlotEarly, NoteOften}

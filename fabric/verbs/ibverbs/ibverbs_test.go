@@ -32,3 +32,5 @@ func transports(t *testing.T) verbstest.Transports {
 func TestFabric(t *testing.T) { verbstest.Run(t, transports(t)) }
 
 func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) { verbstest.Mixed(t, transports(t)) }
+
+func TestLargeMessagesGoThroughStreams(t *testing.T) { verbstest.Large(t, transports(t), 64<<20, 2) }
