@@ -34,8 +34,8 @@ type digest struct {
 // the group's loop, for two members whose copies differ: a handler does not do the same everywhere.
 // It is called before Open, at every member with the same number. The state is encoded for it while
 // commands wait, so the number should not be small; a Snapshotter must write equal states alike.
-func (o *object) Check(every uint64, diverged func(*DivergedError)) {
-	o.check.every, o.check.diverged = every, diverged
+func (c *common) Check(every uint64, diverged func(*DivergedError)) {
+	c.object.check.every, c.object.check.diverged = every, diverged
 }
 
 // takeDigest computes the digest of this copy if it is time. The lock is held.

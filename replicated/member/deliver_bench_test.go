@@ -24,12 +24,12 @@ func counter(self uint64, count *replicated.Command[[]byte, []byte]) *Object[*st
 			n++
 			return nil, nil
 		}))
-	o.self.Store(self)
-	o.calls.table.Lap = func() uint32 { return 0 }
+	o.object.self.Store(self)
+	o.object.calls.table.Lap = func() uint32 { return 0 }
 	h := machine.Header{Time: 1}
-	o.deliver([]squall.Message{{View: 1, Sender: squall.NodeID(self), Data: machine.AppendKnows(nil, h, 1, []string{"count"})}})
-	o.deliver([]squall.Message{{View: 1, Sender: squall.NodeID(self), Data: machine.AppendEnable(nil, h, 1, []string{"count"})}})
-	o.together = []*object{o.object}
+	o.object.deliver([]squall.Message{{View: 1, Sender: squall.NodeID(self), Data: machine.AppendKnows(nil, h, 1, []string{"count"})}})
+	o.object.deliver([]squall.Message{{View: 1, Sender: squall.NodeID(self), Data: machine.AppendEnable(nil, h, 1, []string{"count"})}})
+	o.object.together = []*object{o.object}
 	return o
 }
 
@@ -39,8 +39,8 @@ func BenchmarkGo(b *testing.B) {
 	const batch, self = 64, 1
 	count := replicated.NewCommand[[]byte, []byte]("count")
 	o, body := counter(self, count), make([]byte, 100)
-	o.sending.limit(1 << 20)
-	if _, err := o.calls.put(nothing{}); err != nil { // no call is alone
+	o.object.sending.limit(1 << 20)
+	if _, err := o.object.calls.put(nothing{}); err != nil { // no call is alone
 		b.Fatal(err)
 	}
 	var under [batch]*replicated.Future[[]byte]
@@ -55,9 +55,9 @@ func BenchmarkGo(b *testing.B) {
 			under[k] = f
 		}
 		seq++
-		data, _, _ := o.sending.batch.Seal(2)
-		o.sending.batch.Sent()
-		o.deliver([]squall.Message{{View: 1, Seq: seq, Sender: self, Data: data}})
+		data, _, _ := o.object.sending.batch.Seal(2)
+		o.object.sending.batch.Sent()
+		o.object.deliver([]squall.Message{{View: 1, Seq: seq, Sender: self, Data: data}})
 		for _, f := range under {
 			if _, err := f.Wait(b.Context()); err != nil {
 				b.Fatal(err)

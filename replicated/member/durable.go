@@ -17,4 +17,4 @@ func durable(sg squall.SubgroupConfig) squall.SubgroupConfig {
 // EarlyReplies has the members of a persistent object execute and answer commands before these are
 // on every member's disk. Commands take less time, and their outcomes are lost if all members end
 // at once before the disks have them. It is called before Open, at every member.
-func (o *object) EarlyReplies() { o.sg.Log.DeliverAfterPersist = false }
+func (c *common) EarlyReplies() { c.object.sg.Log.DeliverAfterPersist = false }

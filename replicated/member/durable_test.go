@@ -16,7 +16,7 @@ func TestAPersistentObjectIsSafeByDefault(t *testing.T) {
 		if change != nil {
 			change(o)
 		}
-		sg, err := o.declaration()
+		sg, err := o.object.declaration()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,11 +53,15 @@ func (e *enabling) mature(ready []string, now time.Time) (may []string, next tim
 // place of DefaultEnableDelay. It is called before Open. With 0 an operation is enabled as soon as
 // all members have it; with less than 0 only EnableOperations enables it. The operations with which
 // an object begins are enabled at once.
-func (o *object) EnableAfter(delay time.Duration) { o.maturing.delay = delay }
+func (c *common) EnableAfter(delay time.Duration) { c.object.maturing.delay = delay }
 
 // EnableOperations enables all operations that every member of this member's shard has, and returns
 // their names. From then on a program that lacks one of them can be no member.
-func (o *object) EnableOperations(ctx context.Context) ([]string, error) {
+func (c *common) EnableOperations(ctx context.Context) ([]string, error) {
+	return c.object.enableOperations(ctx)
+}
+
+func (o *object) enableOperations(ctx context.Context) ([]string, error) {
 	for {
 		names, view, err := o.enableReady(ctx)
 		if err != nil || len(names) == 0 {
@@ -158,7 +162,7 @@ func (g *guide) enable(ctx context.Context, b []byte, m *ripc.Message, r *relay.
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, enableWithin, errors.New("the order did not come in time"))
 		defer cancel()
-		names, err := d.object.EnableOperations(ctx)
+		names, err := d.object.enableOperations(ctx)
 		if err != nil {
 			return b, err
 		}

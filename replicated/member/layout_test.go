@@ -48,35 +48,35 @@ func TestTheMembersOfAViewAreRememberedWhileRepliesAreAwaited(t *testing.T) {
 	}
 	members := []machine.Peer{{Node: 1}, {Node: 2}}
 	g := &gathering{changed: make(chan struct{}, 1), of: 7}
-	o.answers.gathered[1] = g
-	o.delivers.Store(9)
+	o.object.answers.gathered[1] = g
+	o.object.delivers.Store(9)
 	for id := range squall.ViewID(100) {
-		o.viewed(view(id + 1))
+		o.object.viewed(view(id + 1))
 	}
 	for of, known := range map[squall.ViewID]bool{6: false, 7: true, 8: true, 100: true} {
-		then, since, err := o.answers.layout(of)
+		then, since, err := o.object.answers.layout(of)
 		if (err == nil) != known || known && (!slices.Equal(then, members) || !slices.Equal(since, members)) {
 			t.Errorf("replies of a command in view 7 are awaited: view %d had %v, of which %v stayed, %v", of, then, since, err)
 		}
 	}
 	g.of = 0
-	o.viewed(view(101))
+	o.object.viewed(view(101))
 	for of, known := range map[squall.ViewID]bool{8: false, 9: true, 101: true} {
-		if _, _, err := o.answers.layout(of); (err == nil) != known {
+		if _, _, err := o.object.answers.layout(of); (err == nil) != known {
 			t.Errorf("view 9 is delivered, and the command has no position: view %d: %v", of, err)
 		}
 	}
 	for id := range squall.ViewID(2 * maxLayouts) {
-		o.viewed(view(102 + id))
+		o.object.viewed(view(102 + id))
 	}
-	if n := len(o.answers.layouts); n != 1024 {
+	if n := len(o.object.answers.layouts); n != 1024 {
 		t.Errorf("%d views are remembered", n)
 	}
-	delete(o.answers.gathered, 1)
+	delete(o.object.answers.gathered, 1)
 	for id := range squall.ViewID(3) { // an object that delivers nothing
 		last := 102 + 2*maxLayouts + id
-		o.viewed(view(last))
-		if n := len(o.answers.layouts); n != 1 || o.answers.layouts[0].view != last {
+		o.object.viewed(view(last))
+		if n := len(o.object.answers.layouts); n != 1 || o.object.answers.layouts[0].view != last {
 			t.Errorf("no replies are awaited, and %d views are remembered", n)
 		}
 	}

@@ -54,10 +54,10 @@ func TestWhatWasEnabledMeanwhileIsNotLacking(t *testing.T) {
 	if _, err := step.Call(ctx, o, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.lacking("step"); err != nil {
+	if err := o.object.lacking("step"); err != nil {
 		t.Errorf("an operation that is enabled: %v", err)
 	}
-	if err := o.lacking("jump"); err == nil {
+	if err := o.object.lacking("jump"); err == nil {
 		t.Error("an operation that no member has is not lacking")
 	}
 }

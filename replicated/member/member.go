@@ -511,7 +511,8 @@ func (o *object) confirm(ctx context.Context) error {
 
 // Sync waits until this member has executed every command that was answered anywhere before the
 // call. For an object in shards these are the commands of this member's shard.
-func (o *object) Sync(ctx context.Context) error {
+func (c *common) Sync(ctx context.Context) error {
+	o := c.object
 	inside, err := o.readable(ctx, o.stay.Load(), invoke.Linearizable)
 	if err != nil {
 		return err
@@ -521,14 +522,16 @@ func (o *object) Sync(ctx context.Context) error {
 }
 
 // Subgroup returns the object's subgroup in its group, or nil before Open.
-func (o *object) Subgroup() *squall.Subgroup {
+func (c *common) Subgroup() *squall.Subgroup {
+	o := c.object
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.sub
 }
 
 // Sessions returns the number of clients' sessions.
-func (o *object) Sessions() int {
+func (c *common) Sessions() int {
+	o := c.object
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.machine.Sessions()

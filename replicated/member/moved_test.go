@@ -46,7 +46,7 @@ func TestAProcessThatLeavesAShardServesItNoMore(t *testing.T) {
 	if _, err := step.Call(ctx, o, 1); err != nil {
 		t.Fatal(err)
 	}
-	here := o.stay.Load().shard
+	here := o.object.stay.Load().shard
 	for shard, served := range map[int]bool{here: true, 3 - here: false} {
 		d := &desk{object: o.object, shard: shard, most: 1000}
 		if answer, _ := d.watched(&watching{}); (answer[0] == byte(relay.Done)) != served {
@@ -54,10 +54,10 @@ func TestAProcessThatLeavesAShardServesItNoMore(t *testing.T) {
 		}
 	}
 	g := &gathering{o: o.object, changed: make(chan struct{}, 1), done: make(chan struct{})}
-	if _, _, err := o.calls.add(g, nil); err != nil {
+	if _, _, err := o.object.calls.add(g, nil); err != nil {
 		t.Fatal(err)
 	}
-	o.leave(&stay{idle: make(chan struct{}, 1)})
+	o.object.leave(&stay{idle: make(chan struct{}, 1)})
 	select {
 	case <-g.done:
 		if !errors.Is(g.out.Err, squall.ErrLeftShard) {
@@ -99,14 +99,14 @@ func TestACallbackWhileAShardIsLeftIsNoHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.lock() // as leave does
+	o.object.lock() // as leave does
 	err = sub.Send(ctx, []byte("x"))
 	if err != nil {
-		o.unlock()
+		o.object.unlock()
 		t.Fatal(err)
 	}
 	c := <-called
-	o.unlock()
+	o.object.unlock()
 	if c.err != nil {
 		t.Fatalf("a callback that is no handler: %v", c.err)
 	}
@@ -124,7 +124,7 @@ func TestAReplyOfAMemberThatHasLeftCounts(t *testing.T) {
 	if _, err := step.Call(ctx, o, 1); err != nil {
 		t.Fatal(err)
 	}
-	a := &o.answers
+	a := &o.object.answers
 	a.mu.Lock()
 	now := a.layouts[0]
 	a.layouts[0].members = slices.Concat(now.members, []machine.Peer{{Node: 2}, {Node: 3}})
@@ -134,7 +134,7 @@ func TestAReplyOfAMemberThatHasLeftCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = o.repliesTo(ctx, nil, step.Name(), invoke.Encoded(args), 0, func(r relay.Reply) bool {
+	err = o.object.repliesTo(ctx, nil, step.Name(), invoke.Encoded(args), 0, func(r relay.Reply) bool {
 		if said[r.Member] = r.Said; len(said) == 1 { // members 2 and 3 leave, and one of them has sent its reply
 			a.mu.Lock()
 			a.layouts = slices.Insert(a.layouts, 0, layout{now.view + 1, now.members})

@@ -72,17 +72,17 @@ func until(ctx context.Context, is func() bool) error {
 
 // waitsToWrite reports whether a writer of an object whose lock is held for reading waits.
 func waitsToWrite(o *Object[*tally]) bool {
-	if o.mu.TryRLock() {
-		o.mu.RUnlock()
+	if o.object.mu.TryRLock() {
+		o.object.mu.RUnlock()
 		return false
 	}
 	return true
 }
 
 func nestedWaiting(o *Object[*tally]) bool {
-	o.nested.mu.Lock()
-	defer o.nested.mu.Unlock()
-	return o.nested.waiting > 0
+	o.object.nested.mu.Lock()
+	defer o.object.nested.mu.Unlock()
+	return o.object.nested.waiting > 0
 }
 
 // A query that the handler of a query calls waits for a command of the other object that is
@@ -175,7 +175,7 @@ func TestAQueryTwoDeepIsRefusedWhereItWouldWait(t *testing.T) {
 			return err
 		default: // the lock of all[1] is nested: a command waits for its view
 			close(leave)
-			if err := until(ctx, all[1].nested.writing); err != nil {
+			if err := until(ctx, all[1].object.nested.writing); err != nil {
 				return err
 			}
 			_, deep = tallied.Local(ctx, all[1], 0)

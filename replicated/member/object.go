@@ -21,8 +21,12 @@ import (
 
 // Object is this process's copy of a replicated value of type S, usually a pointer to a struct.
 type Object[S any] struct {
-	*object
+	common
 }
+
+// common has the methods of an Object that do not depend on S. It does not embed the object: each
+// S would be compiled with a copy of every method of it.
+type common struct{ object *object }
 
 // AnyObject is an *Object of any type.
 type AnyObject interface {
@@ -91,7 +95,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	if sg.Mode == squall.Persistent {
 		sg = durable(sg)
 	}
-	o := &Object[S]{&object{}}
+	o := &object{}
 	o.another = func() *replica {
 		all, _, _ := bindings(operations)
 		r := &replica{}
@@ -105,7 +109,7 @@ func New[S any](sg squall.SubgroupConfig, fresh func() S, operations ...Binding[
 	if _, ok := o.state.(Snapshotter); !ok {
 		o.err = errors.Join(o.err, encodable(reflect.TypeFor[S]()))
 	}
-	return o
+	return &Object[S]{common{o}}
 }
 
 // bindings returns the operations that are bound by their names, and the names of the commands.
@@ -157,14 +161,15 @@ func (o *object) init(sg squall.SubgroupConfig, names []string, err error) {
 	o.touches.sessions = map[uint64]struct{}{}
 }
 
-func (o *object) core() *object { return o }
+func (c *common) core() *object { return c.object }
 
 // Name returns the object's name.
-func (o *object) Name() string { return o.sg.Name }
+func (c *common) Name() string { return c.object.sg.Name }
 
 // View calls f with the state as it is at this member. F must not change it, and no command is
 // executed meanwhile.
-func (o *Object[S]) View(f func(S)) {
+func (x *Object[S]) View(f func(S)) {
+	o := x.object
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	o.look(func() { f(o.state.(S)) })

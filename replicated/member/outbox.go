@@ -86,12 +86,13 @@ type Task struct {
 // package ripc, of other services, or of this object, by which it brings results. A task that
 // returns an error runs again, after a while; one whose member fails runs again at another one.
 // Version and Index tell tasks apart. HandleTask is called before Open, at every member.
-func (o *object) HandleTask(name string, f func(ctx context.Context, t Task) error) {
-	o.tasks[name] = f
+func (c *common) HandleTask(name string, f func(ctx context.Context, t Task) error) {
+	c.object.tasks[name] = f
 }
 
 // Outgoing returns how much its handlers sent that is not handed over yet.
-func (o *object) Outgoing() int {
+func (c *common) Outgoing() int {
+	o := c.object
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	n := 0

@@ -44,7 +44,7 @@ func TestFewCopiesOfThePastAreKept(t *testing.T) {
 		if n, err := read.At(t.Context(), o, versions[i], struct{}{}); n != i+1 || err != nil {
 			t.Errorf("at %v: %d, %v; want %d", versions[i], n, err, i+1)
 		}
-		if h := &o.history; len(h.copies) > maxPast || h.copies[len(h.copies)-1].upTo != versions[i] {
+		if h := &o.object.history; len(h.copies) > maxPast || h.copies[len(h.copies)-1].upTo != versions[i] {
 			t.Fatalf("%d copies are kept", len(h.copies))
 		}
 	}
@@ -55,7 +55,7 @@ func TestFewCopiesOfThePastAreKept(t *testing.T) {
 	}
 	last := versions[len(versions)-1]
 	for _, v := range []squall.Version{{View: last.View, Seq: math.MaxUint64}, {View: last.View + 1}} {
-		c, release, err := o.copyAt(t.Context(), nil, log, v)
+		c, release, err := o.object.copyAt(t.Context(), nil, log, v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,11 +100,11 @@ func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 	if err := log.WaitPersisted(t.Context(), squall.OnEveryDisk, v); err != nil {
 		t.Fatal(err)
 	}
-	here := o.stay.Load()
-	if c, _, err := o.copyAt(t.Context(), &stay{shard: 3 - here.shard}, log, v); !errors.Is(err, invoke.ErrElsewhere) {
+	here := o.object.stay.Load()
+	if c, _, err := o.object.copyAt(t.Context(), &stay{shard: 3 - here.shard}, log, v); !errors.Is(err, invoke.ErrElsewhere) {
 		t.Fatalf("a copy of shard %d, and this is shard %d: %v", c.machine.Shard(), here.shard, err)
 	}
-	if _, release, err := o.copyAt(t.Context(), here, log, v); err != nil {
+	if _, release, err := o.object.copyAt(t.Context(), here, log, v); err != nil {
 		t.Error(err)
 	} else {
 		release()
@@ -112,19 +112,19 @@ func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 10 { // either end of the wait may be seen first
-		if _, release, err := o.copyAt(over, here, log, v); err == nil {
+		if _, release, err := o.object.copyAt(over, here, log, v); err == nil {
 			release()
 		} else if !errors.Is(err, replicated.ErrNotFinal) {
 			t.Error(err)
 		}
 	}
-	if _, release, err := o.copyAt(t.Context(), here, log, v); err != nil { // what was given up has released the copies
+	if _, release, err := o.object.copyAt(t.Context(), here, log, v); err != nil { // what was given up has released the copies
 		t.Error(err)
 	} else {
 		release()
 	}
-	o.mu.RLock()
-	defer o.mu.RUnlock()
+	o.object.mu.RLock()
+	defer o.object.mu.RUnlock()
 	for shard, want := range map[int]bool{0: true, here.shard: true, 3 - here.shard: false} {
 		if d := (&desk{object: o.object, shard: shard}); d.has(here) != want {
 			t.Errorf("shard %d is served: %v", shard, !want)

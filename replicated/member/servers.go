@@ -82,7 +82,7 @@ func (s *Server) serveShards(ctx context.Context, cfg ripc.Config) error {
 			if err != nil {
 				return err
 			}
-			if !o.servers.others.CompareAndSwap(nil, c) {
+			if !o.servers.object.others.CompareAndSwap(nil, c) {
 				_ = c.Close()
 				return fmt.Errorf("object %q: another Server of this process serves objects in shards of its group: give all of them to one Server", o.sg.Name)
 			}
@@ -126,7 +126,7 @@ func (s *Server) endShards() {
 				cancel()
 			}
 			if o.servers != nil {
-				o.servers.others.CompareAndSwap(c.Client, nil)
+				o.servers.object.others.CompareAndSwap(c.Client, nil)
 			}
 		}
 		_ = c.Close()

@@ -18,7 +18,7 @@ import (
 // goroutine. What they decide, and what they execute, is what members of a group do.
 
 // Simulate is for package squalltest.
-func (o *object) Simulate() simulate.Object { return simulated{o} }
+func (c *common) Simulate() simulate.Object { return simulated{c.object} }
 
 // simulated is an object in the simulator.
 type simulated struct{ o *object }

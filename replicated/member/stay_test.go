@@ -103,16 +103,16 @@ func TestAMoveDoesNotEndTheWaitForThePlaceOfARecord(t *testing.T) {
 	}
 	<-entered
 	passed := make(chan error, 1)
-	go func() { passed <- o.passOrder(ctx) }()
+	go func() { passed <- o.object.passOrder(ctx) }()
 	for n := 0; n == 0; time.Sleep(time.Millisecond) {
-		o.calls.mu.Lock()
-		n = o.calls.table.Len()
-		o.calls.mu.Unlock()
+		o.object.calls.mu.Lock()
+		n = o.object.calls.table.Len()
+		o.object.calls.mu.Unlock()
 		if ctx.Err() != nil {
 			t.Fatal("no record waits after the command")
 		}
 	}
-	o.turnAway()
+	o.object.turnAway()
 	release()
 	if err := <-passed; err != nil {
 		t.Error(err)

@@ -16,12 +16,12 @@ import (
 // (oneShard), or the shard that this process is in (ownShard).
 
 // Callee implements replicated.Target.
-func (o *object) Callee() invoke.Target { return whole{o} }
+func (c *common) Callee() invoke.Target { return whole{c.object} }
 
 // Shard returns a shard of the object, from 0, to call operations on that have no key, and to
 // watch. If this member is not in the shard, it calls a member of it as a client does, with its own
 // server's certificates and secret: the members of an object in shards serve it (Serve).
-func (o *object) Shard(n int) replicated.Target { return oneShard{o, n} }
+func (c *common) Shard(n int) replicated.Target { return oneShard{c.object, n} }
 
 // whole is an object of this process. Operations without a key fail if it is in shards.
 type whole struct{ o *object }
