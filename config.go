@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,6 +268,9 @@ func (c Config) Validate() error {
 		"Secret has %d bytes: use at least %d, chosen at random", len(c.Secret), minSecretBytes)
 	faults.If(c.Fabric > FabricTransport, "Fabric is %d: use FabricAuto, FabricSHM, FabricTCP or FabricTransport", c.Fabric)
 	faults.If(c.Fabric == FabricTransport && c.Transport == nil, "Fabric is FabricTransport, and Transport is nil: set it, for example to that of package fabric/verbs/ibverbs")
+	if t := reflect.ValueOf(c.Transport); t.Kind() == reflect.Pointer && t.IsNil() {
+		faults.Add("Transport is a nil %T: set it to nil if there is none, and check the error of the function that opens it", c.Transport)
+	}
 	faults.If(c.Transport != nil && c.TLS != nil, "Transport and TLS are both set: a transport neither encrypts nor authenticates what it carries; leave one of them nil")
 	faults.If(c.Heartbeat <= 0 || c.FailAfter/heartbeatsToFail < c.Heartbeat,
 		"FailAfter (%v) must be at least %d × Heartbeat (%v), and both more than 0", c.FailAfter, heartbeatsToFail, c.Heartbeat)

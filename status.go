@@ -36,9 +36,10 @@ type Status struct {
 type MemberStatus struct {
 	Node      NodeID        `json:"node"`
 	Addr      string        `json:"addr"`
-	Link      string        `json:"link"`       // "self", "shm", "tcp", or "pending" before it is connected
-	Silence   time.Duration `json:"silence_ns"` // time since its last heartbeat
-	Suspected bool          `json:"suspected"`  // the next view will be without it
+	Link      string        `json:"link"`              // "self", "shm", "tcp", "verbs", or "pending" before it is connected
+	Instead   string        `json:"instead,omitempty"` // why the link is not one of Config.Transport of the process that reports
+	Silence   time.Duration `json:"silence_ns"`        // time since its last heartbeat
+	Suspected bool          `json:"suspected"`         // the next view will be without it
 }
 
 // SubgroupStatus is one shard of a subgroup.
@@ -151,7 +152,14 @@ func (g *Group) look() Status {
 	s := Status{Cluster: g.cfg.Cluster, Group: v.Group, Node: g.cfg.ID, Addr: g.Addr(), View: v.ID}
 	for r, m := range v.Members {
 		rank := order.Rank(r)
-		s.Members = append(s.Members, MemberStatus{m.ID, m.Addr, g.member.Table().LinkName(rank), g.member.Silence(rank), g.member.Suspected(rank)})
+		t := g.member.Table()
+		member := MemberStatus{Node: m.ID, Addr: m.Addr, Link: t.LinkName(rank), Silence: g.member.Silence(rank), Suspected: g.member.Suspected(rank)}
+		if rank != self {
+			if why := t.Instead(rank); why != nil {
+				member.Instead = why.Error()
+			}
+		}
+		s.Members = append(s.Members, member)
 	}
 	unmet := g.unmet(v)
 	for i, sg := range v.Subgroups {

@@ -169,6 +169,15 @@ func (t *Table) LinkName(r order.Rank) string {
 	return t.links[r].Name()
 }
 
+// Instead says why the link to a peer is none of the transport that this process has; nil if it is
+// one, or if the process has none.
+func (t *Table) Instead(r order.Rank) error {
+	if l, is := t.links[r].(interface{ Instead() error }); is {
+		return l.Instead()
+	}
+	return nil
+}
+
 // Direct reports that a peer and this node read each other's rows themselves: what the peer stores
 // is seen without a Poll that says so.
 func (t *Table) Direct(r order.Rank) bool { return r != t.self && t.links[r].Direct() }

@@ -134,7 +134,8 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.openTransport(&spec, own.mem, len(remote) > 0); err != nil {
+	instead, err := n.openTransport(&spec, own.mem, len(remote) > 0)
+	if err != nil {
 		return nil, errors.Join(err, release())
 	}
 	c := newConnecting(&spec)
@@ -155,11 +156,11 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.allowed(spec.Peers[r], l)
+		return n.allowed(spec.Peers[r], l, instead)
 	})
 	c.await(remote, func(ctx context.Context, wants func(order.Rank) bool, up func(order.Rank, fabric.Link, error)) {
 		n.tcp.Await(ctx, &spec, wants, own.mem, func(r order.Rank, l fabric.Link) {
-			l, err := n.allowed(spec.Peers[r], l)
+			l, err := n.allowed(spec.Peers[r], l, instead)
 			up(r, l, err)
 		})
 	})
@@ -169,37 +170,44 @@ func (n *Node) Open(spec fabric.Spec) (*fabric.Table, error) {
 }
 
 // openTransport makes what the table's links of the transport share, which the table closes. If
-// that fails there is TCP, unless nothing else is allowed.
-func (n *Node) openTransport(spec *fabric.Spec, own []byte, used bool) error {
+// that fails there is TCP, and instead says why, unless nothing else is allowed.
+func (n *Node) openTransport(spec *fabric.Spec, own []byte, used bool) (instead, err error) {
 	if n.transport == nil || !used {
-		return nil
+		return nil, nil
 	}
 	links, err := n.transport.Open(spec, own)
 	if err == nil {
 		spec.Links = links
-	} else if n.mode == Transport {
-		return fmt.Errorf("%w: %w", ErrNoTransport, err)
-	} else {
-		n.instead(err)
+		return errNotThere, nil
 	}
-	return nil
+	if n.mode == Transport {
+		return nil, fmt.Errorf("%w: %w", ErrNoTransport, err)
+	}
+	n.instead(err)
+	return err, nil
 }
 
-// allowed returns a link that came up, or closes it and says why it may not be used.
-func (n *Node) allowed(p fabric.Peer, l fabric.Link) (fabric.Link, error) {
+// errNotThere is why there is TCP to a member if nothing failed.
+var errNotThere = errors.New("the member does not have the transport")
+
+// allowed returns a link that came up, or closes it and says why it may not be used. If it is TCP
+// it says why, which is instead unless the link itself knows.
+func (n *Node) allowed(p fabric.Peer, l fabric.Link, instead error) (fabric.Link, error) {
 	t, is := l.(*tcp.Link)
 	if !is {
 		return l, nil
 	}
 	if n.mode != Transport {
-		if t.Instead() != nil {
-			n.instead(fmt.Errorf("node %d at %s: %w", p.ID, p.Addr, t.Instead()))
+		if t.Why != nil {
+			n.instead(fmt.Errorf("node %d at %s: %w", p.ID, p.Addr, t.Why))
+		} else {
+			t.Why = instead
 		}
 		return l, nil
 	}
 	err := ErrNoTransport
-	if t.Instead() != nil {
-		err = fmt.Errorf("%w: %w", err, t.Instead())
+	if t.Why != nil {
+		err = fmt.Errorf("%w: %w", err, t.Why)
 	}
 	return nil, errors.Join(err, l.Close())
 }

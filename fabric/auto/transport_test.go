@@ -46,7 +46,9 @@ func TestWhyTheTransportIsNotUsedIsTold(t *testing.T) {
 		for r, m := range members {
 			table := m.open(1, order.Rank(r), peers...)
 			defer func() {
-				if err := await(t, table); err != nil || table.LinkName(order.Rank(1-r)) != "tcp" {
+				if err := await(t, table); !errors.Is(table.Instead(order.Rank(1-r)), errNoMemory) {
+					t.Errorf("rank %d: instead: %v, %v", r, table.Instead(order.Rank(1-r)), err)
+				} else if err != nil || table.LinkName(order.Rank(1-r)) != "tcp" {
 					t.Errorf("rank %d: %v, %s", r, err, table.LinkName(order.Rank(1-r)))
 				}
 			}()
@@ -56,5 +58,21 @@ func TestWhyTheTransportIsNotUsedIsTold(t *testing.T) {
 				t.Errorf("opens %v: %v", opens, err)
 			}
 		}
+	}
+}
+
+func TestAMemberWithoutTheTransportIsWhyThereIsTCP(t *testing.T) {
+	with, without := newMember(t, TCP), newMember(t, TCP)
+	with.mode, with.transport = Auto, failing{opens: true}
+	var peers []fabric.Peer
+	for id, m := range []*member{with, without} {
+		peers = append(peers, m.peer(order.NodeID(id+1)))
+	}
+	a, b := with.open(1, 0, peers...), without.open(1, 1, peers...)
+	if err := errors.Join(await(t, a), await(t, b)); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(a.Instead(1), errNotThere) || b.Instead(0) != nil {
+		t.Errorf("instead: %v, and %v at the member without", a.Instead(1), b.Instead(0))
 	}
 }

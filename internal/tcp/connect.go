@@ -212,6 +212,6 @@ func (c *Connector) link(ctx context.Context, conn net.Conn, spec *fabric.Spec, 
 		conn.Close()
 		return nil, err
 	}
-	l.instead = instead
+	l.Why = instead
 	return l, nil
 }

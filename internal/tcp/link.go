@@ -55,7 +55,10 @@ type Link struct {
 	tx      sender
 	rx      receiver
 	hungUp  bool
-	instead error
+
+	// Why says why this is no link of the transport that this process has; nil: it has none. It is
+	// set before the link is a table's.
+	Why error
 }
 
 // NewLink takes over a connection on which the handshake is done.
@@ -85,8 +88,8 @@ func (l *Link) Readiness() *fabric.Readiness {
 	return nil
 }
 
-// Instead is why this is no link of the transport that both ends have, or nil.
-func (l *Link) Instead() error { return l.instead }
+// Instead is for Table.Instead of package fabric.
+func (l *Link) Instead() error { return l.Why }
 
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "tcp" }

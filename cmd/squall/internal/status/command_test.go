@@ -130,6 +130,18 @@ func TestAReportNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Why a link is not one of the transport stands below the members, a line for each.
+func TestWhyTCPIsUsedIsPrinted(t *testing.T) {
+	s := &squall.Status{Cluster: "c", Group: "a", Node: 1, Ready: true, Members: []squall.MemberStatus{
+		{Node: 1, Link: "self"}, {Node: 2, Link: "tcp", Instead: "the device failed"}, {Node: 3, Link: "verbs"},
+	}}
+	var out strings.Builder
+	newReport(s, []*squall.Status{s}, map[squall.NodeID]error{2: errors.New("no route"), 3: errors.New("no route")}).print(&out)
+	if got := strings.Count(out.String(), "link to member 2: tcp: the device failed\n"); got != 1 || strings.Contains(out.String(), "link to member 3") {
+		t.Error(out.String())
+	}
+}
+
 func TestBadArgumentsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{}, {"nowhere"}, {"--timeout", "0s", "127.0.0.1:1"}, {"127.0.0.1:1"}} {
 		if out, err := run(t, args...); err == nil || out != "" {

@@ -39,6 +39,7 @@ func newTable(w io.Writer, header ...any) table.Writer {
 
 func (r *Report) printMembers(w io.Writer) {
 	t := newTable(w, "member", "address", "view", "ready", "link to member "+fmt.Sprint(r.asked()), "last heartbeat")
+	var notes []string
 	for _, m := range r.Members {
 		view, ready, link, heartbeat := "-", "no answer", "-", "-"
 		if s := find(r.Statuses, m.Node); s != nil {
@@ -47,11 +48,17 @@ func (r *Report) printMembers(w io.Writer) {
 		for _, seen := range r.seen() {
 			if seen.Node == m.Node && seen.Link != "self" {
 				link, heartbeat = seen.Link, ago(seen.Silence)
+				if seen.Instead != "" {
+					notes = append(notes, fmt.Sprintf("link to member %d: %s: %s", m.Node, seen.Link, show.Line(seen.Instead)))
+				}
 			}
 		}
 		t.AppendRow(table.Row{m.Node, show.Text(m.Addr), view, ready, link, heartbeat})
 	}
 	t.Render()
+	for _, note := range notes {
+		fmt.Fprintln(w, note)
+	}
 }
 
 // asked is the member whose links are shown.
