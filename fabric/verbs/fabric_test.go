@@ -42,3 +42,7 @@ func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) {
 func TestLargeMessagesGoThroughStreams(t *testing.T) {
 	verbstest.Large(t, transports(fake.Options{Seed: 1, Goroutine: true}), 3_000_001, 2)
 }
+
+func TestJoinsAndLeavesLeaveNothing(t *testing.T) {
+	verbstest.Joins(t, transports(fake.Options{Seed: 2, Goroutine: true}), 3)
+}

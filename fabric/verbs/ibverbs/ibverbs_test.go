@@ -34,3 +34,11 @@ func TestFabric(t *testing.T) { verbstest.Run(t, transports(t)) }
 func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) { verbstest.Mixed(t, transports(t)) }
 
 func TestLargeMessagesGoThroughStreams(t *testing.T) { verbstest.Large(t, transports(t), 64<<20, 2) }
+
+func TestJoinsAndLeavesLeaveNothing(t *testing.T) {
+	times := 200
+	if testing.Short() {
+		times = 5
+	}
+	verbstest.Joins(t, transports(t), times)
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/rdma"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -45,7 +46,11 @@ func (p *process) open(ctx context.Context) (err error) {
 	for i := range p.spec.Loads {
 		p.replicas = append(p.replicas, newReplica(&p.spec.Loads[i], p.tell))
 	}
-	if p.group, err = squall.Open(ctx, p.config()); err != nil {
+	c := p.config()
+	if err = rdma.Use(&c); err != nil {
+		return err
+	}
+	if p.group, err = squall.Open(ctx, c); err != nil {
 		p.tell(News{Kind: NewsHalted, Text: kindOf(err) + ": " + err.Error()})
 		return errors.Join(err, p.log.end(p.ended(err.Error())))
 	}

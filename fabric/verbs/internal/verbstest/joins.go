@@ -1,0 +1,109 @@
+//go:build linux
+
+package verbstest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/fabrictest"
+	"github.com/squall-go/squall/order"
+)
+
+// Joins has a third member join a group of two, send to it and leave it, again and again. Then the
+// process holds what it held after the first time, and so do its devices if tool rdma tells.
+func Joins(t *testing.T, of Transports, times int) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	delivered := make(chan string, 16)
+	var addrs []string
+	open := func(id squall.NodeID) *squall.Group {
+		t.Helper()
+		g, err := squall.Open(ctx, squall.Config{
+			Cluster: "rdma", ID: id, Listen: "127.0.0.1:0", Join: addrs, InitialMembers: 1, FailAfter: 30 * time.Second,
+			Fabric: squall.FabricTransport, Transport: of(t, order.Rank(id-1)), Logger: slog.New(slog.DiscardHandler),
+			Subgroups: []squall.SubgroupConfig{{Name: "all", Deliver: func(m squall.Message) {
+				if id == 1 {
+					delivered <- string(m.Data)
+				}
+			}}},
+		})
+		if err != nil {
+			t.Fatalf("member %d: %v", id, err)
+		}
+		return g
+	}
+	first := open(1)
+	addrs = []string{first.View().Members[0].Addr}
+	second := open(2)
+	visit := func(text string) {
+		t.Helper()
+		third := open(3)
+		all, err := third.Subgroup("all")
+		if err == nil {
+			err = all.Send(ctx, []byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-delivered:
+			if got != text {
+				t.Errorf("%q was delivered, not %q", got, text)
+			}
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		}
+		if err := third.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range []*squall.Group{first, second} {
+			awaitMembers(ctx, t, g, 2)
+		}
+	}
+	visit("first")
+	before, devices := fabrictest.Resources(), settled("")
+	for i := range times {
+		visit(fmt.Sprint(i))
+	}
+	fabrictest.Settle(t, before)
+	if now := settled(devices); now != devices {
+		t.Errorf("devices held before: %s, and after: %s", devices, now)
+	}
+	t.Logf("%d joins and leaves; held before: %v; %s", times, before, devices)
+	for _, g := range []*squall.Group{second, first} {
+		if err := g.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// awaitMembers waits until a group's view has n members.
+func awaitMembers(ctx context.Context, t *testing.T, g *squall.Group, n int) {
+	t.Helper()
+	for v := range g.Views(ctx) {
+		if len(v.Members) == n {
+			return
+		}
+	}
+	t.Fatal(ctx.Err())
+}
+
+// settled is what all devices of this host hold: as much as before, or what two looks agree on.
+// Tables of views that are over are closed some time after them. Without tool rdma it is empty.
+func settled(before string) (now string) {
+	for range 50 {
+		text, err := exec.Command("rdma", "resource", "show").Output()
+		if err != nil || string(text) == before || before == "" && string(text) == now {
+			return string(text)
+		}
+		now = string(text)
+		time.Sleep(200 * time.Millisecond)
+	}
+	return now
+}
