@@ -62,8 +62,8 @@
 //	RP15  nothing of one use of a channel is taken for another: it is opened again when both sides ended its use, and its counts begin with
 //	      the last ones
 //	RP16  a sender that waits for buffer space is woken within one round of its poller when there is room for its frame behind the frames of
-//	      the senders that were woken and have not sent yet; and what a reader freed is published within one round of its poller when
-//	      a sender waits
+//	      the senders that were woken and have not sent yet; and what a reader received and freed is published within one round of its
+//	      poller when a sender waits
 //	RP17  what a reader allocates for frames is bounded by its Allowance and what its Memory gave; without memory frames stay in the
 //	      ring, where they hold up no pair but their own
 //	RP18  bytes that were sent and are not freed do not change: over a socket a write to them is refused. Memory of the peer itself can change

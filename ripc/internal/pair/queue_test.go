@@ -309,8 +309,14 @@ func (w *roomWorld) check() error {
 	return nil
 }
 
-// end is RP16 when all goroutines sleep: no sender has room, whatever the reader has published.
+// end is RP16 when all goroutines sleep: no sender has room, whatever the reader has published, and
+// while one waits, the process that sends knows which messages were received.
 func (w *roomWorld) end() error {
+	for c := range Channels {
+		if n := load(w.rows[readerSide], receivedOff+8*c); w.queue.Len() > 0 && n != load(w.copies[readerSide], receivedOff+8*c) {
+			return fmt.Errorf("RP16: all sleep, and the sender does not know that %d messages of channel %d were received", n, c)
+		}
+	}
 	w.rx.Publish()
 	w.tell()
 	w.look(senderSide)

@@ -78,6 +78,7 @@ type incoming struct {
 	freed     uint32 // bytes
 	published uint32 // freed, as the peer may know it
 	messages  uint32 // that were taken, in all uses of the channel
+	told      uint64 // the count of received messages, as Publish told it
 }
 
 // NewReceiver lays the receiving half on two rows, the own one first. direct says that the peer's
@@ -443,12 +444,19 @@ func (r *Receiver) advance() {
 	r.freed = r.taken
 }
 
-// Publish makes all that was freed known to the peer, and reports whether there was any.
+// Publish makes all that was received and freed known to the peer, and reports whether there was
+// any.
 func (r *Receiver) Publish() (news bool) {
 	news = r.publishFreed()
-	for c := range r.channels {
-		if r.channels[c].published != r.channels[c].freed {
-			r.publishWindow(c)
+	for k := range r.channels {
+		c := &r.channels[k]
+		if c.published != c.freed {
+			r.publishWindow(k)
+			news = true
+		}
+		if n := load(r.own, receivedOff+8*k); !r.direct && n != c.told {
+			c.told = n
+			r.changed(receivedOff + 8*k)
 			news = true
 		}
 	}
@@ -456,7 +464,7 @@ func (r *Receiver) Publish() (news bool) {
 	return news
 }
 
-// Answer publishes all that was freed if a sender of the peer waits for buffer space, and reports
+// Answer publishes all that was received and freed if a sender of the peer waits for buffer space, and reports
 // whether the peer has to be told: also of what was published before, as Next does when it moves
 // frames aside. It is called in each round, behind the last Next (RP16).
 func (r *Receiver) Answer() (tell bool) {
