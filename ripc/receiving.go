@@ -159,13 +159,13 @@ func (m *receiving) unlist() {
 func (m *receiving) start() {
 	p := m.peer
 	if !p.direct {
+		m.count(true) // first: what is said may find that the peer has ended
 		if p.long.dialer {
 			p.dialBulk()
 		}
 		if m.in.Grant() {
 			p.say(pair.Granted, m.in.Channel, m.in.ID, nil)
 		}
-		m.count(true)
 		return
 	}
 	if m.window == nil {
