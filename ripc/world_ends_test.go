@@ -95,14 +95,19 @@ func (w *world) notify() {
 	}
 	key, n := uint64(w.rng.IntN(3)), 1+w.rng.IntN(4)
 	w.log("notify %s -> %s", from.id, to.id)
-	var last []byte
-	for range n {
-		last = fmt.Appendf(nil, "notice %d", w.serial)
-		w.serial++
-		var err error
-		w.do("a notice", func() { err = from.s.Notify(w.t.Context(), from.s.To(to.id), key, w.parts(last)...) })
-		w.check(err == nil, "a notice: %v", err)
+	for range n - 1 {
+		w.do("a notice", func() { must(w.t, from.s.Notify(w.t.Context(), from.s.To(to.id), key, w.fresh(n))) })
 	}
+	w.noteTo(from, to, key)
+}
+
+// noteTo notifies a service, and waits until it sees that.
+func (w *world) noteTo(from, to *service, key uint64) {
+	last := fmt.Appendf(nil, "notice %d", w.serial)
+	w.serial++
+	var err error
+	w.do("a notice", func() { err = from.s.Notify(w.t.Context(), from.s.To(to.id), key, w.parts(last)...) })
+	w.check(err == nil, "a notice: %v", err)
 	w.until("a notice comes", func() bool {
 		to.mu.Lock()
 		defer to.mu.Unlock()
@@ -207,7 +212,9 @@ func (w *world) stream() {
 	if len(unread[k]) > 0 {
 		w.check(errors.Is(err, ErrReset), "a write to a stream that was closed with unread bytes: %v", err)
 	}
+	must(w.t, ends[1-k].SetDeadline(time.Now().Add(time.Hour)))
 	must(w.t, ends[1-k].Close())
+	w.check(ends[1-k].readBefore.timer == nil && ends[1-k].writeBefore.timer == nil, "a stream that is closed is kept until its deadline")
 	w.settle()
 }
 
@@ -241,6 +248,60 @@ func (w *world) closeService(o *service, end func()) {
 	w.log("close %s", o.id)
 	w.over([]*service{o}, nil, end)
 	w.closed = append(w.closed, o)
+	w.hush(o)
+}
+
+// hush waits until no goroutine calls the application for notices of a service that is closed.
+func (w *world) hush(o *service) {
+	w.until("the goroutine of notices of a closed service ends", func() bool {
+		o.end.e.lock()
+		defer o.end.e.unlock()
+		seat := &o.s.notices.notifier.seat
+		return !seat.IsListed() && !o.end.e.role.Has(seat)
+	})
+}
+
+// move opens a service at another endpoint while the old one lives on, which has received all that
+// was sent to it. Senders turn to the new one, also those that wait for space at the old one.
+func (w *world) move() {
+	from, o := w.two()
+	if from == nil || !o.isOpen || len(w.open) < 3 || from.gone[o.id] != nil || w.isTight(from.end, o.end) {
+		return
+	}
+	n := w.ends[w.rng.IntN(len(w.ends))]
+	if n == o.end || n == from.end {
+		return
+	}
+	w.log("move %s, watched by %s", o.id, from.id)
+	w.take(o)
+	w.noteTo(from, o, 8)
+	data := w.fresh(300)
+	for w.inWindow(from, o)+pair.FrameBytes(len(data)) <= worldWindow {
+		w.do("a send", func() { must(w.t, from.s.Send(w.t.Context(), from.s.To(o.id), data)) })
+		o.order = append(o.order, &item{from: from, to: o, data: data})
+		w.settle()
+		w.take(o)
+	}
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = from.s.Send(w.t.Context(), from.s.To(o.id), data)
+	}()
+	w.until("a send waits", func() bool { return isClosed(done) || w.waiting(from.end) > 0 })
+	w.check(!isClosed(done), "a message found room where there is none")
+	next := w.register(n, o.id)
+	w.until("a sender that waits turns to the new place", func() bool { return isClosed(done) })
+	w.check(err == nil, "a message to a service that has moved: %v", err)
+	for _, other := range w.open {
+		delete(other.routes, o)
+	}
+	from.routes[next] = true
+	next.order = append(next.order, &item{from: from, to: next, data: data})
+	w.over([]*service{o}, nil, func() { must(w.t, o.s.Close()) })
+	w.hush(o)
+	w.settle()
+	w.noteTo(from, next, 8)
 }
 
 // over takes in that services are closed by a function, perhaps with the process in which they are.
@@ -399,6 +460,7 @@ func (w *world) replace(k int) {
 	}
 	w.over(all, n, func() { must(w.t, n.e.Close()) })
 	w.closed = slices.DeleteFunc(w.closed, func(o *service) bool { return o.end == n })
+	n.watch.Wait()
 	kept := slices.ContainsFunc(w.held, func(h *holding) bool { return h.of.end == n && h.m.frame != nil })
 	if err := n.e.auditClosed(!kept); err != nil {
 		w.fail("an endpoint that is closed: %v", err)
