@@ -94,7 +94,7 @@ type world struct {
 type end struct {
 	e            *Endpoint
 	watch        sync.WaitGroup // a goroutine that polls, and waits for nothing: the others have to be woken
-	bodies       int // charged
+	bodies       int            // charged
 	calls, again uint64
 	refused      uint64
 }
