@@ -69,7 +69,7 @@ func (v *valve) is(f func() bool) bool {
 	return f()
 }
 
-// install makes the connection for long messages of the only peer of an endpoint, with a valve which
+// install makes the connection for long messages of the only peer of an endpoint, with a valve that
 // lets a header and the next n bytes of a body through.
 func install(t *testing.T, e *Endpoint, n int) *valve {
 	t.Helper()

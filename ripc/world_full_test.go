@@ -60,14 +60,18 @@ func (w *world) crowd() {
 	must(w.t, err)
 	there := accepted.(*Stream)
 	w.settle()
-	for k, size := range []int{worldMax, 200, 0} {
+	for _, f := range w.of(from.end) {
+		for _, t := range w.of(to.end) {
+			if f.gone[t.id] == nil {
+				w.do("a channel", func() { err = f.s.To(t.id).Connect(w.t.Context()) })
+				w.check(err == nil, "a channel: %v", err)
+				f.routes[t] = true
+			}
+		}
+	}
+	for _, size := range []int{worldMax, 200, 0} {
 		for _, f := range w.of(from.end) {
 			for _, t := range w.of(to.end) {
-				if k == 0 && f.gone[t.id] == nil && !w.isTight(from.end, to.end) {
-					w.do("a channel", func() { err = f.s.To(t.id).Connect(w.t.Context()) })
-					w.check(err == nil, "a channel: %v", err)
-					f.routes[t] = true
-				}
 				if f.routes[t] {
 					w.fill(f, t, size, 16)
 				}

@@ -464,9 +464,9 @@ func (r *Receiver) Publish() (news bool) {
 	return news
 }
 
-// Answer publishes all that was received and freed if a sender of the peer waits for buffer space, and reports
-// whether the peer has to be told: also of what was published before, as Next does when it moves
-// frames aside. It is called in each round, behind the last Next (RP16).
+// Answer publishes all that was received and freed if a sender of the peer waits for buffer space,
+// and reports whether the peer has to be told: also of what was published before, as Next does when
+// it moves frames aside. It is called in each round, behind the last Next (RP16).
 func (r *Receiver) Answer() (tell bool) {
 	if !Hungry(r.peer) {
 		return false
