@@ -43,8 +43,8 @@ func (s *Sender) begin(first uint64) {
 	if invariants.Enabled {
 		invariants.Check(s.claimed == 0 && s.publications == 0, "S6", "a ring with %d claims takes over the claims of another", s.claimed)
 	}
-	s.first, s.claimed, s.released, s.seenFreed, s.seenPublished = first, first, first, first, first
-	s.ready.Store(first)
+	s.first, s.claimed, s.told, s.released, s.seenFreed, s.seenPublished = first, first, first, first, first, first
+	s.ready.Store(first<<readyBits | shut)
 	s.published.Store(first)
 	s.freed.Store(first)
 }
@@ -80,7 +80,7 @@ func (s *Sender) move(n uint64, h header) (phase uint64) {
 	switch {
 	case h.kind() == Void:
 		return aborted
-	case n < max(s.published.Load(), s.ready.Load()):
+	case n < max(s.published.Load(), s.ready.Load()>>readyBits):
 		return committed
 	}
 	sl := &s.slots[n&(s.window-1)]

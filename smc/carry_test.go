@@ -176,7 +176,8 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 	const workers, each = 4, 300
 	var lock sync.Mutex // the application's
 	s, r := newRing(32, 1024)
-	committed := make([]bool, 1+workers*each*2) // by claim number
+	s.Open()
+	committed := make([]string, 1+workers*each*2) // by claim number
 	ring := func() *Sender {
 		lock.Lock()
 		defer lock.Unlock()
@@ -191,26 +192,51 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 		}
 		return err
 	}
-	claim := func() (c Claim, ok bool) {
+	shut := func() (open func()) { // S9
 		lock.Lock()
-		defer lock.Unlock()
+		s.Shut()
+		return func() { s.Open(); lock.Unlock() }
+	}
+	claim := func(k int) (c Claim, ok bool) {
+		if k%4 > 0 {
+			return ring().TryClaim(20)
+		}
+		defer shut()()
 		return s.Claim(20)
+	}
+	send := func(k int, data []byte) (number uint64, ok bool) {
+		switch k % 3 {
+		case 0:
+			n, number := ring().TrySendBatch([][]byte{data})
+			return number, n == 1
+		case 1:
+			return ring().TrySend(data)
+		}
+		defer shut()()
+		return s.Send(data, Small)
 	}
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
-			for k := 0; k < each; {
-				c, ok := claim()
-				if !ok {
-					continue // the loop below frees space
+			for k := range each {
+				text := fmt.Sprintf("%d.%d", w, k)
+				number, ok := send(k, []byte(text))
+				for !ok { // the loop below frees space
+					number, ok = send(k, []byte(text))
 				}
-				copy(c.Bytes, fmt.Sprintf("%020d", c.Number()))
+				committed[number] = text
+				c, ok := claim(k)
+				for !ok {
+					c, ok = claim(k)
+				}
+				text = fmt.Sprintf("%020d", c.Number())
+				copy(c.Bytes, text)
 				var err error
 				if (w+k)%5 == 0 {
 					err = finish(c, (*Sender).Abort, (*Sender).AbortMoved)
 				} else {
 					err = finish(c, (*Sender).Commit, (*Sender).CommitMoved)
-					committed[c.Number()] = true
+					committed[c.Number()] = text
 				}
 				if err != nil {
 					t.Error(err)
@@ -219,7 +245,6 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 				if err := finish(c, (*Sender).Commit, (*Sender).CommitMoved); !errors.Is(err, ErrClaimDone) {
 					t.Errorf("S5: claim %d was finished twice: %v", c.Number(), err)
 				}
-				k++
 			}
 		})
 	}
@@ -244,9 +269,9 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 		}
 		s.Release(taken)
 		if k%11 == 0 {
-			lock.Lock()
+			open := shut()
 			s, r = carry(s, taken)
-			lock.Unlock()
+			open()
 			sent, taken = 0, 0
 		}
 	}
@@ -259,9 +284,9 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 		}
 	}
 	var want []string
-	for n, ok := range committed {
-		if ok {
-			want = append(want, fmt.Sprintf("%020d", n))
+	for _, text := range committed {
+		if text != "" {
+			want = append(want, text)
 		}
 	}
 	if got, want := strings.Join(out, " "), strings.Join(want, " "); got != want {

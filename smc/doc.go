@@ -24,8 +24,10 @@
 //	          position                        end of the published records (package multicast owns the word)
 //	          sent                            counted in indexes: published plus nulls (the same)
 //
-// An application sends a message in one step under its lock (Send), or claims space, fills it in
-// place and commits or aborts (Claim). The loop publishes the prefix of finished claims: it has the
+// An application sends a message in one step (Send), or claims space, fills it in place and commits
+// or aborts (Claim). One goroutine at a time does so: it enters the ring, unless another one is
+// inside or has shut it. The word ready has a bit for each, so that leaving costs nothing besides.
+// A goroutine that has to change what all of them depend on, as at the end of a view, shuts the ring. The loop publishes the prefix of finished claims: it has the
 // records pushed, then stores position, then sent. It looks at no message for that, unless claims
 // were made in place: these have a slot each, and while one of them is not published the messages
 // that are sent after it use their slots, too. Otherwise the prefix is the number ready. When every
@@ -61,11 +63,12 @@
 //	S7  all that moves has space in a ring of the same size
 //	S8  a large message is published only when every member of the ring's view has its body, and
 //	    delays its sender's later ones until then
+//	S9  one goroutine at a time is inside a ring or has shut it
 //
 // Shared words:
 //
 //	word                 written by        read by              published by
-//	ready                application       loop                 itself (atomic)
+//	ready                application       loop, application    itself (atomic)
 //	slots[i].state       application, loop loop                 itself (atomic); the loop's part is to mark a claim as moved
 //	published            loop              application          itself (atomic)
 //	freed, freedBytes    loop              application          itself (atomic)

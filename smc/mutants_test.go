@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/squall-go/squall/internal/mutant"
@@ -60,6 +61,36 @@ func TestAClaimThatMovesWhileItIsFinishedIsFinishedThere(t *testing.T) {
 	}
 }
 
+// S9: a message that is sent while the ring is shut moves with the others.
+func TestARingThatIsShutWhileAGoroutineSendsKeepsTheMessage(t *testing.T) { shutWhileSending(t) }
+
+func shutWhileSending(t testing.TB) {
+	old, _ := newRing(4, 64)
+	old.Open()
+	moved := make(chan *Sender, 1)
+	mutant.AtPause = func() {
+		mutant.AtPause = nil
+		go func() {
+			old.Shut()
+			s, _ := carry(old, 0)
+			moved <- s
+		}()
+		for old.ready.Load()&shut == 0 {
+			runtime.Gosched()
+		}
+		if mutant.On(mutant.ShutEarly) {
+			moved <- <-moved
+		}
+	}
+	defer func() { mutant.AtPause = nil }()
+	if _, ok := old.TrySend([]byte("now")); !ok {
+		t.Fatalf("no space")
+	}
+	if b, _ := (<-moved).Publish(0, 9); b.Messages != 1 {
+		t.Fatalf("S6: %d messages are published", b.Messages)
+	}
+}
+
 // broken is a test that fails with a panic.
 type broken struct{ testing.TB }
 
@@ -67,12 +98,19 @@ func (broken) Helper() {}
 
 func (broken) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// Each fault of the ring is found by the model, but for two that only a hostile sender brings out.
+// Each fault of the ring is found by the model, but for two that only a hostile sender brings out, and
+// one for which two goroutines are needed.
 func TestEveryMutantOfTheRingIsFound(t *testing.T) {
 	defer mutant.Set("")
 	for _, name := range mutant.RingNames {
 		t.Run(string(name), func(t *testing.T) {
 			mutant.Set(name)
+			if name == mutant.ShutEarly {
+				if fault := faultOf(func() { shutWhileSending(broken{t}) }); fault == nil {
+					t.Error("not found")
+				}
+				return
+			}
 			if name == mutant.HeaderTwice || name == mutant.LengthUnchecked {
 				if fault := faultOf(func() { hostileHeaders(broken{t}) }); fault == nil {
 					t.Error("not found")

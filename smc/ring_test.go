@@ -383,11 +383,13 @@ func TestAClaimThatIsSpareLeavesSpaceForOthers(t *testing.T) {
 				}
 				s.Claim(min(held, 128)) // and stays open
 				s.Claim(max(held-128, 0))
-				if !s.Spare(n, 2, first+second) {
+				s.Reserve(2, first+second)
+				if _, ok := s.Claim(n); !ok {
 					continue
 				}
 				spare++
-				for _, bytes := range []int{n, first, second} {
+				s.Reserve(0, 0)
+				for _, bytes := range []int{first, second} {
 					if _, ok := s.Claim(bytes); !ok {
 						t.Fatalf("start %d, %d bytes held: %d are spare next to %d and %d, which do not all fit", start, held, n, first, second)
 					}
@@ -397,10 +399,14 @@ func TestAClaimThatIsSpareLeavesSpaceForOthers(t *testing.T) {
 	}
 	s, _ := newRing(window, ring)
 	for k := range window { // one slot for each that waits, and one for this one
-		if got, want := s.Spare(0, 2, 0), k+3 <= window; got != want {
+		s.Reserve(2, 0)
+		_, got := s.Claim(0)
+		if want := k+3 <= window; got != want {
 			t.Errorf("%d of %d claimed: spare is %t", k, window, got)
 		}
-		s.Claim(0)
+		if s.Reserve(0, 0); !got {
+			s.Claim(0)
+		}
 	}
 	if spare < 1000 {
 		t.Errorf("only %d of the claims were spare", spare)

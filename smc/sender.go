@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
@@ -46,14 +47,16 @@ type checkpoint struct {
 // Sender is the owner's side of a ring. Fields are grouped by the goroutine that writes them.
 type Sender struct {
 	window, size uint64 // claims, a power of two; bytes of the area
+	most         uint64 // bytes of a message
 	area         []byte
 	slots        []slot
 	time         uint64 // bytes that each message has behind its data
 	share        uint64 // a power of two
 	_            [64]byte
 
-	// Application, one goroutine at a time (the caller has a lock).
+	// Application, one goroutine at a time: it is inside, or has shut the ring (S9).
 	claimed       uint64
+	told          uint64 // claims that ready says
 	end, off      uint64 // position after the last claim, and its offset
 	bytes         uint64 // of all claims
 	marks         []mark
@@ -62,13 +65,18 @@ type Sender struct {
 	seenPublished uint64 // the last look at published
 	seenFreed     uint64 // the last look at freed and freedBytes
 	seenBytes     uint64
+	reserved      uint64 // claims that are not to be made
+	reservedBytes uint64
 	first         uint64      // claims below are done: Carry
 	native        uint64      // claims from this one on were made in this ring: Carry. Set before the first claim.
 	foreign       int         // open claims that were made in another ring
 	starved       atomic.Bool // R: loop. The last claim that looked at freed found no space, and much is in flight
 	_             [64]byte
 
-	ready atomic.Uint64 // W: application. R: loop. Claims that are finished, with all before them. Only grows.
+	// W: application. R: loop. Claims that are finished, with all before them, which only grow; and the
+	// bits inside and shut.
+	ready atomic.Uint64
+	left  bell.Bell // the goroutine that was inside when the ring was shut has left
 	_     [64]byte
 
 	// Loop.
@@ -89,10 +97,13 @@ type Sender struct {
 
 // NewSender lays a ring for a window of claims, a power of two, on an area of the own row.
 func NewSender(window int, area []byte) *Sender {
-	return &Sender{
+	s := &Sender{
 		window: uint64(window), size: uint64(len(area)), area: area, share: max(uint64(window)/4, leastShare),
-		slots: make([]slot, window), marks: make([]mark, window), checkpoints: make([]checkpoint, window),
+		slots: make([]slot, window), marks: make([]mark, window), checkpoints: make([]checkpoint, window), left: bell.New(),
+		most: uint64(MaxMessage(len(area) - window*HeaderBytes)),
 	}
+	s.ready.Store(shut)
+	return s
 }
 
 // leastShare is worth the switch to the loop and back.
@@ -106,7 +117,7 @@ func (s *Sender) EndsShare(number uint64) bool { return number&(s.share-1) == 0 
 // NewShelf returns a ring on plain memory for what another ring has, which cannot be sent now.
 func NewShelf(of *Sender) *Sender {
 	s := NewSender(int(of.window), words(int(of.size)))
-	s.time = of.time
+	s.time, s.most = of.time, of.most
 	return s
 }
 
@@ -115,14 +126,97 @@ const TimeBytes = 8
 
 // Timed has the loop write a clock's reading behind each message when it is published. One reading
 // serves all that are published at once.
-func (s *Sender) Timed(clock func() order.Time) { s.clock, s.time = clock, TimeBytes }
+func (s *Sender) Timed(clock func() order.Time) {
+	s.clock, s.time = clock, TimeBytes
+	s.most -= TimeBytes
+}
+
+// ready has two bits below the number.
+const (
+	inside    = 1 // a goroutine is on the application's side
+	shut      = 2 // no other one may enter
+	readyBits = 2
+)
+
+// enter takes the application's side for the time of a claim, unless another goroutine has it or
+// the ring is shut. Any goroutine.
+func (s *Sender) enter() bool {
+	w := s.ready.Load()
+	return w&(inside|shut) == 0 && s.ready.CompareAndSwap(w, w|inside)
+}
+
+// leave ends that, and has the loop see what was sent meanwhile.
+func (s *Sender) leave(sent uint64) {
+	if s.ready.Add(sent<<readyBits-inside)&shut != 0 {
+		s.left.Ring()
+	}
+}
+
+// Shut takes the application's side, for one caller at a time, until Open. A new ring is shut.
+func (s *Sender) Shut() {
+	if s.ready.Or(shut)&inside != 0 && !(mutant.Enabled && mutant.On(mutant.ShutEarly)) {
+		<-s.left
+	}
+}
+
+// Open lets TrySend, TrySendBatch and TryClaim in.
+func (s *Sender) Open() { s.ready.And(^uint64(shut)) }
+
+// TrySend is Send of a small message. It takes the application's side itself, or reports that it
+// cannot, or that the message is too large. Any goroutine.
+func (s *Sender) TrySend(data []byte) (claim uint64, ok bool) {
+	if uint64(len(data)) > s.most || !s.enter() {
+		return 0, false
+	}
+	if mutant.Enabled {
+		mutant.Pause()
+	}
+	claim, sent := s.put(data, Small)
+	s.leave(sent)
+	return claim, claim > 0
+}
+
+// TrySendBatch is TrySend for the first messages of a batch, up to the end of a share at most. It
+// returns how many, and the claim of the last one.
+func (s *Sender) TrySendBatch(batch [][]byte) (n int, claim uint64) {
+	if !s.enter() {
+		return 0, 0
+	}
+	sent := uint64(0)
+	for n < len(batch) && uint64(len(batch[n])) <= s.most && (n == 0 || !s.EndsShare(claim)) {
+		c, ready := s.put(batch[n], Small)
+		if c == 0 {
+			break
+		}
+		claim, sent, n = c, sent+ready, n+1
+	}
+	s.leave(sent)
+	return n, claim
+}
+
+// TryClaim is Claim that takes the application's side itself, as TrySend does. Any goroutine.
+func (s *Sender) TryClaim(n int) (c Claim, ok bool) {
+	if uint64(n) > s.most || !s.enter() {
+		return Claim{}, false
+	}
+	c, ok = s.Claim(n)
+	s.leave(0)
+	return c, ok
+}
 
 // Send takes a message, as committed, and returns its number as a claim, or reports that there is
 // no space now. Data has at most MaxMessage bytes. Application.
-func (s *Sender) Send(data []byte, kind Kind) (number uint64, ok bool) {
+func (s *Sender) Send(data []byte, kind Kind) (claim uint64, ok bool) {
+	claim, sent := s.put(data, kind)
+	s.ready.Add(sent << readyBits)
+	return claim, claim > 0
+}
+
+// put writes a message, and returns its claim, or 0 without space, and by how much ready grows.
+func (s *Sender) put(data []byte, kind Kind) (claim, sent uint64) {
 	at, ok := s.lay(uint64(len(data))+s.time, kind)
 	if !ok {
-		return 0, false
+		return 0, 0
 	}
 	copy(s.area[at:at+uint64(len(data))], data)
 	if s.inPlace > s.seenPublished {
@@ -130,10 +224,10 @@ func (s *Sender) Send(data []byte, kind Kind) (number uint64, ok bool) {
 	}
 	if s.inPlace > s.seenPublished && !(mutant.Enabled && mutant.On(mutant.OpenOvertaken)) { // the loop has to look at each claim
 		s.slots[(s.claimed-1)&(s.window-1)].state.Store(s.claimed<<2 | committed)
-	} else {
-		s.ready.Store(s.claimed)
+		return s.claimed, 0
 	}
-	return s.claimed, true
+	sent, s.told = s.claimed-s.told, s.claimed
+	return s.claimed, sent
 }
 
 // Claim takes space for a message of n bytes, or reports that there is none now. n is at most
@@ -184,14 +278,16 @@ func (s *Sender) place(n uint64) (off, end uint64) {
 	return s.off, s.end + size
 }
 
-// fits reports whether one more claim that ends at a position has space. It loads the loop's
-// counters only when the values loaded last do not suffice.
+// fits reports whether one more claim that ends at a position has space besides what is reserved.
+// It loads the loop's counters only when the values loaded last do not suffice.
 func (s *Sender) fits(end uint64) bool {
-	if s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size {
+	claims := s.claimed + s.reserved
+	end += s.reservedBytes
+	if claims-s.seenFreed < s.window && end-s.seenBytes <= s.size {
 		return true
 	}
 	s.seenBytes, s.seenFreed = s.freedBytes.Load(), s.freed.Load()
-	fits := s.claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size
+	fits := claims-s.seenFreed < s.window && end-s.seenBytes <= s.size
 	s.starved.Store(!fits && s.Many(s.claimed-s.seenFreed))
 	return fits
 }
@@ -261,7 +357,7 @@ func (s *Sender) Publish(first order.Index, limit int) (b Batch, any bool) {
 // finish returns the number of claims in the finished prefix, and turns aborted claims into voids.
 func (s *Sender) finish(from, limit uint64, b *Batch) (to uint64) {
 	most := from + limit
-	for to = min(max(s.ready.Load(), from), most); to < most; to++ {
+	for to = min(max(s.ready.Load()>>readyBits, from), most); to < most; to++ {
 		sl := &s.slots[to&(s.window-1)]
 		state := sl.state.Load()
 		if !finished(state, to) || sl.held && state&phases == committed { // S8
@@ -374,30 +470,22 @@ func (s *Sender) Roomy(n int) bool {
 	return !s.Active() || free >= s.window/4 && room >= s.size/4
 }
 
-// Spare reports whether a claim of n bytes would leave space for so many claims of others with so
-// many bytes in all, wherever a record has to begin at the start of the area. Application.
-func (s *Sender) Spare(n, others, bytes int) bool {
-	_, end := s.place(uint64(n) + s.time)
-	claimed := s.claimed + uint64(others)
-	end += 2 * (uint64(bytes) + uint64(others)*(HeaderBytes+s.time+HeaderBytes-1))
-	if claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size {
-		return true
-	}
-	s.seenBytes, s.seenFreed = s.freedBytes.Load(), s.freed.Load()
-	return claimed-s.seenFreed < s.window && end-s.seenBytes <= s.size
+// Reserve keeps space for so many claims with so many bytes in all, wherever a record has to begin
+// at the start of the area, until it is called again. Application.
+func (s *Sender) Reserve(claims, bytes int) {
+	s.reserved = uint64(claims)
+	s.reservedBytes = 2 * (uint64(bytes) + s.reserved*(HeaderBytes+s.time+HeaderBytes-1))
 }
 
 // MaxMessage is the largest message that this ring takes, in bytes.
-func (s *Sender) MaxMessage() int {
-	return MaxMessage(int(s.size-s.window*HeaderBytes)) - int(s.time)
-}
+func (s *Sender) MaxMessage() int { return int(s.most) }
 
 // InUse is the number of claims whose space is not free. Application.
 func (s *Sender) InUse() int { return int(s.claimed - s.freed.Load()) }
 
 // Unfinished is the number of claims that are neither committed nor aborted. Application.
 func (s *Sender) Unfinished() (n int) {
-	for c := max(s.freed.Load(), s.ready.Load()); c < s.claimed; c++ {
+	for c := max(s.freed.Load(), s.ready.Load()>>readyBits); c < s.claimed; c++ {
 		if !finished(s.slots[c&(s.window-1)].state.Load(), c) {
 			n++
 		}

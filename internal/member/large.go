@@ -342,8 +342,8 @@ func (o *Outbox) advance(core *multicast.Subgroup) (work int) {
 	if !g.due.Load() && (g.next == 0 || !core.Sender.Released(g.next)) {
 		return 0
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	if core.Sender == nil || core.Sender != o.sender {
 		return 0
 	}
@@ -395,8 +395,10 @@ func (o *Outbox) releaseLarges() (work int) {
 	return work
 }
 
-// place puts a message's record into the ring, if there is room. It needs mu.
+// place puts a message's record into the ring, if there is room. The record also takes what is
+// reserved, which is far more than it needs, or it might wait without end. It needs mu.
 func (o *Outbox) place(core *multicast.Subgroup, l *Large) bool {
+	o.sender.Reserve(0, 0)
 	claim, ok := core.Place(l.id, len(l.body.Data))
 	if !ok {
 		return false

@@ -42,7 +42,7 @@ type Outbox struct {
 	ahead     []multicast.Ahead
 	last      *part                      // the last part that this member had, in whichever shard and view. Loop.
 	delivered order.ViewID               // in which something was delivered last. Loop.
-	ring      atomic.Pointer[smc.Sender] // sender, for a goroutine that finishes a claim without mu
+	ring      atomic.Pointer[smc.Sender] // sender, for a goroutine that claims, or finishes a claim, without mu
 	_         [64]byte
 
 	// W: under mu, when a goroutine begins or ends to wait. R: loop, in every step. Not beside what
@@ -51,7 +51,8 @@ type Outbox struct {
 	awaited atomic.Int32 // number of pending futures
 	_       [64]byte
 
-	mu      sync.Mutex // of the sender's application side, and of what follows
+	mu      sync.Mutex // of what follows and, unless open, of the sender's application side
+	open    bool       // goroutines claim without mu
 	halted  error
 	why     error           // why nothing can be claimed now, or nil
 	muted   bool            // the application does not want to send
@@ -86,36 +87,68 @@ func (w *waiter) ring() {
 
 var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
 
+// lock also keeps other goroutines from claiming. It is needed for what Shut guards, and for what
+// unlock looks at.
+func (o *Outbox) lock() {
+	o.mu.Lock()
+	if o.open {
+		o.sender.Shut()
+		o.open = false
+	}
+}
+
+// unlock lets goroutines claim without the lock again, but for what is reserved for goroutines that
+// wait. A goroutine that sends many messages does not wait its turn for each while there is space
+// for all; but before the first one is rung nobody else takes any, or there would never be enough
+// for that (callWaiting).
+func (o *Outbox) unlock() {
+	if o.able() == nil && (len(o.queue) == 0 || o.queue[0].rung) {
+		o.sender.Reserve(len(o.queue), o.queued)
+		o.sender.Open()
+		o.open = true
+	}
+	o.mu.Unlock()
+}
+
 // TryClaim takes space for a message of n bytes, or fails with ErrWindowFull if there is none
 // besides what others wait for.
 func (o *Outbox) TryClaim(n int) (c smc.Claim, err error) {
-	o.mu.Lock()
-	c, err = o.claim(n, o.check(n, nil))
-	o.mu.Unlock()
-	return c, err
+	if ring := o.ring.Load(); ring != nil {
+		if c, ok := ring.TryClaim(n); ok {
+			return c, nil
+		}
+	}
+	o.lock()
+	defer o.unlock()
+	return o.claim(n, o.check(n, nil))
 }
 
 // TrySend sends a copy of data, or fails with ErrWindowFull like TryClaim. Its other errors are
 // those of TryClaim and Commit.
 func (o *Outbox) TrySend(data []byte) error {
-	o.mu.Lock()
-	var number uint64
-	err := o.check(len(data), nil)
-	if err == nil {
-		number, err = o.send(data)
+	if ring := o.ring.Load(); ring != nil {
+		if number, ok := ring.TrySend(data); ok {
+			return o.sent(ring, number)
+		}
 	}
-	o.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return o.sent(number)
+	_, err := o.sendBatch([][]byte{data})
+	return err
 }
 
 // TrySendBatch sends copies of messages like TrySend, and returns how many: all, or those before
 // the one that the error is about, or those up to the end of a share of the window.
 func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
+	if ring := o.ring.Load(); ring != nil {
+		if n, last := ring.TrySendBatch(batch); n > 0 {
+			return n, o.sent(ring, last)
+		}
+	}
+	return o.sendBatch(batch)
+}
+
+func (o *Outbox) sendBatch(batch [][]byte) (n int, err error) {
 	last := uint64(0)
-	o.mu.Lock()
+	o.lock()
 	for n < len(batch) && (n == 0 || !o.sender.EndsShare(last)) {
 		number := uint64(0)
 		if err = o.check(len(batch[n]), nil); err == nil {
@@ -126,17 +159,16 @@ func (o *Outbox) TrySendBatch(batch [][]byte) (n int, err error) {
 		}
 		last, n = number, n+1
 	}
-	o.mu.Unlock()
+	o.unlock()
 	if n > 0 {
-		err = or(o.sent(last), err)
+		err = or(o.sent(o.ring.Load(), last), err)
 	}
 	return n, err
 }
 
-// check refuses a message that can never be sent, and one that would take space reserved for
-// goroutines that wait. A goroutine that sends many messages does not wait its turn for each while
-// there is space for all; but before the first one is rung nobody else takes any, or there would
-// never be enough for that (callWaiting). It needs mu.
+// check refuses a message that can never be sent, and one for which space is to be had only when
+// the first goroutine that waits is rung. What it does not refuse a waiter may take what is reserved.
+// It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {
 	if err := o.able(); err != nil {
 		return err
@@ -144,7 +176,11 @@ func (o *Outbox) check(n int, w *waiter) error {
 	if limit := o.sender.MaxMessage(); n > limit || n < 0 {
 		return fmt.Errorf("%w: %d bytes, the ring takes %d", ErrTooLarge, n, limit)
 	}
-	if len(o.queue) > 0 && o.queue[0] != w && !(o.queue[0].rung && o.sender.Spare(n, len(o.queue), o.queued)) {
+	switch {
+	case len(o.queue) == 0:
+	case o.queue[0] == w:
+		o.sender.Reserve(0, 0)
+	case !o.queue[0].rung:
 		return ErrWindowFull
 	}
 	return nil
@@ -167,8 +203,8 @@ func (o *Outbox) able() error {
 
 // mute refuses claims, or takes them again. Loop.
 func (o *Outbox) mute(on bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.muted = on
 	o.ringAll()
 }
@@ -222,7 +258,7 @@ func (o *Outbox) Send(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return o.sent(c.Number())
+	return o.sent(o.ring.Load(), c.Number())
 }
 
 // wait claims space for n bytes, or sends data unless it is nil, when there is space.
@@ -246,8 +282,8 @@ func (o *Outbox) wait(ctx context.Context, n int, data []byte) (smc.Claim, error
 }
 
 func (o *Outbox) join(w *waiter) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.queue = append(o.queue, w)
 	o.queued += w.n
 	o.waiting.Store(int32(len(o.queue)))
@@ -255,8 +291,8 @@ func (o *Outbox) join(w *waiter) {
 
 // leave ends a wait.
 func (o *Outbox) leave(w *waiter) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.queue = leaveQueue(o.queue, w)
 	o.queued -= w.n
 	o.waiting.Store(int32(len(o.queue)))
@@ -278,8 +314,8 @@ func leaveQueue(queue []*waiter, w *waiter) []*waiter {
 
 // claimAs claims for a waiter, or sends data, if it is its turn.
 func (o *Outbox) claimAs(w *waiter, data []byte) (c smc.Claim, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	if err = o.check(w.n, w); err != nil || data == nil {
 		c, err = o.claim(w.n, err)
 	} else {
@@ -303,14 +339,14 @@ func (o *Outbox) Commit(c smc.Claim) error {
 		o.member.cfg.Wake()
 		return err
 	}
-	return o.sent(c.Number())
+	return o.sent(o.ring.Load(), c.Number())
 }
 
 // sent wakes the loop for a message that was committed. It returns the reason if this member has
 // halted.
-func (o *Outbox) sent(claim uint64) error {
+func (o *Outbox) sent(ring *smc.Sender, claim uint64) error {
 	o.member.cfg.Wake()
-	if o.ring.Load().EndsShare(claim) { // where the loop shares the processor with this goroutine, it publishes now
+	if ring.EndsShare(claim) { // where the loop shares the processor with this goroutine, it publishes now
 		runtime.Gosched()
 	}
 	if err := o.member.Err(); err != nil && !o.released(claim) {
@@ -348,8 +384,8 @@ func (o *Outbox) callWaiting() {
 	if o.waiting.Load() == 0 {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n)) {
 		o.queue[0].ring()
 	}
@@ -360,8 +396,8 @@ func (o *Outbox) Close() { o.halt(ErrClosed) }
 
 // halt makes every claim fail from now on. The first reason stays.
 func (o *Outbox) halt(reason error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.halted = or(o.halted, reason)
 	o.ringAll()
 }
@@ -385,8 +421,8 @@ func (o *Outbox) ringAll() {
 // install makes the core of this member's part in a view, with what the view before did not
 // deliver. Loop.
 func (o *Outbox) install(cfg multicast.Config, transfers Transfers) *multicast.Subgroup {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	if !(mutant.Enabled && mutant.On(mutant.NoCarry)) {
 		cfg.Carry, cfg.Delivered = o.sender, o.from
 	}
@@ -428,8 +464,8 @@ func (o *Outbox) delivers(p *part) {
 
 // retire says that this member cannot send in the view that begins. Loop.
 func (o *Outbox) retire(why error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	o.shelve(why)
 }
 
@@ -461,8 +497,8 @@ func (o *Outbox) ended(p *part, from order.Index) {
 // Unfinished is the number of claims that the application has neither committed nor aborted, and
 // Undelivered the number of messages that some member has not delivered yet.
 func (o *Outbox) Unfinished() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	if o.sender == nil {
 		return 0
 	}
@@ -472,8 +508,8 @@ func (o *Outbox) Unfinished() int {
 // Undelivered returns the number of claims whose room is still in use, plus the messages of ended
 // views that this member has still to deliver, plus the large messages that have no place yet.
 func (o *Outbox) Undelivered() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.lock()
+	defer o.unlock()
 	if o.sender == nil {
 		return 0
 	}

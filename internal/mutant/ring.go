@@ -12,8 +12,9 @@ const (
 	FinishedTwice   Name = "a claim is finished twice"
 	OpenOvertaken   Name = "what is sent after an open claim is published with it"
 	WrapLost        Name = "what lies before a wrap is not pushed"
+	ShutEarly       Name = "a ring is shut while a goroutine sends"
 	PositionLate    Name = "sent is stored before the end of the records"
 )
 
 // RingNames are all of them, but for PositionLate, which the tests of package multicast find.
-var RingNames = []Name{GapLost, PadCounted, VoidTaken, HeaderTwice, LengthUnchecked, CheckpointEarly, GapCarried, FinishedTwice, OpenOvertaken, WrapLost}
+var RingNames = []Name{GapLost, PadCounted, VoidTaken, HeaderTwice, LengthUnchecked, CheckpointEarly, GapCarried, FinishedTwice, OpenOvertaken, WrapLost, ShutEarly}
