@@ -194,7 +194,7 @@ func TestRingsMoveUnderGoroutinesThatFillThem(t *testing.T) {
 	}
 	shut := func() (open func()) { // S9
 		lock.Lock()
-		s.Shut()
+		shutRing(s)
 		return func() { s.Open(); lock.Unlock() }
 	}
 	claim := func(k int) (c Claim, ok bool) {

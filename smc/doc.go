@@ -27,12 +27,14 @@
 // An application sends a message in one step (Send), or claims space, fills it in place and commits
 // or aborts (Claim). One goroutine at a time does so: it enters the ring, unless another one is
 // inside or has shut it. The word ready has a bit for each, so that leaving costs nothing besides.
-// A goroutine that has to change what all of them depend on, as at the end of a view, shuts the ring. The loop publishes the prefix of finished claims: it has the
-// records pushed, then stores position, then sent. It looks at no message for that, unless claims
-// were made in place: these have a slot each, and while one of them is not published the messages
-// that are sent after it use their slots, too. Otherwise the prefix is the number ready. When every
-// member delivered an index, the loop releases the record's space. Each publication has a
-// checkpoint, by which its indexes are turned into claims.
+// A goroutine that changes what all of them depend on, as at the end of a view, shuts the ring.
+//
+// The loop publishes the prefix of finished claims: it has the records pushed, then stores
+// position, then sent. It looks at no message for that, unless claims were made in place: these
+// have a slot each, and while one of them is not published the messages that are sent after it use
+// their slots, too. Otherwise the prefix is the number ready. When every member delivered an index,
+// the loop releases the record's space. Each publication has a checkpoint, by which its indexes are
+// turned into claims.
 //
 // A receiver loads sent before position. So all records with indexes below that sent end below that
 // position, and the indexes from the last record to sent are nulls. It loads a header once, checks

@@ -71,7 +71,7 @@ func shutWhileSending(t testing.TB) {
 	mutant.AtPause = func() {
 		mutant.AtPause = nil
 		go func() {
-			old.Shut()
+			shutRing(old)
 			s, _ := carry(old, 0)
 			moved <- s
 		}()
@@ -98,8 +98,8 @@ func (broken) Helper() {}
 
 func (broken) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// Each fault of the ring is found by the model, but for two that only a hostile sender brings out, and
-// one for which two goroutines are needed.
+// Each fault of the ring is found by the model, but for two that only a hostile sender brings
+// out, and one for which two goroutines are needed.
 func TestEveryMutantOfTheRingIsFound(t *testing.T) {
 	defer mutant.Set("")
 	for _, name := range mutant.RingNames {

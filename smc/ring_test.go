@@ -18,6 +18,14 @@ func newRing(window, ring int) (*Sender, Receiver) {
 	return NewSender(window, area), NewReceiver(window, area)
 }
 
+// shutRing shuts a ring that other goroutines use.
+func shutRing(s *Sender) {
+	left := make(chan struct{})
+	if s.Shut(func() { close(left) }) {
+		<-left
+	}
+}
+
 // publish publishes everything from an index on and returns how many messages that is.
 func publish(s *Sender, r *Receiver, first order.Index) int {
 	b, any := s.Publish(first, math.MaxInt)

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
@@ -73,10 +72,10 @@ type Sender struct {
 	starved       atomic.Bool // R: loop. The last claim that looked at freed found no space, and much is in flight
 	_             [64]byte
 
-	// W: application. R: loop. Claims that are finished, with all before them, which only grow; and the
-	// bits inside and shut.
+	// W: application. R: loop. Claims that are finished, with all before them, which only grow; and
+	// the bits inside and shut.
 	ready atomic.Uint64
-	left  bell.Bell // the goroutine that was inside when the ring was shut has left
+	left  func() // see Shut. W: who shuts the ring
 	_     [64]byte
 
 	// Loop.
@@ -99,7 +98,7 @@ type Sender struct {
 func NewSender(window int, area []byte) *Sender {
 	s := &Sender{
 		window: uint64(window), size: uint64(len(area)), area: area, share: max(uint64(window)/4, leastShare),
-		slots: make([]slot, window), marks: make([]mark, window), checkpoints: make([]checkpoint, window), left: bell.New(),
+		slots: make([]slot, window), marks: make([]mark, window), checkpoints: make([]checkpoint, window),
 		most: uint64(MaxMessage(len(area) - window*HeaderBytes)),
 	}
 	s.ready.Store(shut)
@@ -148,15 +147,15 @@ func (s *Sender) enter() bool {
 // leave ends that, and has the loop see what was sent meanwhile.
 func (s *Sender) leave(sent uint64) {
 	if s.ready.Add(sent<<readyBits-inside)&shut != 0 {
-		s.left.Ring()
+		s.left()
 	}
 }
 
-// Shut takes the application's side, for one caller at a time, until Open. A new ring is shut.
-func (s *Sender) Shut() {
-	if s.ready.Or(shut)&inside != 0 && !(mutant.Enabled && mutant.On(mutant.ShutEarly)) {
-		<-s.left
-	}
+// Shut takes the application's side, for one caller at a time, until Open. It reports whether a
+// goroutine is inside: then the caller waits until that one has called left. A new ring is shut.
+func (s *Sender) Shut(left func()) (wait bool) {
+	s.left = left
+	return s.ready.Or(shut)&inside != 0 && !(mutant.Enabled && mutant.On(mutant.ShutEarly))
 }
 
 // Open lets TrySend, TrySendBatch and TryClaim in.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/internal/viewchange"
@@ -160,7 +161,8 @@ func (m *Member) outbox(sg views.Subgroup) *Outbox {
 	if i >= 0 {
 		return m.out[i]
 	}
-	o := &Outbox{Stats: new(multicast.Stats), member: m, name: sg.Name, why: ErrNotProvisioned}
+	o := &Outbox{Stats: new(multicast.Stats), member: m, name: sg.Name, why: ErrNotProvisioned, left: bell.New()}
+	o.ringLeft = o.left.Ring
 	if m.cfg.Limits != nil {
 		o.larges.limits = m.cfg.Limits(sg.Name)
 	}

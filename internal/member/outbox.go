@@ -51,21 +51,23 @@ type Outbox struct {
 	awaited atomic.Int32 // number of pending futures
 	_       [64]byte
 
-	mu      sync.Mutex // of what follows and, unless open, of the sender's application side
-	open    bool       // goroutines claim without mu
-	halted  error
-	why     error           // why nothing can be claimed now, or nil
-	muted   bool            // the application does not want to send
-	sender  *smc.Sender     // the ring of this view, or the shelf; nil: there never was one
-	from    order.Index     // how much of it the view that ended delivered
-	endedAt order.ViewID    // that view
-	ending  *part           // in that view, until its ring is another one
-	rest    int             // claims that views which have ended deliver, and this member has not delivered yet
-	origins []order.ViewID  // the views in whose rings claims were open as they ended, while any is
-	queue   []*waiter       // goroutines that wait for buffer space, the first one first
-	queued  int             // bytes that they want
-	pending []pendingFuture // of claims that were not delivered yet, in their order
-	larges  larges
+	mu       sync.Mutex // of what follows and, unless open, of the sender's application side
+	open     bool       // goroutines claim without mu
+	left     bell.Bell  // the goroutine that was inside the ring when it was shut has left
+	ringLeft func()
+	halted   error
+	why      error           // why nothing can be claimed now, or nil
+	muted    bool            // the application does not want to send
+	sender   *smc.Sender     // the ring of this view, or the shelf; nil: there never was one
+	from     order.Index     // how much of it the view that ended delivered
+	endedAt  order.ViewID    // that view
+	ending   *part           // in that view, until its ring is another one
+	rest     int             // claims that views which have ended deliver, and this member has not delivered yet
+	origins  []order.ViewID  // the views in whose rings claims were open as they ended, while any is
+	queue    []*waiter       // goroutines that wait for buffer space, the first one first
+	queued   int             // bytes that they want
+	pending  []pendingFuture // of claims that were not delivered yet, in their order
+	larges   larges
 
 	_        [64]byte
 	inquirer inquirer
@@ -92,8 +94,9 @@ var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
 func (o *Outbox) lock() {
 	o.mu.Lock()
 	if o.open {
-		o.sender.Shut()
-		o.open = false
+		if o.open = false; o.sender.Shut(o.ringLeft) {
+			<-o.left
+		}
 	}
 }
 
@@ -166,9 +169,8 @@ func (o *Outbox) sendBatch(batch [][]byte) (n int, err error) {
 	return n, err
 }
 
-// check refuses a message that can never be sent, and one for which space is to be had only when
-// the first goroutine that waits is rung. What it does not refuse a waiter may take what is reserved.
-// It needs mu.
+// check refuses a message that can never be sent, and one for which there is space only when the
+// first goroutine that waits was rung. That goroutine may take what is reserved. It needs mu.
 func (o *Outbox) check(n int, w *waiter) error {
 	if err := o.able(); err != nil {
 		return err
