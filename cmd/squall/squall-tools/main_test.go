@@ -267,7 +267,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		"demo --nodez 3":     "squall demo: unknown flag: --nodez\nsquall demo: see squall demo --help\n",
 		"demo -":             "squall demo: -: nothing to send, not one line\n",
 		"demos":              "squall: unknown command \"demos\" for \"squall\"\nsquall: Did you mean this?\nsquall: \tdemo\n",
-		"demo run-member":    "squall demo run-member: run-member is started by other commands of this program, not by hand: no configuration on standard input: EOF\n",
+		"demo run-process":   "squall demo run-process: run-process is started by other commands of this program, not by hand: no configuration on standard input: EOF\n",
 		"log verfy a":        "squall log: unknown command \"verfy\" for \"squall log\"\nsquall log: Did you mean this?\nsquall log: \tverify\nsquall log: see squall log --help\n",
 		"rdmc --json nop":    "squall rdmc: unknown command \"nop\" for \"squall rdmc\"\nsquall rdmc: see squall rdmc --help\n",
 		"completion foo":     "squall completion: unknown command \"foo\" for \"squall completion\"\nsquall completion: see squall completion --help\n",

@@ -254,7 +254,7 @@ func (r *chaosRun) strike() error {
 		h.What = whatLeaves
 		r.strikes(p, isLeaving)
 		r.story.tell(h)
-		return r.request(p, testlab.DoLeave)
+		return r.request(p, testlab.Request{Do: testlab.DoLeave})
 	}
 	r.story.tell(h)
 	return nil

@@ -73,10 +73,9 @@ func (r *chaosRun) run(ctx context.Context) (*ChaosResult, error) {
 }
 
 // brief tells a process when another one has failed, and where to write down what happens to it.
-func (r *chaosRun) brief(s *testlab.Spec) (command string, config any) {
+func (r *chaosRun) brief(s *testlab.Spec) {
 	s.FailAfter, s.Loads[0].Name, s.Loads[0].Stateful = r.FailAfter, "chaos", true
 	s.Events = filepath.Join(r.dir, fmt.Sprintf("process-%d-node-%d", s.Life, s.ID))
-	return testlab.Command, s
 }
 
 // state is how far a process is.
@@ -114,7 +113,7 @@ func (r *chaosRun) dump() {
 	defer cancel()
 	asked := r.whole()
 	for _, p := range asked {
-		r.request(p, testlab.DoDump)
+		r.request(p, testlab.Request{Do: testlab.DoDump})
 	}
 	for !every(asked, func(p *process) bool { return p.dumped }) {
 		select {

@@ -16,7 +16,6 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 	"github.com/squall-go/squall/internal/errs"
-	"github.com/squall-go/squall/internal/proc"
 )
 
 const (
@@ -107,7 +106,7 @@ func NewCommand() *cobra.Command {
 	o.declare(cmd.Flags())
 	show.Choices(cmd, "engine", "bolt", "wal")
 	show.Choices(cmd, "fabric", "auto", "shm", "tcp", "verbs")
-	cmd.AddCommand(show.Hidden(proc.Program{Name: memberCommand, Run: serveMember}), show.Hidden(testlab.Program))
+	cmd.AddCommand(show.Hidden(testlab.Program))
 	return cmd
 }
 

@@ -51,9 +51,8 @@ func (r *durableRun) title() string {
 }
 
 // brief tells a process what to keep its log in.
-func (r *durableRun) brief(s *testlab.Spec) (command string, config any) {
+func (r *durableRun) brief(s *testlab.Spec) {
 	s.Cluster, s.Dir, s.Loads = "squall-durable-demo", nodeDir(r.Dir, s.ID), []testlab.Load{r.kept()}
-	return testlab.Command, s
 }
 
 // kept is the load that members send, and keep in their logs.

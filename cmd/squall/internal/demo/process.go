@@ -21,17 +21,23 @@ type process struct {
 	account *testlab.Answer // what it has when it has all, or at its end; nil: it has told nothing
 	asked   bool            // for that
 	until   time.Duration   // when it was not in the group any more
+	// delivered is how many messages it has, as far as is known.
+	delivered uint64
+
+	// Without --chaos and --durable.
+	said   string          // the last event that it told
+	end    error           // how it ended before its time; io.EOF: without an error
+	probed *testlab.Answer // of the unloaded phase
 
 	// With --chaos.
-	hangs     time.Duration // at least
-	since     time.Duration // when it was stopped
-	missed    bool          // while it hangs: a view without it is in force
-	views     [2]squall.ViewID
-	longest   time.Duration
-	untold    time.Duration // a pause that came after its view was told
-	dumped    bool
-	from      time.Duration // when it was in the group with all of its state
-	delivered uint64        // as far as is known
+	hangs   time.Duration // at least
+	since   time.Duration // when it was stopped
+	missed  bool          // while it hangs: a view without it is in force
+	views   [2]squall.ViewID
+	longest time.Duration
+	untold  time.Duration // a pause that came after its view was told
+	dumped  bool
+	from    time.Duration // when it was in the group with all of its state
 
 	// With --durable.
 	view      *testlab.Installed

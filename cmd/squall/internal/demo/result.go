@@ -33,16 +33,16 @@ type Result struct {
 
 // MemberResult is one member's account.
 type MemberResult struct {
-	ID             int     `json:"id"`
-	Messages       uint64  `json:"messages"` // delivered under load
-	Bytes          uint64  `json:"bytes"`
-	Digest         string  `json:"digest"` // of senders and messages in order: a SHA-256
-	Seconds        float64 `json:"seconds"`
-	MsgsPerSecond  float64 `json:"msgs_per_second"`
-	BytesPerSecond float64 `json:"bytes_per_second"`
-	Loaded         latency `json:"loaded"`
-	Unloaded       latency `json:"unloaded"`
-	Batch          batches `json:"mean_batch"`
+	ID             int             `json:"id"`
+	Messages       uint64          `json:"messages"` // delivered under load
+	Bytes          uint64          `json:"bytes"`
+	Digest         string          `json:"digest"` // of senders and messages in order: a SHA-256
+	Seconds        float64         `json:"seconds"`
+	MsgsPerSecond  float64         `json:"msgs_per_second"`
+	BytesPerSecond float64         `json:"bytes_per_second"`
+	Loaded         testlab.Latency `json:"loaded"`
+	Unloaded       testlab.Latency `json:"unloaded"`
+	Batch          testlab.Batches `json:"mean_batch"`
 }
 
 // Link is the fabric between two members.
@@ -57,15 +57,16 @@ func (r *run) result() *Result {
 		Nodes: r.Nodes, Fabric: r.Fabric, Text: r.text.name, Lines: len(r.text.lines), Repeat: r.Repeat, SizeBytes: r.Size,
 		Messages: r.total, Links: []Link{},
 	}
-	for i, d := range r.delivered {
-		seconds := d.Took.Seconds()
+	for _, p := range r.processes {
+		s, loaded, unloaded := p.account.States[0], p.account.Timing, p.probed.Timing
+		seconds := loaded.Took.Seconds()
 		res.Members = append(res.Members, MemberResult{
-			ID: i + 1, Messages: d.Messages, Bytes: d.Bytes, Digest: d.Digest, Seconds: seconds,
-			MsgsPerSecond: float64(d.Messages) / seconds, BytesPerSecond: float64(d.Bytes) / seconds,
-			Loaded: d.Loaded, Unloaded: *r.probed[i], Batch: d.Batch,
+			ID: p.number, Messages: s.Messages, Bytes: s.Bytes, Digest: s.Digest, Seconds: seconds,
+			MsgsPerSecond: float64(s.Messages) / seconds, BytesPerSecond: float64(s.Bytes) / seconds,
+			Loaded: loaded.Latency, Unloaded: unloaded.Latency, Batch: unloaded.Batch,
 		})
-		for j := i + 1; j < r.Nodes; j++ {
-			res.Links = append(res.Links, Link{[2]int{i + 1, j + 1}, r.links[i][j]})
+		for other := p.number + 1; other <= r.Nodes; other++ {
+			res.Links = append(res.Links, Link{[2]int{p.number, other}, unloaded.Links[other-1]})
 		}
 	}
 	res.Agree = res.verdict() == nil

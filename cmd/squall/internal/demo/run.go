@@ -2,12 +2,15 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab"
+	"github.com/squall-go/squall/internal/proc"
 )
 
 // probesInAll is how many messages the unloaded phase has, about: with many members, fewer from
@@ -28,19 +31,10 @@ type run struct {
 	total  uint64 // messages of all members
 	bar    *show.Progress
 	formed bool
-
-	// By member.
-	links     [][]string // by the other one
-	progress  []uint64
-	delivered []*delivered
-	probed    []*latency
 }
 
 func newRun(t *trial, text text) *run {
-	r := &run{
-		trial: t, text: text, total: uint64(len(text.lines)) * uint64(t.Repeat),
-		links: make([][]string, t.Nodes), progress: make([]uint64, t.Nodes), delivered: make([]*delivered, t.Nodes), probed: make([]*latency, t.Nodes),
-	}
+	r := &run{trial: t, text: text, total: uint64(len(text.lines)) * uint64(t.Repeat)}
 	t.course = r
 	return r
 }
@@ -56,27 +50,40 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	return r.result(), nil
 }
 
-// brief tells a process its share of the lines, and how much all send.
-func (r *run) brief(s *testlab.Spec) (command string, config any) {
-	s.Loads = []testlab.Load{{Name: "lines", Lines: r.text.share(s.Life-1, r.Nodes), Bytes: r.Size}}
-	return memberCommand, memberConfig{*s, r.Repeat, r.total, max(probesInAll/r.Nodes, 50)}
+// brief tells a process how much of the text it sends, once it is told to.
+func (r *run) brief(s *testlab.Spec) {
+	s.Sends = false
+	lines := r.text.share(s.Life-1, r.Nodes)
+	s.Loads = []testlab.Load{{Name: "lines", Lines: lines, Bytes: r.Size, Most: uint64(len(lines) * r.Repeat), Timed: true, Total: r.total}}
 }
 
 // hear takes what a member says.
 func (r *run) hear(e trialEvent) error {
-	i := e.p.number - 1
+	p := e.p
 	switch {
-	case e.Links != nil:
-		e.p.stage, r.links[i] = whole, e.Links
-	case e.Progress > 0:
-		r.advance(i, e.Progress)
-	case e.Delivered != nil:
-		r.delivered[i] = e.Delivered
-		r.advance(i, e.Delivered.Messages)
-	case e.Probed != nil:
-		r.probed[i] = e.Probed
-	case e.Lost != nil:
-		return r.inquire(e)
+	case e.Kind == testlab.NewsEvent:
+		p.said = e.Text
+	case e.Kind == testlab.NewsHalted:
+		p.said = e.Text
+		return r.inquire()
+	case e.Kind == testlab.NewsView && p.stage == starting:
+		p.stage = whole
+	case e.Kind == testlab.NewsView && len(e.View.Members) < r.Nodes && !r.parting:
+		return r.inquire()
+	case e.Kind == testlab.NewsMark:
+		if p.delivered = e.Mark.Messages; p.delivered == r.total {
+			return r.request(p, testlab.Request{Do: testlab.DoStatus})
+		}
+	case e.Kind == testlab.NewsAnswer && e.Answer.Do == testlab.DoProbe:
+		p.probed = e.Answer
+	}
+	return nil
+}
+
+// accounted takes what a member has of the loaded phase.
+func (r *run) accounted(p *process, a *testlab.Answer) error {
+	if a.Do == testlab.DoStatus {
+		p.account = a
 	}
 	return nil
 }
@@ -84,39 +91,92 @@ func (r *run) hear(e trialEvent) error {
 // ended takes the end of a member.
 func (r *run) ended(p *process, err error) error {
 	if r.parting && err == io.EOF {
-		p.stage = isGone
-		return nil
+		return r.trial.ended(p, err)
 	}
-	return r.inquire(trialEvent{p: p, err: err})
+	p.end = err
+	return r.inquire()
 }
 
 // state is how far a member is.
 func (r *run) state(p *process) string {
-	return fmt.Sprintf("delivered %d of %d messages", r.progress[p.number-1], r.total)
+	return fmt.Sprintf("delivered %d of %d messages", p.delivered, r.total)
 }
 
-// inquire finds out which member is to blame for an untimely end: it listens a moment to the
-// others.
-func (r *run) inquire(first trialEvent) error {
-	q := newFailureReport(r.processes)
-	q.add(first)
+// inquire finds out which member is to blame for an untimely end: it listens a moment to all. One
+// end may bring others about, so the first to be seen need not be the first to have gone.
+func (r *run) inquire() error {
 	wait := autopsy
 	if !r.formed {
 		wait = autopsyUnformed
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for !q.complete() {
+	for !r.explained() {
 		select {
 		case e := <-r.events:
-			q.add(e)
+			if e.err != nil {
+				e.p.end = e.err
+			} else if e.Kind == testlab.NewsEvent || e.Kind == testlab.NewsHalted {
+				e.p.said = e.Text
+			}
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		case <-timer.C:
-			return q.verdict()
+			return blame(r.processes)
 		}
 	}
-	return q.verdict()
+	return blame(r.processes)
+}
+
+// explained reports whether some member has ended, and each of the others has ended or said
+// something.
+func (r *run) explained() bool {
+	return !every(r.processes, func(p *process) bool { return p.end == nil }) &&
+		every(r.processes, func(p *process) bool { return p.end != nil || p.said != "" })
+}
+
+// blame names the members that failed, and what the others say. Members that were killed come
+// first, then members that ended in another way.
+func blame(processes []*process) error {
+	var killed, failed, early []error
+	var witnesses []int
+	said := ""
+	for _, p := range processes {
+		var exit *proc.Exit
+		switch {
+		case p.end == io.EOF:
+			early = append(early, fmt.Errorf("%s ended too early", p.name()))
+		case errors.As(p.end, &exit) && exit.Signal != 0:
+			killed = append(killed, p.end)
+		case p.end != nil:
+			failed = append(failed, p.end)
+		case p.said != "":
+			if witnesses = append(witnesses, p.number); said == "" {
+				said = p.said
+			}
+		}
+	}
+	for _, causes := range [][]error{killed, failed, early} {
+		if err := errors.Join(causes...); err != nil && said != "" {
+			return fmt.Errorf("%w; %s: %s", err, those(witnesses, "reports", "report"), said)
+		} else if err != nil {
+			return err
+		}
+	}
+	if said == "" {
+		return errors.New("the demo ended early, and no member says why")
+	}
+	return fmt.Errorf("%s: %s", those(witnesses, "reports", "report"), said)
+}
+
+// those names members in a sentence: "member 1 reports", "members 1, 3 and 4 report".
+func those(ids []int, one, many string) string {
+	if len(ids) == 1 {
+		return fmt.Sprintf("member %d %s", ids[0], one)
+	}
+	words := strings.Fields(strings.Trim(fmt.Sprint(ids), "[]"))
+	last := len(words) - 1
+	return fmt.Sprintf("members %s and %s %s", strings.Join(words[:last], ", "), words[last], many)
 }
 
 // form waits until all members are in the group.
@@ -133,30 +193,35 @@ func (r *run) form(ctx context.Context) error {
 	return err
 }
 
+// load has all members send their shares, and waits until all have delivered everything.
 func (r *run) load(ctx context.Context) error {
-	if err := r.tell(testlab.DoSend); err != nil {
-		return err
+	for i, p := range r.processes {
+		if len(r.text.share(i, r.Nodes)) > 0 { // without a limit, a load sends on and on
+			if err := r.request(p, testlab.Request{Do: testlab.DoSend}); err != nil {
+				return err
+			}
+		}
 	}
-	return r.loop(ctx, func() bool { return r.all(func(p *process) bool { return r.delivered[p.number-1] != nil }) })
+	return r.loop(ctx, func() bool { return r.all(func(p *process) bool { return p.account != nil }) })
 }
 
-// advance shows how far the slowest member is.
-func (r *run) advance(i int, messages uint64) {
-	r.progress[i] = messages
-	slowest := r.progress[0]
-	for _, n := range r.progress {
-		slowest = min(slowest, n)
+// tick shows how far the slowest member is.
+func (r *run) tick() error {
+	slowest := r.total
+	for _, p := range r.processes {
+		slowest = min(slowest, p.delivered)
 	}
 	r.bar.Set(int64(slowest))
+	return nil
 }
 
 func (r *run) probe(ctx context.Context) error {
 	r.bar.End()
-	for i, p := range r.processes {
-		if err := r.request(p, doProbe); err != nil {
+	for _, p := range r.processes {
+		if err := r.request(p, testlab.Request{Do: testlab.DoProbe, Count: max(probesInAll/r.Nodes, 50)}); err != nil {
 			return err
 		}
-		if err := r.loop(ctx, func() bool { return r.probed[i] != nil }); err != nil {
+		if err := r.loop(ctx, func() bool { return p.probed != nil }); err != nil {
 			return err
 		}
 	}

@@ -42,19 +42,18 @@ type trial struct {
 
 // course is what a trial of one kind has of its own.
 type course interface {
-	brief(*testlab.Spec) (command string, config any) // tells a new process what only members of this kind need, and which command it runs
-	hear(trialEvent) error                            // takes what a member says, but for what all kinds take alike
-	accounted(*process, *testlab.Answer) error        // takes what a member has when it has all, or at its end
-	ended(*process, error) error                      // takes the end of a process
-	tick() error                                      // does what is due
-	state(*process) string                            // how far a process is
+	brief(*testlab.Spec)                       // tells a new process what only members of this kind need
+	hear(trialEvent) error                     // takes what a member says, but for what all kinds take alike
+	accounted(*process, *testlab.Answer) error // takes what a member has when it has all, or at its end
+	ended(*process, error) error               // takes the end of a process
+	tick() error                               // does what is due
+	state(*process) string                     // how far a process is
 }
 
 // trialEvent is something that a member says, or its end: then err is how it ended, io.EOF if well.
 type trialEvent struct {
 	p *process
 	testlab.News
-	memberReport
 	err error
 }
 
@@ -146,7 +145,9 @@ func (t *trial) take(e trialEvent) error {
 		e.p.addr = e.Text
 		return nil
 	case e.Kind == testlab.NewsAnswer:
-		return t.answered(e.p, e.Answer)
+		if err := t.answered(e.p, e.Answer); err != nil {
+			return err
+		}
 	}
 	return t.course.hear(e)
 }
@@ -197,7 +198,7 @@ func (t *trial) ask() (err error) {
 	for _, p := range t.whole() {
 		if t.due != nil && p.account == nil && !p.asked && err == nil {
 			p.asked = true
-			err = t.request(p, testlab.DoStatus)
+			err = t.request(p, testlab.Request{Do: testlab.DoStatus})
 		}
 	}
 	return err
@@ -267,8 +268,8 @@ func (t *trial) addresses() (addrs []string) {
 
 // start starts a process.
 func (t *trial) start(s testlab.Spec) (*process, error) {
-	command, config := t.course.brief(&s)
-	child, err := proc.Start(t.ctx, "demo "+command, config, proc.Options{ID: int(s.ID), Log: t.log, Env: proc.Share(t.Nodes)})
+	t.course.brief(&s)
+	child, err := proc.Start(t.ctx, "demo "+testlab.Command, s, proc.Options{ID: int(s.ID), Log: t.log, Env: proc.Share(t.Nodes)})
 	if err != nil {
 		return nil, err
 	}
@@ -323,16 +324,17 @@ func every(list []*process, holds func(*process) bool) bool {
 func (t *trial) tell(do string) error {
 	var errs []error
 	for _, p := range t.whole() {
-		errs = append(errs, t.request(p, do))
+		errs = append(errs, t.request(p, testlab.Request{Do: do}))
 	}
 	return errors.Join(errs...)
 }
 
 // request tells a member to do something, which may take as long as the trial. If the member is
 // gone, its reader says so, and knows more.
-func (t *trial) request(p *process, do string) error {
+func (t *trial) request(p *process, r testlab.Request) error {
 	var exit *proc.Exit
-	err := p.child.Send(testlab.Request{Do: do, For: t.Duration + t.Timeout})
+	r.For = t.Duration + t.Timeout
+	err := p.child.Send(r)
 	if err != nil && err != io.EOF && !errors.As(err, &exit) {
 		return err
 	}

@@ -26,12 +26,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type content struct {
 	lines [][]byte // nil: the pattern
 	bytes int      // of each message; 0: lines have their own lengths
+	bare  bool     // there are no headers, and no pattern
 }
 
 // pattern is the content of loads without lines.
 var pattern content
 
-func (l *Load) content() content { return content{l.Lines, l.Bytes} }
+func (l *Load) content() content { return content{l.Lines, l.Bytes, l.Timed} }
 
 // Message is a process's message number n.
 func (l *Load) Message(life int, n uint64) []byte {
@@ -42,21 +43,31 @@ func (l *Load) Message(life int, n uint64) []byte {
 
 // size is that of message number n of any process.
 func (c content) size(n uint64) int {
-	if c.bytes == 0 && len(c.lines) > 0 {
-		return HeaderBytes + len(c.line(n))
+	header := HeaderBytes
+	if c.bare {
+		header = 0
 	}
-	return max(HeaderBytes, c.bytes)
+	if c.bytes == 0 && len(c.lines) > 0 {
+		return header + len(c.line(n))
+	}
+	return max(header, c.bytes)
 }
 
 func (c content) line(n uint64) []byte { return c.lines[n%uint64(len(c.lines))] }
 
 // fill writes a process's message number n.
 func (c content) fill(data []byte, life int, n uint64) {
+	if c.bare {
+		if len(c.lines) > 0 {
+			pad(data, c.line(n))
+		}
+		return
+	}
 	binary.LittleEndian.PutUint64(data, n)
 	binary.LittleEndian.PutUint32(data[8:], uint32(life))
 	word, rest := padding(life, n), data[12:]
 	if len(c.lines) > 0 {
-		Pad(data[HeaderBytes:], c.line(n))
+		pad(data[HeaderBytes:], c.line(n))
 		rest = data[12:HeaderBytes]
 	}
 	for ; len(rest) >= 4; rest = rest[4:] {
@@ -67,8 +78,8 @@ func (c content) fill(data []byte, life int, n uint64) {
 	}
 }
 
-// Pad writes a line into what is left of a message, cut or padded with blanks.
-func Pad(message, line []byte) {
+// pad writes a line into what is left of a message, cut or padded with blanks.
+func pad(message, line []byte) {
 	for i := copy(message, line); i < len(message); i++ {
 		message[i] = ' '
 	}
@@ -122,7 +133,7 @@ func (c content) read(m squall.Message) (told, error) {
 	return d, nil
 }
 
-// isLine reports whether a text is the line of message number n, as Pad writes it.
+// isLine reports whether a text is the line of message number n, as pad writes it.
 func (c content) isLine(text []byte, n uint64) bool {
 	line := c.line(n)
 	if c.bytes == 0 {

@@ -18,6 +18,9 @@
 // A message begins with its number and with that of its process: so every replica sees at once if
 // one is missing, there twice, or out of order.
 //
+// A timed load is for figures: its messages have no header, and its application does nothing but
+// count, digest and measure (Timing).
+//
 // In tests, Check reads the logs of a run and compares them: in each view all members delivered the
 // same sequence, or a beginning of it if they did not see the view's end (G1, G2, G4); over all
 // views each process's messages come in its order, each once (FIFO), and all messages of which a

@@ -124,6 +124,7 @@ func (l *load) send(ctx context.Context) error {
 
 // sendInPlace sends a message that a ring takes. The future is nil if the load is not durable.
 func (l *load) sendInPlace(ctx context.Context, n uint64) (f *squall.Future, err error) {
+	l.process.timing.sending(n)
 	c, err := l.subgroup.Claim(ctx, l.content.size(n))
 	if err != nil {
 		return nil, err
@@ -146,21 +147,28 @@ func (l *load) settle(within time.Duration) error {
 	l.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	n := l.accepted.Load()
-	data := make([]byte, l.content.size(n))
-	l.content.fill(data, l.process.spec.Life, n)
-	f, err := l.subgroup.SendFuture(ctx, data)
+	last, err := l.one(ctx)
+	if err == nil && l.acks != nil {
+		err = l.acks.settle(ctx, last)
+	}
 	if err != nil {
 		return fmt.Errorf("a last message: %w", err)
 	}
-	l.accepted.Add(1)
-	if _, err = f.Wait(ctx); err != nil {
-		return fmt.Errorf("delivery of the last message: %w", err)
-	}
-	if l.acks != nil {
-		return l.acks.settle(ctx, unacked{n, f})
-	}
 	return nil
+}
+
+// one sends a message, and waits until it is delivered here.
+func (l *load) one(ctx context.Context) (m unacked, err error) {
+	m.number = l.accepted.Load()
+	data := make([]byte, l.content.size(m.number))
+	l.content.fill(data, l.process.spec.Life, m.number)
+	l.process.timing.sending(m.number)
+	if m.future, err = l.subgroup.SendFuture(ctx, data); err != nil {
+		return m, err
+	}
+	l.accepted.Add(1)
+	_, err = m.future.Wait(ctx)
+	return m, err
 }
 
 // meter measures the time between deliveries.

@@ -31,6 +31,7 @@ type process struct {
 	loads []*load
 	meter meter
 
+	timing   *timing    // nil: no load is timed
 	replicas []*replica // by subgroup
 	events   *os.File   // nil: none
 	parent   *proc.Parent
@@ -43,8 +44,11 @@ func (p *process) open(ctx context.Context) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, p.spec.Within)
 		defer cancel()
 	}
-	for i := range p.spec.Loads {
+	for i, l := range p.spec.Loads {
 		p.replicas = append(p.replicas, newReplica(&p.spec.Loads[i], p.tell))
+		if l.Timed {
+			p.timing = newTiming(p.spec.ID, l.Total, p.tell)
+		}
 	}
 	c := p.config()
 	if err = rdma.Use(&c); err != nil {
@@ -136,6 +140,9 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	sg := squall.SubgroupConfig{
 		Name: l.Name, RingBytes: l.RingBytes, Window: l.Window, AsyncQueueBytes: l.Async, MaxMessageBytes: l.maxMessage(),
 		DeliverBatch: func(batch []squall.Message) {
+			if l.Timed {
+				p.timing.deliver(batch)
+			}
 			if l.Durable || l.Stateful {
 				p.replicas[i].deliver(batch)
 			}
@@ -330,7 +337,10 @@ func (p *process) answer(r Request) {
 	var err error
 	switch r.Do {
 	case DoSend:
+		p.timing.begin()
 		p.start()
+	case DoProbe:
+		a.Timing, err = p.timing.probe(r, p.group, p.loads[0])
 	case DoHold:
 		for _, l := range p.loads {
 			err = errors.Join(err, l.settle(cmp.Or(r.For, settleTime)))
@@ -364,8 +374,12 @@ func (p *process) status(a Answer) Answer {
 	a.View, a.Rejected = p.group.View().ID, p.group.Stats().RejectedConnections
 	a.Accepted = p.ended("").Accepted
 	a.Delivered, a.Gap = p.meter.total.Load(), p.meter.gap()
-	for _, r := range p.replicas {
-		r.describe(&a)
+	for i, r := range p.replicas {
+		if p.spec.Loads[i].Timed {
+			p.timing.describe(&a)
+		} else {
+			r.describe(&a)
+		}
 	}
 	if reason := p.group.Err(); reason != nil && !errors.Is(reason, squall.ErrClosed) {
 		a.Kind, a.Halted = kindOf(reason), reason.Error()

@@ -51,7 +51,9 @@ type Load struct {
 	RingBytes int
 	Window    int
 	Async     int
-	Stateful  bool // the application has a State, which a process that joins gets from another one
+	Stateful  bool   // the application has a State, which a process that joins gets from another one
+	Timed     bool   // messages are lines without headers; the application counts and digests them, and measures how long those of the process take
+	Total     uint64 // messages that all processes send to a timed load; the application tells a mark without a digest when it has them
 
 	Durable      bool   // the subgroup is persistent, the application has a State, and the process tells which of its messages are on every disk
 	Acks         int    // messages of which it is not known whether they are on every disk, at most; 0: mostUnacked
@@ -76,13 +78,15 @@ type Request struct {
 	Do       string
 	ID       squall.NodeID // report: the member that failed
 	Subgroup int           // block
-	For      time.Duration // block, hold, leave: within which it has to be done
+	For      time.Duration // block, hold, leave, probe: within which it has to be done
+	Count    int           // probe
 }
 
 // What a process can be told to do.
 const (
 	DoSend   = "send"   // begin to send
 	DoHold   = "hold"   // stop sending, and wait until all is delivered here, and on every disk if the load is durable
+	DoProbe  = "probe"  // have a timed load send so many messages more, each when the one before is delivered here, and measure these
 	DoMark   = "mark"   // begin to measure gaps between deliveries
 	DoStatus = "status" // say how it is
 	DoUse    = "use"    // and what it holds
@@ -107,6 +111,7 @@ type Answer struct {
 	States    []State       // by subgroup; empty for loads without one
 	Lives     []Lives       // of these states
 	Longest   time.Duration // that a state was given nothing
+	Timing    Timing        // of a timed load
 }
 
 // Use is what a process holds of what it must give back.
