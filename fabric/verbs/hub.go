@@ -61,8 +61,8 @@ func (h *hub) add(l *Link) {
 	h.links[l.id] = l
 }
 
-// remove forgets a link whose pair is closed, and takes its completions out of the queue: nobody
-// else might, and a queue that overflows is lost.
+// remove removes a link whose pair is closed, and drains its completions from the queue: a queue that
+// overflows is lost.
 func (h *hub) remove(l *Link) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +142,7 @@ func (h *hub) poll() {
 	}
 }
 
-// countByPair is what OldPair does.
+// countByPair implements the mutant OldPair.
 func (h *hub) countByPair(c device.Completion) {
 	for _, l := range h.links {
 		if l.pair != nil && l.pair.Endpoint().Number == c.Pair && l.id != uint32(c.ID>>32) {

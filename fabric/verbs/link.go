@@ -115,7 +115,7 @@ func (l *Link) Poll() (work bool, err error) {
 	return work, err
 }
 
-// late returns what the loop's step found, and what came since.
+// late returns the completions of the loop's step and those that came since.
 func (l *Link) late(first []device.Completion) []device.Completion {
 	all := append([]device.Completion(nil), first...)
 	rest, _ := l.hub.take(l, true)
@@ -194,7 +194,7 @@ func (l *Link) Freeze() []byte {
 	return l.replica
 }
 
-// settle waits until the device has completed what was posted, or will not.
+// settle waits until the device has completed everything that was posted, or has failed.
 func (l *Link) settle(d time.Duration) {
 	for until := l.hungUp.Add(d); !l.done && l.err == nil && l.tx.signalledOutstanding(); {
 		completions, err := l.hub.take(l, true)

@@ -21,7 +21,7 @@ type receiver struct {
 	tail         []byte // lines of a frame of which not all are here
 }
 
-// receive is the next buffer that is posted again.
+// receive returns the next buffer to post again.
 func (l *Link) receive() device.Receive {
 	at := l.rx.posted % receives
 	r := device.Receive{
@@ -42,12 +42,12 @@ func (l *Link) first() error {
 	return l.pair.Post(all[:], nil)
 }
 
-// buffer is the buffer of the message that completes next.
+// buffer returns the buffer of the message that completes next.
 func (l *Link) buffer() []byte {
 	return l.stage[l.rx.used%receives*messageBytes:][:messageBytes]
 }
 
-// flagsOf takes a message for its flags alone, when the link ends.
+// flagsOf returns the flags of a message that arrives while the link ends, and drops the rest.
 func (l *Link) flagsOf(c device.Completion) (flags byte) {
 	if b := l.buffer(); c.Bytes >= headBytes && c.Bytes <= messageBytes {
 		flags = b[2]
@@ -56,7 +56,7 @@ func (l *Link) flagsOf(c device.Completion) (flags byte) {
 	return flags
 }
 
-// received takes in the next message, of n bytes (QP8).
+// received checks the next message, of n bytes, and applies it (QP8).
 func (l *Link) received(n uint32) error {
 	if n < headBytes || n > messageBytes {
 		return fmt.Errorf("%w: QP8: a message of %d bytes", fabric.ErrViolation, n)

@@ -46,8 +46,8 @@ type sender struct {
 
 func (s *sender) busy() bool { return len(s.ranges) > 0 || len(s.lines) > 0 }
 
-// frame takes everything that is pending. The lines are copied now, so that they do not tell of
-// bytes that are not in the frame.
+// frame takes everything that is pending. The lines are copied now, so that they do not cover bytes
+// that are not in the frame.
 func (s *sender) frame(p *fabric.Pending, own []byte) {
 	s.at = append(s.at[:0], p.Ranges...)
 	s.ranges, s.store = s.at, s.store[:0]
@@ -77,7 +77,7 @@ func (s *sender) canSend(leave int) bool {
 	return s.free() > 0 && s.credits() > leave // QP2
 }
 
-// complete takes in that all requests up to a count are complete.
+// complete records that all requests up to a count are complete.
 func (s *sender) complete(count uint32) error {
 	delta := (count - s.completed) & countMask
 	if delta == 0 || delta > s.posted-s.completed {
@@ -128,9 +128,9 @@ func (l *Link) addMessages() {
 	}
 }
 
-// addMessage adds a message with the first lines of the frame. Its memory was that of a message for
-// which the peer posted the receive again. It also posts again the receives whose
-// messages were used up: the message reports them (QP3).
+// addMessage adds a message with the first lines of the frame. It reuses the memory of a message
+// whose receive the peer has posted again. It also posts the used receives of this side again,
+// because the message reports them (QP3).
 func (l *Link) addMessage(lines int) {
 	s := &l.tx
 	at := int(s.sent % receives)
@@ -169,7 +169,7 @@ func (l *Link) report() bool {
 	return l.rx.used-l.rx.posted >= receives/2 && l.postMessage(0)
 }
 
-// ring hands the requests to the device. The last one completes visibly if enough went before it.
+// ring posts the requests to the device. The last one is signalled if enough others precede it.
 func (l *Link) ring() bool {
 	s := &l.tx
 	work := s.work[:s.n]

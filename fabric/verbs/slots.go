@@ -145,7 +145,7 @@ func (s *slots) receive(i uint32) device.Receive {
 // requestsFree is how many requests the pair takes now.
 func (s *slots) requestsFree() int { return streamRequests - int(s.posted-s.completed) }
 
-// slot is where to put bytes to send; nil: there is no space now.
+// slot returns the space for bytes to send, or nil if there is none now.
 func (s *slots) slot() []byte {
 	if s.wrote-s.freed == slotCount || s.requestsFree() < 2 {
 		return nil
@@ -166,7 +166,7 @@ func (s *slots) send(n int) error {
 	return s.note(1, n, 0, write) // QP9
 }
 
-// note sends a note after writes.
+// note sends a note after a number of writes.
 func (s *slots) note(writes uint32, n int, flags uint32, work ...device.Work) error {
 	off := slotCount*slotBytes + int((s.posted+writes)%streamRequests)*noteBytes
 	b := s.stage[off:][:noteBytes]

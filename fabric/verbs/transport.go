@@ -121,7 +121,7 @@ func meet(ctx context.Context, conn net.Conn, pair device.Pair, mine func() setu
 	return remote, err
 }
 
-// refuse tells the peer that there will be no link.
+// refuse reports to the peer that there will be no link, and why.
 func refuse(conn net.Conn, why error) error {
 	err := wire.WriteMessage(conn, setup{Refused: why.Error()})
 	if err == nil {
@@ -157,7 +157,7 @@ func agree(conn net.Conn, pair device.Pair, mine setup) (remote device.Region, e
 	return device.Region{Address: theirs.Address, Key: theirs.Key}, nil
 }
 
-// exchange tells the peer, and hears it.
+// exchange sends a value to the peer and receives the peer's.
 func exchange[M any](conn net.Conn, mine M) (theirs M, err error) {
 	if err = wire.WriteMessage(conn, mine); err == nil {
 		err = wire.ReadMessage(conn, setupBytes, &theirs)

@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/smc"
 )
 
-// errNoBody says that a large message was published whose body is not here.
+// errNoBody: a large message was published whose body is not here.
 var errNoBody = errors.New("a large message without its body")
 
 // Body is the content of a large message, in memory of its own. A goroutine that holds it may read
@@ -37,7 +37,7 @@ func (b *Body) Hold() *Body {
 	return b
 }
 
-// Release is the end of one hold. Any goroutine.
+// Release ends one hold. Any goroutine.
 func (b *Body) Release() {
 	if b.holders.Add(-1) == 0 && b.free != nil {
 		b.free()
@@ -69,8 +69,7 @@ func (s *Subgroup) Place(id uint64, size int) (claim uint64, ok bool) {
 	return claim, ok
 }
 
-// fetch puts the body of a large message in the place of its record. A record without its body is
-// as good as a bad record.
+// fetch replaces the record of a large message by its body. A record without a body is invalid.
 func (s *Subgroup) fetch(m *Message, k int) error {
 	if len(m.Data) != recordBytes || s.bodies == nil {
 		return fmt.Errorf("%w: a record of %d bytes", errNoBody, len(m.Data))

@@ -14,16 +14,16 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// runBytes bounds a run unless the application wants it whole, so that room is released while much
-// is delivered.
+// runBytes bounds the bytes of a run, unless the application wants whole runs. So space is released
+// during a long delivery.
 const runBytes = 128 << 10
 
-// besideBytes is how much of a ring a message takes besides its data at most: its header, its time,
-// and what fills its last word.
+// besideBytes is the most that a message takes in a ring besides its data: header, time and padding
+// of the last word.
 const besideBytes = smc.HeaderBytes + smc.TimeBytes + 7
 
-// stepBytes and stepMessages bound what a persistent subgroup delivers in one step: to record much
-// takes milliseconds, in which no other subgroup would be served.
+// stepBytes and stepMessages bound what a persistent subgroup delivers in one step. Recording more
+// would delay other subgroups by milliseconds.
 const (
 	stepBytes    = 32 << 10
 	stepMessages = 128
@@ -61,9 +61,9 @@ func (s *Subgroup) deliver() (work int) {
 	return work
 }
 
-// storeDelivered publishes what was delivered and is not kept, and reports whether that is more
-// than before. After a wedge no member needs that, and what is delivered beyond a trim is no
-// prefix.
+// storeDelivered publishes the count of messages that were delivered and are not kept, and reports
+// whether the count grew. After a wedge it publishes nothing: no member needs the count, and what is
+// delivered beyond a trim is no prefix.
 func (s *Subgroup) storeDelivered() bool {
 	letGo := s.delivered
 	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptReused)) {
@@ -78,8 +78,8 @@ func (s *Subgroup) storeDelivered() bool {
 	return true
 }
 
-// LetGo has the receiver keep nothing of this view, when all of the view is delivered or nothing
-// more will be.
+// LetGo makes the receiver release all messages of this view. It is called when the whole view was
+// delivered, or when nothing more will be delivered.
 func (s *Subgroup) LetGo() {
 	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptTooLong)) {
 		s.keeper.LetGo()
@@ -87,10 +87,10 @@ func (s *Subgroup) LetGo() {
 	}
 }
 
-// collect makes the next run: the messages of the stable positions from runEnd on, nulls passed
-// over (M3), and what lies after the trim (M9). It goes from block to block. A block is some turns
-// of each sender, in each of which it has a small message, or in none: so nothing is decided for a
-// message, and what a silence costs does not depend on its length.
+// collect builds the next run: the messages of the stable positions from runEnd on, without nulls
+// (M3), and those after the trim (M9). It takes block after block. A block is a part of a round, or a
+// number of rounds in which each sender has a small message in every round or in none. So decisions
+// are made for blocks, and a long silence costs as much as a short one.
 func (s *Subgroup) collect() {
 	s.runStart, s.run = 0, s.run[:0]
 	start, bytes, messages := s.runEnd, 0, 0
@@ -123,9 +123,9 @@ type active struct {
 	before       smc.Receiver
 }
 
-// plan looks at the next turns, a round of them at most, and notes who has messages there. It
-// returns for how many turns and, if they are all of a round, for how many rounds that holds. The
-// first record that is no small message ends it.
+// plan finds the next block. It examines at most one round of turns, up to the first record that is
+// not a small message, and stores the senders that have messages there in s.active. It returns the
+// number of turns and, if they are a whole round, the number of rounds for which this holds.
 func (s *Subgroup) plan() (turns, rounds int) {
 	s.active = s.active[:0]
 	all, left := len(s.senders), s.stable-s.runEnd
@@ -156,8 +156,9 @@ func (s *Subgroup) plan() (turns, rounds int) {
 	return turns, rounds
 }
 
-// takeBlock takes a message of each active sender in each round. It returns how many rounds that
-// were: fewer if one of them does not go on like that, or if they would have too many bytes.
+// takeBlock appends the messages of the active senders to the run, round by round. It returns the
+// number of rounds taken, which is smaller if a sender's next record differs or the run would have
+// too many bytes.
 func (s *Subgroup) takeBlock(rounds, bytes int) int {
 	n, each := len(s.run), len(s.active)
 	rounds = min(rounds, (s.maxRun-n)/each, max(2*s.rounds, 8)) // not much more than the last ones
@@ -191,8 +192,7 @@ func (s *Subgroup) takeBlock(rounds, bytes int) int {
 	return rounds
 }
 
-// extend returns the next n places of the run. They have the view, and no body; and no time, in
-// modes without.
+// extend lengthens the run by n messages and returns them. Their view is set, and their body is nil.
 func (s *Subgroup) extend(n int) []Message {
 	end := len(s.run) + n
 	if end > cap(s.run) {
@@ -205,9 +205,8 @@ func (s *Subgroup) extend(n int) []Message {
 	return s.run[len(s.run):end]
 }
 
-// takeOne takes the record whose turn is next, and which is no small message, or whose turn has
-// been a null. If it is wrong, nothing after it can be delivered; below a trim it is a null: see
-// Trim.
+// takeOne takes the next record if it is not a small message, or if its turn has been a null. After
+// an invalid record nothing can be delivered; below a trim it counts as a null (see Trim).
 func (s *Subgroup) takeOne() {
 	tx, m := &s.senders[s.next.sender], &s.extend(1)[0]
 	data, kind, err := tx.Take()
@@ -229,7 +228,7 @@ func (s *Subgroup) takeOne() {
 	s.pass(1, 1)
 }
 
-// pass goes on behind so many turns or, if they are all of a round, so many rounds.
+// pass advances the position by a number of turns or, if they are a whole round, of rounds.
 func (s *Subgroup) pass(turns, rounds int) {
 	all := len(s.senders)
 	s.runEnd += order.Seq(turns * rounds)
@@ -240,8 +239,8 @@ func (s *Subgroup) pass(turns, rounds int) {
 	}
 }
 
-// complete does what a message needs that is large, or of a persistent subgroup. What was wrong
-// with its record stays wrong.
+// complete adds the body of a large message and the time of a message in a persistent subgroup. It
+// returns err unchanged if the record is already invalid.
 func (s *Subgroup) complete(m *Message, kind smc.Kind, err error, k int) error {
 	if err != nil || kind == smc.Void {
 		return err
@@ -283,8 +282,8 @@ func (s *Subgroup) offer() (taken int, all bool) {
 	return taken, s.runStart == len(s.run)
 }
 
-// deliverArrived is delivery in unordered mode: each sender's messages as they are here (M5), and
-// release by the vectors.
+// deliverArrived delivers in unordered mode: each sender's messages as they arrived (M5). Space is
+// released by the vectors of all members.
 func (s *Subgroup) deliverArrived() (work int) {
 	if s.runStart < len(s.run) {
 		done, n := s.deliverFrom(s.next.sender) // the run at hand must be taken first, and published for its sender
@@ -306,7 +305,7 @@ func (s *Subgroup) deliverArrived() (work int) {
 	return work
 }
 
-// releaseTaken frees the room of what every member took, in unordered mode.
+// releaseTaken frees the space of messages that every member took, in unordered mode.
 func (s *Subgroup) releaseTaken() int {
 	least := s.senders[s.rank].delivered
 	for m, word := range s.taken {
@@ -324,7 +323,7 @@ func (s *Subgroup) releaseTaken() int {
 	return 0
 }
 
-// deliverFrom delivers what is here of one sender and publishes how far that is.
+// deliverFrom delivers one sender's messages that are here and publishes their count.
 func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 	tx := &s.senders[k]
 	s.next.sender = k // in this mode: whose run is at hand
