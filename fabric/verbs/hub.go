@@ -61,8 +61,8 @@ func (h *hub) add(l *Link) {
 	h.links[l.id] = l
 }
 
-// remove removes a link whose pair is closed, and drains its completions from the queue: a queue that
-// overflows is lost.
+// remove removes a link whose pair is closed, and drains its completions from the queue: a queue
+// that overflows is lost.
 func (h *hub) remove(l *Link) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,8 +62,8 @@ func (s *Subgroup) deliver() (work int) {
 }
 
 // storeDelivered publishes the count of messages that were delivered and are not kept, and reports
-// whether the count grew. After a wedge it publishes nothing: no member needs the count, and what is
-// delivered beyond a trim is no prefix.
+// whether the count grew. After a wedge it publishes nothing: no member needs the count, and what
+// is delivered beyond a trim is no prefix.
 func (s *Subgroup) storeDelivered() bool {
 	letGo := s.delivered
 	if s.keeper != nil && !(mutant.Enabled && mutant.On(mutant.KeptReused)) {
@@ -88,9 +88,9 @@ func (s *Subgroup) LetGo() {
 }
 
 // collect builds the next run: the messages of the stable positions from runEnd on, without nulls
-// (M3), and those after the trim (M9). It takes block after block. A block is a part of a round, or a
-// number of rounds in which each sender has a small message in every round or in none. So decisions
-// are made for blocks, and a long silence costs as much as a short one.
+// (M3), and those after the trim (M9). It takes block after block. A block is a part of a round, or
+// a number of rounds in which each sender has a small message in every round or in none. So
+// decisions are made for blocks, and a long silence costs as much as a short one.
 func (s *Subgroup) collect() {
 	s.runStart, s.run = 0, s.run[:0]
 	start, bytes, messages := s.runEnd, 0, 0
@@ -192,7 +192,7 @@ func (s *Subgroup) takeBlock(rounds, bytes int) int {
 	return rounds
 }
 
-// extend lengthens the run by n messages and returns them. Their view is set, and their body is nil.
+// extend lengthens the run by n messages and returns them. Their view is set, their body is nil.
 func (s *Subgroup) extend(n int) []Message {
 	end := len(s.run) + n
 	if end > cap(s.run) {

@@ -15,13 +15,13 @@ import (
 // errNoTime says that a message of a persistent subgroup carries no time.
 var errNoTime = errors.New("a message without a time")
 
-// disk is how far another member's disk is.
+// disk is what another member published about its disk.
 type disk struct {
 	persisted order.Seq
 	whole     bool
 }
 
-// untime takes the time off a message. A sender can change it in shared memory after timely has
+// untime removes the time from a message. A sender can change it in shared memory after timely has
 // looked at it, so it counts as at most the latest one that was received.
 func (tx *sender) untime(m *Message) error {
 	n := len(m.Data) - smc.TimeBytes
@@ -33,10 +33,10 @@ func (tx *sender) untime(m *Message) error {
 	return nil
 }
 
-// timely reports whether the messages of a sender that are visible, up to an index, may be
-// received: none has a time that lies too far ahead of the clocks. The sender of one fails. So this
-// is before the acknowledgement: what one member does not receive is stable nowhere, and in no log.
-// What else may be wrong with a message is found when it is delivered.
+// timely reports whether the visible messages of a sender, up to an index, may be received. A
+// message whose time is too far ahead of the clocks fails its sender. The check precedes the
+// acknowledgement: what one member does not receive is stable nowhere, and in no log. Other faults
+// of a message are found when it is delivered.
 func (s *Subgroup) timely(k int, end order.Index) bool {
 	tx := &s.senders[k]
 	next := tx.timed
@@ -62,7 +62,7 @@ func (s *Subgroup) timely(k int, end order.Index) bool {
 	return true
 }
 
-// Persisted is how far this member's disk is, as it told the others.
+// Persisted returns the position that this member has published for its disk.
 func (s *Subgroup) Persisted() order.Seq { return s.persisted }
 
 // Persist publishes how far this member's disk is: it has every position below persisted and, if
@@ -85,8 +85,8 @@ func (s *Subgroup) Persist(persisted order.Seq, whole bool) (work int) {
 	return 1
 }
 
-// Everywhere is what every member's disk has: the positions of this view below persisted and, if
-// whole, everything that was delivered before it. Without that, persisted is 0.
+// Everywhere returns what the disk of every member has: the positions of this view below persisted
+// and, if whole, everything that was delivered before the view. If not whole, persisted is 0.
 func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
 	if s.wedged || s.allWhole && s.everywhere == s.delivered {
 		return s.everywhere, s.allWhole
@@ -108,8 +108,8 @@ func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
 	return s.everywhere, s.allWhole
 }
 
-// disk is how far a member's disk is. One that says it has what it did not deliver, or takes back
-// what it said, fails.
+// disk returns what a member published about its disk. A member that claims what it did not deliver,
+// or takes a claim back, fails.
 func (s *Subgroup) disk(m int, line *sst.Line) disk {
 	was := s.disks[m]
 	persisted := wordPersisted.Load(line) // before delivered, which it never passes, and before whole, which comes first

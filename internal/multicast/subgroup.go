@@ -168,7 +168,7 @@ func New(cfg Config) *Subgroup {
 	return s
 }
 
-// sizeRuns sets how much is delivered at once.
+// sizeRuns sets the size of a run.
 func (s *Subgroup) sizeRuns() {
 	s.maxRun, s.maxBytes = s.upcall.MaxRun(), runBytes
 	if s.maxRun == 0 { // all: a sender has no more than its window under way
@@ -329,7 +329,7 @@ func (s *Subgroup) Settle() {
 	}
 }
 
-// push has the own counters pushed.
+// push pushes the own counters.
 func (s *Subgroup) push() {
 	s.dirty, s.unsettled, s.waited, s.unpushed, s.unpushedBytes = false, false, 0, 0, 0
 	s.table.PushLine(s.sg.Members, s.cols.line[s.self])
@@ -341,7 +341,7 @@ func (s *Subgroup) push() {
 	}
 }
 
-// receive takes note of everything that is visible: one load per sender, whatever the batch.
+// receive counts everything that is visible: one load per sender, whatever the batch.
 func (s *Subgroup) receive() (work int) {
 	for k := range s.senders {
 		tx := &s.senders[k]
@@ -380,7 +380,7 @@ func (s *Subgroup) receive() (work int) {
 	return work
 }
 
-// see takes note of the records that a sender published. It is called after sent was loaded.
+// see counts the records that a sender published. It is called after sent was loaded.
 func (s *Subgroup) see(k int) bool {
 	tx := &s.senders[k]
 	position := wordPosition.Load(tx.line)
@@ -501,9 +501,9 @@ func (s *Subgroup) furthest() order.Index {
 // silent.
 const silentRounds = 16
 
-// autoSkip declares the next rounds silent before any member needs them, so that none waits even a
-// moment for a sender that has had nothing to say for long. What it sends after all takes its turn
-// behind them, and the others' nulls bring that about at once.
+// autoSkip declares the next rounds silent before any member needs them, so that no member waits for
+// a sender that has been silent for long. A message that it sends nevertheless takes its turn after
+// these rounds; the nulls of the others make that turn come at once.
 func (s *Subgroup) autoSkip(from order.Index) int {
 	furthest := order.Index(0)
 	for k, got := range s.got {
@@ -534,7 +534,7 @@ func (s *Subgroup) Skip(n order.Index) {
 	store(s, wordSkipped, s.skipped)
 }
 
-// acknowledge publishes how much of the order is here.
+// acknowledge publishes the length of the prefix of the order that is here.
 func (s *Subgroup) acknowledge() int {
 	if len(s.senders) == 0 {
 		return 0
@@ -551,8 +551,8 @@ func (s *Subgroup) acknowledge() int {
 	return 1
 }
 
-// stabilise finds out what every member has, and releases what every member delivered. One pass
-// over the members' lines serves both.
+// stabilise computes what every member has, and releases what every member delivered. One pass over
+// the members' lines serves both.
 func (s *Subgroup) stabilise() (work int) {
 	stable, least := s.received, s.letGo
 	for m, line := range s.lines {

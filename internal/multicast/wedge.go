@@ -16,8 +16,8 @@ import (
 // ErrBadTrim says that a trim does not fit what this member has or delivered.
 var ErrBadTrim = errors.New("bad trim")
 
-// Wedge ends the exchange for good: from now on this member receives, publishes, acknowledges and
-// releases nothing (M8). What was stable is still delivered.
+// Wedge ends the exchange permanently: from now on this member receives, publishes, acknowledges
+// and releases nothing (M8). What was stable is still delivered.
 func (s *Subgroup) Wedge() {
 	s.wedged, s.unsettled = true, false
 }
@@ -26,9 +26,9 @@ func (s *Subgroup) Wedge() {
 // Wedge it does not change. The slice is the subgroup's own.
 func (s *Subgroup) Reach() []order.Index { return s.reach }
 
-// Told is, by sender, the least that a member of the subgroup has, as its words told: the others
-// have acted upon that. Of this member it is what all survivors must have, for what became stable
-// here, and for the room that was released. The slice is a new one.
+// Told returns, by sender, the least count that a member of the subgroup has according to its words:
+// the others have acted upon it. For this member it returns what all survivors must have, because
+// it became stable here, or its space was released. The slice is a new one.
 func (s *Subgroup) Told(r order.Rank) []order.Index {
 	told := make([]order.Index, len(s.senders))
 	m := slices.Index(s.sg.Members, r)
@@ -54,9 +54,9 @@ func (s *Subgroup) before(end order.Seq, counts []order.Index) {
 	}
 }
 
-// consistent reports whether no member that stopped the view tells of progress beyond what it has
-// for good: the trim need not cover that. It is asked behind the loads of the words that are about
-// to be acted upon. A member that does so fails.
+// consistent reports whether no member that wedged the view publishes progress beyond its final
+// reach, which the trim need not cover. It is called after the loads of the words that the caller is
+// about to act upon. A member that publishes more fails.
 func (s *Subgroup) consistent() bool {
 	if s.stopped == nil {
 		return true
@@ -127,7 +127,7 @@ func (s *Subgroup) limit(k int) order.Index {
 	return s.trim[k]
 }
 
-// here is how much of a sender can be delivered in unordered mode.
+// here returns the count of a sender's messages that can be delivered in unordered mode.
 func (s *Subgroup) here(k int) order.Index {
 	if s.trimmed {
 		return min(s.got[k], s.limit(k)) // between the two are nulls
