@@ -108,8 +108,8 @@ func (s *Subgroup) Everywhere() (persisted order.Seq, whole bool) {
 	return s.everywhere, s.allWhole
 }
 
-// disk returns what a member published about its disk. A member that claims what it did not deliver,
-// or takes a claim back, fails.
+// disk returns what a member published about its disk. A member that claims what it did not
+// deliver, or takes a claim back, fails.
 func (s *Subgroup) disk(m int, line *sst.Line) disk {
 	was := s.disks[m]
 	persisted := wordPersisted.Load(line) // before delivered, which it never passes, and before whole, which comes first

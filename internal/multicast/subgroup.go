@@ -501,9 +501,9 @@ func (s *Subgroup) furthest() order.Index {
 // silent.
 const silentRounds = 16
 
-// autoSkip declares the next rounds silent before any member needs them, so that no member waits for
-// a sender that has been silent for long. A message that it sends nevertheless takes its turn after
-// these rounds; the nulls of the others make that turn come at once.
+// autoSkip declares the next rounds silent before any member needs them, so that no member waits
+// for a sender that has been silent for long. A message that it sends nevertheless takes its turn
+// after these rounds; the nulls of the others make that turn come at once.
 func (s *Subgroup) autoSkip(from order.Index) int {
 	furthest := order.Index(0)
 	for k, got := range s.got {

@@ -26,9 +26,9 @@ func (s *Subgroup) Wedge() {
 // Wedge it does not change. The slice is the subgroup's own.
 func (s *Subgroup) Reach() []order.Index { return s.reach }
 
-// Told returns, by sender, the least count that a member of the subgroup has according to its words:
-// the others have acted upon it. For this member it returns what all survivors must have, because
-// it became stable here, or its space was released. The slice is a new one.
+// Told returns, by sender, the least count that a member of the subgroup has according to its
+// words: the others have acted upon it. For this member it returns what all survivors must have,
+// because it became stable here, or its space was released. The slice is a new one.
 func (s *Subgroup) Told(r order.Rank) []order.Index {
 	told := make([]order.Index, len(s.senders))
 	m := slices.Index(s.sg.Members, r)
@@ -55,8 +55,8 @@ func (s *Subgroup) before(end order.Seq, counts []order.Index) {
 }
 
 // consistent reports whether no member that wedged the view publishes progress beyond its final
-// reach, which the trim need not cover. It is called after the loads of the words that the caller is
-// about to act upon. A member that publishes more fails.
+// reach, which the trim need not cover. It is called after the loads of the words that the caller
+// is about to act upon. A member that publishes more fails.
 func (s *Subgroup) consistent() bool {
 	if s.stopped == nil {
 		return true
