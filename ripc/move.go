@@ -36,11 +36,7 @@ func (p *peer) shut(channel int, received uint64, to *Remote) error {
 			p.e.rouse(w)
 		}
 	})
-	p.send.room.All(func(of int, w *waiter) {
-		if of == channel {
-			p.e.rouse(w)
-		}
-	})
+	p.wakeSenders() // those that wait there
 	return nil
 }
 

@@ -120,12 +120,7 @@ func (r *Remote) turnAway(at []Place) {
 	r.route.Store(nil)
 	p.opened.drains++
 	p.setHungry()
-	p.send.room.All(func(channel int, w *waiter) {
-		if channel == to.channel {
-			w.turned = true
-			p.e.rouse(w)
-		}
-	})
+	p.wakeSenders() // those that wait there
 }
 
 // drain waits until a place that the service has left received what was sent to it.

@@ -186,7 +186,7 @@ func (p *peer) putOrWait(ctx context.Context, r *route, k pair.Kind, id uint64, 
 	}
 	w := e.waiter()
 	defer e.giveBack(w)
-	w.goal, w.peer, w.route, w.turned, w.asks = goalRoom, p, r, false, asks
+	w.goal, w.peer, w.route, w.asks = goalRoom, p, r, asks
 	accepted, err = p.waitForRoom(ctx, w, r, k, id, parts, asks)
 	if err != nil {
 		err = fmt.Errorf("ripc: waiting for space: %w", err)

@@ -251,7 +251,7 @@ func (c *Stream) put(r *route) (accepted, over bool, err error) {
 	}
 	w := c.e.waiter()
 	defer c.e.giveBack(w)
-	w.goal, w.peer, w.route, w.turned, w.halts, c.writer = goalRoom, p, r, false, c.checks.halts, w
+	w.goal, w.peer, w.route, w.halts, c.writer = goalRoom, p, r, c.checks.halts, w
 	accepted, err = p.waitForRoom(context.Background(), w, r, pair.Message, id, c.part[:], nil)
 	c.writer = nil
 	return accepted, false, err

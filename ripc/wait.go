@@ -20,7 +20,6 @@ type waiter struct {
 	peer    *peer // goalRoom, goalAnswer
 	channel int   // goalAnswer
 	route   *route
-	turned  bool        // the service has moved
 	asks    *waiter     // for the answer to the request that waits for space
 	halts   func() bool // the stream does not write any more
 	entry   pair.Entry[*waiter]
@@ -75,7 +74,7 @@ func (w *waiter) reached() bool {
 
 // isHalted reports whether a frame that waits for buffer space has no place there any more.
 func (w *waiter) isHalted() bool {
-	return w.turned || w.peer.ended() || w.route.isOver() || w.asks != nil && w.asks.answered || w.halts != nil && w.halts()
+	return w.peer.ended() || w.route.isOver() || w.asks != nil && w.asks.answered || w.halts != nil && w.halts()
 }
 
 // sleep waits on the bell, until ctx ends.

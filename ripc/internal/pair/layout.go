@@ -92,6 +92,10 @@ func (k Kind) String() string {
 // Counted reports whether frames of a kind belong to a window and are counted as received.
 func (k Kind) Counted() bool { return k == Message || k == Request || k == Notice }
 
+// needsChannel reports whether a frame is for the service of its channel, and is not sent when the
+// use of the channel has ended.
+func (k Kind) needsChannel() bool { return k.Counted() || k == Offered }
+
 // head is the first word of a frame.
 func head(k Kind, channel, n int) uint64 {
 	return uint64(uint32(n)) | uint64(k)<<32 | uint64(uint16(channel))<<40

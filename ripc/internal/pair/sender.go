@@ -70,7 +70,7 @@ func (s *Sender) Put(k Kind, channel int, id uint64, parts [][]byte) Status {
 	need := frameBytes(n)
 	c := &s.channels[channel]
 	counted := k.Counted()
-	if counted && c.over {
+	if k.needsChannel() && c.over {
 		return Shut
 	}
 	if counted && c.bytes+uint32(need)-c.freed > s.window && !s.windowFits(channel, uint32(need)) {
@@ -163,7 +163,7 @@ func (s *Sender) Room(k Kind, channel, n int) bool { return s.roomBehind(k, chan
 // bytes of the channel's window.
 func (s *Sender) roomBehind(k Kind, channel, n, ring, window int) bool {
 	need := frameBytes(n)
-	if k.Counted() && s.channels[channel].over {
+	if k.needsChannel() && s.channels[channel].over {
 		return true
 	}
 	if k.Counted() && !s.windowFits(channel, uint32(window)+uint32(need)) {
