@@ -298,10 +298,9 @@ func (w *world) move() {
 	}
 	from.routes[next] = true
 	next.order = append(next.order, &item{from: from, to: next, data: data})
+	w.noteTo(from, next, 8)
 	w.over([]*service{o}, nil, func() { must(w.t, o.s.Close()) })
 	w.hush(o)
-	w.settle()
-	w.noteTo(from, next, 8)
 }
 
 // over takes in that services are closed by a function, perhaps with the process in which they are.

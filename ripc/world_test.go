@@ -182,7 +182,7 @@ func (w *world) until(what string, holds func() bool) {
 				continue
 			}
 			n.e.lock()
-			if !n.e.closed && (n.e.role.Poller() == nil || n.e.role.IsAsleep()) {
+			if !n.e.closed && n.e.role.Poller() == nil {
 				n.e.heatStirred()
 				n.e.step()
 			}
@@ -357,7 +357,7 @@ func (w *world) openEnd(k int) {
 			_ = e.wait(context.Background(), watcher)
 		})
 	}
-	for i := range 2 * (k + 1) {
+	for i := range 3 * (k + 1) {
 		id := ID(fmt.Sprint("service ", i))
 		if !slices.ContainsFunc(slices.Concat(w.open, w.closed), func(o *service) bool { return o.id == id }) {
 			w.register(n, id)
