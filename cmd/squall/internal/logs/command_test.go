@@ -326,3 +326,18 @@ func TestNothingIsCompletedBehindTheLastArgument(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInterruptEndsWhatReadsADirectory(t *testing.T) {
+	t.Parallel()
+	dir := stopped(t, "node1", 1, persist.LogConfig{ID: orders}, records(3)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"ls", dir}, {"cat", dir}, {"dump", dir}, {"verify", dir}, {"verify", dir, dir + "/."}, {"repair", "--yes", dir}} {
+		if err := executeTo(ctx, io.Discard, args...); !errors.Is(err, context.Canceled) {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if out, err := execute(t, "cat", "--format", "{{.Number}}", dir); err != nil || out != "0\n1\n2\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}

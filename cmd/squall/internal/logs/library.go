@@ -41,33 +41,24 @@ func (*member) Close() error { return nil }
 type directory struct {
 	store *persist.Store
 	logs  map[persist.LogID]*persist.Log
-	left  bool // a log that is being opened was not waited for
 }
 
 func openDirectory(ctx context.Context, name string) (*directory, error) {
-	s, err := until(ctx, func() (*persist.Store, error) {
-		return persist.Open(ctx, persist.Config{Dir: name, ReadOnly: true})
-	})
+	s, err := persist.Open(ctx, persist.Config{Dir: name, ReadOnly: true})
 	if err != nil {
 		return nil, inUse(name, err, "name its HOST:PORT instead of the directory")
 	}
 	return &directory{store: s, logs: map[persist.LogID]*persist.Log{}}, nil
 }
 
-func (d *directory) Close() error {
-	if d.left {
-		return nil // it would wait for that
-	}
-	return d.store.Close()
-}
+func (d *directory) Close() error { return d.store.Close() }
 
 // log opens a log once.
 func (d *directory) log(ctx context.Context, id persist.LogID) (*persist.Log, error) {
 	if l := d.logs[id]; l != nil {
 		return l, nil
 	}
-	l, err := until(ctx, func() (*persist.Log, error) { return d.store.Log(ctx, persist.LogConfig{ID: id}) })
-	d.left = d.left || ctx.Err() != nil
+	l, err := d.store.Log(ctx, persist.LogConfig{ID: id})
 	if err == nil {
 		d.logs[id] = l
 	}
@@ -238,24 +229,4 @@ func (m *member) settled(ctx context.Context, id persist.LogID, at order.Time) e
 		return err
 	}
 	return ctx.Err()
-}
-
-// until does what cannot be told to stop, and waits for it until the context ends. Then what is
-// still done ends with the process: all that it writes may be interrupted anywhere.
-func until[T any](ctx context.Context, do func() (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		value, err := do()
-		done <- answer{value, err}
-	}()
-	select {
-	case a := <-done:
-		return a.value, a.err
-	case <-ctx.Done():
-		return *new(T), ctx.Err()
-	}
 }

@@ -58,8 +58,7 @@ func newRepairCommand() *cobra.Command {
 			if len(args) > 1 {
 				w.log = args[1]
 			}
-			ctx := cmd.Context()
-			r, err := until(ctx, func() (Repairs, error) { return repair(ctx, args[0], w) })
+			r, err := repair(cmd.Context(), args[0], w)
 			if errors.Is(err, context.Canceled) {
 				return err
 			}

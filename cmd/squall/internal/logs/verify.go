@@ -107,21 +107,11 @@ func (v *verification) complete(keyFile string) (err error) {
 	return err
 }
 
-// run checks and compares, in the background so that an interrupt ends the wait for it.
+// run checks and compares.
 func (v *verification) run(ctx context.Context) error {
-	work := *v
-	found, err := until(ctx, func() (findings, error) {
-		err := work.everything(ctx)
-		return work.found, err
-	})
-	v.found = found
-	return err
-}
-
-func (v *verification) everything(ctx context.Context) error {
 	f := &v.found
 	for _, dir := range v.dirs {
-		report, err := persist.Verify(ctx, dir, v.keys, func(p persist.Progress) { v.read(ctx, dir, p) })
+		report, err := persist.Verify(ctx, dir, v.keys, func(p persist.Progress) { v.read(dir, p) })
 		if err != nil {
 			return inUse(dir, err, stopIt)
 		}
@@ -150,10 +140,7 @@ func (v *verification) everything(ctx context.Context) error {
 const barAfter = 500 * time.Millisecond
 
 // read shows how many blocks of a log have been read.
-func (v *verification) read(ctx context.Context, dir string, at persist.Progress) {
-	if ctx.Err() != nil {
-		return
-	}
+func (v *verification) read(dir string, at persist.Progress) {
 	v.bar.Begin(dir+", log "+at.Log.String(), int64(at.Last-at.First+1))
 	v.bar.Set(int64(at.Block - at.First + 1))
 }
