@@ -171,9 +171,7 @@ func (a *app) mute(on bool) {
 		p.mute |= 1 << a.ledger.decl
 	}
 	w.event(muted, p.node.place, p.mute)
-	if w.trace.out != nil {
-		p.print("%s mute %v", a.name, on)
-	}
+	p.print("%s mute %v", a.name, on)
 	p.member.Mute(p.mute)
 	p.wake()
 	w.calm = w.now // a wish may be taken back before the leader has heard of it, and bring another view all the same
@@ -270,9 +268,7 @@ func (a *app) skip() {
 	w, rounds := a.world, order.Index(1+a.dice.IntN(6))
 	w.probes[RoundsSkipped]++
 	w.event(skip, a.proc.node.place, uint64(a.ledger.decl), uint64(rounds))
-	if w.trace.out != nil {
-		a.proc.print("%s skips %d", a.name, rounds)
-	}
+	a.proc.print("%s skips %d", a.name, rounds)
 	if m := a.proc.member; a.proc.stepping {
 		m.Call(func() { m.Skip(a.name, rounds) })
 	} else {

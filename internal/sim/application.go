@@ -207,9 +207,7 @@ func (h *Host) commit(l *ledger, o *member.Outbox, c smc.Claim, data []byte, now
 	h.queue = h.queue[1:]
 	w.stir()
 	w.event(claimed, p.node.place, 0, uint64(number), uint64(size))
-	if w.trace.out != nil {
-		p.print("%s+%d %dB", w.plan.Decls[0].Name, number, size)
-	}
+	p.print("%s+%d %dB", w.plan.Decls[0].Name, number, size)
 }
 
 func (h *Host) end() {

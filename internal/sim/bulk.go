@@ -51,9 +51,7 @@ func (a *app) begin(now time.Duration) bool {
 	a.bulk, l.bulk = b, a
 	w.stir()
 	w.event(claimed, a.proc.node.place, uint64(l.decl), uint64(b.number), uint64(size))
-	if w.trace.out != nil {
-		a.proc.print("%s+%d %dB large", a.name, b.number, size)
-	}
+	a.proc.print("%s+%d %dB large", a.name, b.number, size)
 	a.carryOn(now)
 	return true
 }
@@ -125,7 +123,5 @@ func (a *app) placed(b *bulk, now time.Duration) {
 	l.settle(b.number, s, now)
 	w.stir()
 	w.event(settledClaim, a.proc.node.place, uint64(l.decl), uint64(b.number))
-	if w.trace.out != nil {
-		a.proc.print("%s%s%d large", a.name, map[bool]string{true: "-", false: "!"}[s == aborted], b.number)
-	}
+	a.proc.print("%s%s%d large", a.name, map[bool]string{true: "-", false: "!"}[s == aborted], b.number)
 }

@@ -203,9 +203,7 @@ func (f *fault) crash(p *process) {
 		return
 	}
 	if f.plan.InStep > 0 {
-		if w.trace.out != nil {
-			p.print("%s in %d calls", how, f.plan.InStep)
-		}
+		p.print("%s in %d calls", how, f.plan.InStep)
 		w.net.CrashAfter(p.self.ID, f.plan.InStep, power)
 		w.later(3*w.plan.FailAfter(), func() { // a member that is alone calls nothing
 			if !p.over {
@@ -225,9 +223,7 @@ func (f *fault) crash(p *process) {
 // reset breaks the conversations of a process with some nodes. A joiner whose conversations break may be taken for gone.
 func (f *fault) reset(p *process) {
 	w, broken := f.world, 0
-	if w.trace.out != nil {
-		p.print("its conversations break")
-	}
+	p.print("its conversations break")
 	for _, n := range w.nodes {
 		if n == p.node || f.plan.Set>>n.place&1 == 0 {
 			continue
@@ -289,9 +285,7 @@ func (f *fault) spoil(p *process) {
 	if d == nil || f.plan.Kind == LostDisk && len(w.nodes) == 1 { // there is no member that it could join then
 		return
 	}
-	if w.trace.out != nil {
-		p.print("%v", f.plan.Kind)
-	}
+	p.print("%v", f.plan.Kind)
 	switch f.plan.Kind {
 	case SyncCut:
 		d.fuse, d.arrive = d.syncs+max(1, f.plan.Nth), parts(f.plan.InStep)
@@ -337,9 +331,7 @@ func (f *fault) stall(p *process) {
 	if long {
 		p.blamed(f.plan.Kind.String())
 	}
-	if w.trace.out != nil {
-		p.print("%v %v", f.plan.Kind, f.plan.For)
-	}
+	p.print("%v %v", f.plan.Kind, f.plan.For)
 }
 
 // hang has a process not step for a while.
@@ -380,9 +372,7 @@ func (f *fault) report(p *process) {
 	q.reporter, q.reportedIn = p, p.member.View().ID
 	q.blamed("reported")
 	p.blamed("reports") // a member that finds its connection to it ended, and not why, suspects it in turn
-	if w.trace.out != nil {
-		p.print("reports %d", q.self.ID)
-	}
+	p.print("reports %d", q.self.ID)
 	p.member.Report(q.self.ID, errReported)
 	p.wake()
 }
@@ -432,18 +422,14 @@ const cutOff = "cut off"
 func (w *world) cut(a, b int) {
 	w.nodes[a].cuts |= 1 << b
 	w.event(cut, a, uint64(b))
-	if w.trace.out != nil {
-		w.print(a, "cut off from "+w.nodes[b].name())
-	}
+	w.print(a, "cut off from "+w.nodes[b].name())
 	w.net.Cut(w.nodes[a].ID, w.nodes[b].ID)
 }
 
 func (w *world) heal(a, b int) {
 	w.nodes[a].cuts &^= 1 << b
 	w.event(healed, a, uint64(b))
-	if w.trace.out != nil {
-		w.print(a, "healed to "+w.nodes[b].name())
-	}
+	w.print(a, "healed to "+w.nodes[b].name())
 	w.net.Heal(w.nodes[a].ID, w.nodes[b].ID)
 }
 

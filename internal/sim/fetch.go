@@ -191,9 +191,7 @@ func (l *ownLog) Cut(after order.Version) error {
 	case w.lax == CutsTooMuch:
 		same = max(same, 1) - 1
 	}
-	if w.trace.out != nil {
-		l.k.proc.print("%s cut from %d to %d", w.label(l.k.id), log.next(), same)
-	}
+	l.k.proc.print("%s cut from %d to %d", w.label(l.k.id), log.next(), same)
 	return log.cutFrom(same)
 }
 
@@ -368,9 +366,7 @@ func (a *activity) emptyLog(now time.Duration) time.Duration {
 	}
 	if had := k.log.next(); had > 0 {
 		k.proc.world.probes[LogCut]++
-		if k.proc.world.trace.out != nil {
-			k.proc.print("%s cut from %d to 0", k.proc.world.label(k.id), had)
-		}
+		k.proc.print("%s cut from %d to 0", k.proc.world.label(k.id), had)
 	}
 	if err := k.log.cutFrom(0); err != nil {
 		return a.ends(shard.Result{Outcome: shard.Fatal, Err: err})

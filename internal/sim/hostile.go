@@ -135,9 +135,7 @@ func (h *hostile) tamper() {
 		h.garbage()
 	}
 	*fabric.Word(h.seat.own, viewLine+8*wordRevision)++
-	if w.trace.out != nil {
-		h.proc.print("lies at %d of its row: %x", off, *word)
-	}
+	h.proc.print("lies at %d of its row: %x", off, *word)
 }
 
 // victim is the member that it accuses.

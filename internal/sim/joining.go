@@ -63,9 +63,7 @@ func (p *process) apply(talks *[]*talk, e join.Effects) {
 	}
 	for _, ev := range e.Events {
 		w.event(joins, p.node.place)
-		if w.trace.out != nil {
-			p.print("%v", ev)
-		}
+		p.print("%v", ev)
 		w.joinEvent(p, ev)
 	}
 	for _, t := range *talks {

@@ -465,9 +465,7 @@ func (p *process) tryLeave() {
 	}
 	p.said, p.drained = true, drained
 	p.blamed("leaves")
-	if p.world.trace.out != nil {
-		p.print("leaves")
-	}
+	p.print("leaves")
 	p.member.Leave()
 }
 
@@ -488,9 +486,7 @@ func (p *process) crashed(how string) {
 	}
 	p.blamed(how)
 	w.event(ended, p.node.place)
-	if w.trace.out != nil {
-		p.print("✝ %s", how)
-	}
+	p.print("✝ %s", how)
 	p.ends()
 }
 
@@ -523,9 +519,7 @@ func (p *process) close() {
 	for _, t := range append(p.calls, p.guests...) {
 		t.conn.Close()
 	}
-	if p.world.trace.out != nil {
-		p.print("ends")
-	}
+	p.print("ends")
 	p.ends()
 }
 
@@ -539,9 +533,7 @@ func (p *process) look() {
 		}
 	}
 	if p.applicant != nil && p.applicant.Err() != nil {
-		if w.trace.out != nil {
-			p.print("refused: %v", p.applicant.Err())
-		}
+		p.print("refused: %v", p.applicant.Err())
 		p.refusedToJoin()
 		return
 	}
@@ -571,9 +563,7 @@ func (p *process) onHalted(reason error) {
 	p.host.end()
 	w.stir()
 	w.event(halted, p.node.place)
-	if w.trace.out != nil {
-		p.print("halted: %v", reason)
-	}
+	p.print("halted: %v", reason)
 	w.watchHalt(p, reason)
 	for _, c := range w.checkers {
 		w.judge(c.name(), c.halted(w, p, reason))
@@ -608,9 +598,7 @@ func (p *process) installed(v *views.View) {
 	p.leader = 0
 	p.apply(&p.guests, e)
 	for _, m := range lost {
-		if w.trace.out != nil {
-			p.print("lost joiner %d", m.ID)
-		}
+		p.print("lost joiner %d", m.ID)
 		if j := w.processOf(m); p.jumped > 0 || j.jumped > 0 || p.blame != "" { // one of them slept, and took the other for silent
 			j.blamed("lost a member that slept, or did itself")
 		}
@@ -636,9 +624,7 @@ func (b *birth) act(now time.Duration) time.Duration {
 	}
 	p := w.process(b.node)
 	w.event(born, b.node.place, p.self.Incarnation)
-	if w.trace.out != nil {
-		p.print("process %d begins", p.self.Incarnation)
-	}
+	p.print("process %d begins", p.self.Incarnation)
 	if slices.ContainsFunc(w.nodes, func(o *node) bool { return o.cuts>>b.node.place&1 != 0 }) || b.node.cuts != 0 {
 		p.blamed(cutOff)
 	}

@@ -107,9 +107,7 @@ func (a *asker) ask() {
 		r.seen[k] = w.newest[shardID{a.decl, k}]
 	}
 	w.event(asked, p.node.place, uint64(a.decl), uint64(a.left))
-	if w.trace.out != nil {
-		p.print("%s reads", w.plan.Decls[a.decl].Name)
-	}
+	p.print("%s reads", w.plan.Decls[a.decl].Name)
 	p.member.Outbox(w.plan.Decls[a.decl].Name).ConfirmFunc(r.answered)
 	r.asking = false
 }
@@ -121,9 +119,7 @@ func (r *question) answered(err error) {
 	a.open--
 	w.stir()
 	w.event(answered, p.node.place, uint64(a.decl))
-	if w.trace.out != nil {
-		p.print("%s read: %v", w.plan.Decls[a.decl].Name, err)
-	}
+	p.print("%s read: %v", w.plan.Decls[a.decl].Name, err)
 	w.judge("read", r.check(err))
 }
 

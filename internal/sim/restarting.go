@@ -149,9 +149,7 @@ func (p *process) restartEvent(ev restart.Event) {
 		w.stir()
 	}
 	w.event(restarts, p.node.place)
-	if w.trace.out != nil {
-		p.print("%v", ev)
-	}
+	p.print("%v", ev)
 	switch e := ev.(type) {
 	case restart.Waiting:
 		w.sometimes(RestartWaited, len(e.For) > 0)

@@ -349,15 +349,9 @@ func (r *receiver) restored() {
 	w.stir()
 	if r.keeper == nil {
 		w.probes[StateRestored]++
-	} else {
-		w.probes[CaughtUp]++
-	}
-	if w.trace.out == nil {
-		return
-	}
-	if r.keeper == nil {
 		p.print("%s has its state", r.view.Subgroups[r.index].Name)
 	} else {
+		w.probes[CaughtUp]++
 		p.print("%s has caught up", w.label(r.keeper.id))
 	}
 }

@@ -49,9 +49,7 @@ func (f *fault) strange(p *process) {
 	s.view = v
 	s.gate = join.NewAcceptor(join.AcceptorConfig{Cluster: cluster, Declarations: w.plan.Decls, FailAfter: w.plan.FailAfter(), Silence: w.plan.Silence()}, v, 0)
 	w.probes[StrangerCame]++
-	if w.trace.out != nil {
-		w.print(n.place, "a process of another group has its address")
-	}
+	w.print(n.place, "a process of another group has its address")
 	w.net.Restart(n.ID)
 	w.net.Listen(n.ID, s.accept)
 	n.stranger = s

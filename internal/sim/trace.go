@@ -70,12 +70,18 @@ func (w *world) event(kind what, place int, args ...uint64) {
 	w.trace.hash = scramble(h)
 }
 
-// print writes an event into the process's column. Call it under `if w.trace.out != nil`, so that nothing is formatted in vain.
+// print writes an event into the process's column. What happens often calls it under `if w.trace.out != nil`, so that no arguments are
+// gathered in vain.
 func (p *process) print(format string, args ...any) {
-	p.world.print(p.node.place, fmt.Sprintf(format, args...))
+	if p.world.trace.out != nil {
+		p.world.print(p.node.place, fmt.Sprintf(format, args...))
+	}
 }
 
 func (w *world) print(place int, text string) {
+	if w.trace.out == nil {
+		return
+	}
 	if w.trace.rows%40 == 0 && (!w.trace.brief || w.trace.rows == 0) {
 		w.trace.header(w.nodes)
 	}

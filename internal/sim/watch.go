@@ -19,9 +19,7 @@ func (w *world) begins(p *process, v *views.View) {
 	self, _ := v.RankOf(p.self.ID)
 	w.stir()
 	w.event(began, p.node.place, uint64(v.ID))
-	if w.trace.out != nil {
-		p.print("══ v%d, rank %d of %d", v.ID, self, len(v.Members))
-	}
+	p.print("══ v%d, rank %d of %d", v.ID, self, len(v.Members))
 	if p.beginning = v; w.lie == AnotherView && v.ID > 1 && self > 0 {
 		other := *v
 		other.SetKey(v.Key() + "'")
@@ -60,9 +58,7 @@ func (p *process) onEvent(e viewchange.Event) {
 		w.moves(p, Proposes)
 	case viewchange.Wedged:
 		s.wedged = true
-		if w.trace.out != nil {
-			p.print("wedged")
-		}
+		p.print("wedged")
 		w.moves(p, Wedges)
 	case viewchange.Decided:
 		if v := e.Decision.View; v != nil {
@@ -77,9 +73,7 @@ func (p *process) onEvent(e viewchange.Event) {
 }
 
 func (w *world) watchSuspicion(p *process, e viewchange.Suspected) {
-	if w.trace.out != nil {
-		p.print("suspects %d: %v", e.Member.ID, e.Err)
-	}
+	p.print("suspects %d: %v", e.Member.ID, e.Err)
 	w.sometimes(HeardOfEnd, errors.Is(e.Err, fabric.ErrPeerGone))
 	w.sometimes(HeardSilence, errors.Is(e.Err, member.ErrSilent))
 	w.sometimes(HeardAccusation, errors.Is(e.Err, viewchange.ErrAccused))
@@ -91,9 +85,7 @@ func (w *world) watchSuspicion(p *process, e viewchange.Suspected) {
 }
 
 func (w *world) watchProposal(p *process, s *seat, e viewchange.Proposed) {
-	if w.trace.out != nil {
-		p.print("proposes %s → %s", ballotText(e.Ballot), viewName(e.View))
-	}
+	p.print("proposes %s → %s", ballotText(e.Ballot), viewName(e.View))
 	for b, q := range s.record.proposed {
 		w.sometimes(ProposedAgain, q == p && b != e.Ballot)
 		w.sometimes(TookOver, q != p)
@@ -108,13 +100,11 @@ func (w *world) watchDecision(p *process, s *seat, e viewchange.Decided) {
 	}
 	w.judge("log", checkRecorded(p, r, e.Ballot))
 	leads := e.Ballot.Leader() == s.self
-	if w.trace.out != nil {
-		verb := "echoes"
-		if leads {
-			verb = "decides"
-		}
-		p.print("%s %s → %s", verb, ballotText(e.Ballot), viewName(e.Decision.View))
+	verb := "echoes"
+	if leads {
+		verb = "decides"
 	}
+	p.print("%s %s → %s", verb, ballotText(e.Ballot), viewName(e.Decision.View))
 	if leads {
 		for b, other := range r.decided {
 			w.sometimes(AdoptedDecision, b != e.Ballot && other == key)
@@ -155,9 +145,7 @@ func (p *process) watch() {
 		}
 		now := s.words(viewLine)
 		if now[wordAcked] != s.seen[wordAcked] {
-			if w.trace.out != nil {
-				p.print("acks %s", ballotText(viewchange.Ballot(now[wordAcked])))
-			}
+			p.print("acks %s", ballotText(viewchange.Ballot(now[wordAcked])))
 			w.moves(p, Acks)
 		}
 		if now[wordInstalled] != s.seen[wordInstalled] {
