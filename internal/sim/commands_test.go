@@ -353,3 +353,10 @@ func (st *stage) report(args []string) error {
 	st.strike(Fault{Kind: Accuse, Node: pair[0].place, Peer: pair[1].place})
 	return nil
 }
+
+func or(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}

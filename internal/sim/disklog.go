@@ -27,8 +27,7 @@ type diskLog struct {
 	engine  *engine
 	book    *journal.Book
 	journal *journal.Journal
-	dropped journal.Repaired // as it was opened
-	begun   uint64           // records that it had then
+	begun   uint64 // records that it had then
 
 	phase  phase
 	groups []written // that were given to the engine and are not known to be on the platter
@@ -61,10 +60,10 @@ func (p *process) openLog(id shardID) (*diskLog, error) {
 	if l.engine, err = openEngine(p.node.disk, id.dir()); err != nil {
 		return nil, err
 	}
-	if l.book, l.dropped, err = journal.OpenBook(l.engine, id.dir()); err != nil {
+	if l.book, _, err = journal.OpenBook(l.engine, id.dir()); err != nil {
 		return nil, err
 	}
-	p.world.sometimes(TornTail, l.engine.torn > 0)
+	p.world.sometimes(TornTail, l.engine.tidy())
 	if n := p.node.mustHave(id); l.book.End().Records < n {
 		return nil, fmt.Errorf("it has %d records, and %d were on the platter", l.book.End().Records, n)
 	}
@@ -155,7 +154,7 @@ func (l *diskLog) turn(now time.Duration) time.Duration {
 		l.finish(nil)
 		l.phase = writing
 	}
-	return now + l.proc.node.disk.takes(l.engine.file(), now)
+	return now + l.proc.node.disk.takes(l.engine.name, now)
 }
 
 // finish tells the journal what became of its group.
@@ -171,7 +170,7 @@ func (l *diskLog) finish(err error) {
 		l.fail(err)
 		return
 	}
-	l.groups = append(l.groups, written{len(l.engine.ends), end})
+	l.groups = append(l.groups, written{len(l.engine.log.seen.data), end})
 	l.proc.world.stir()
 	l.proc.wake()
 }
@@ -187,8 +186,8 @@ func (l *diskLog) fail(err error) {
 
 // platter returns where the log really ends on the platter.
 func (l *diskLog) platter() journal.End {
-	bytes := l.engine.disk.kept(l.engine.file())
-	for len(l.groups) > 0 && l.engine.ends[l.groups[0].entry-1] <= bytes {
+	entries := l.engine.onPlatter()
+	for len(l.groups) > 0 && l.groups[0].entry <= entries {
 		l.safe, l.groups = l.groups[0].end, l.groups[1:]
 	}
 	return l.safe

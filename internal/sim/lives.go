@@ -33,7 +33,7 @@ func (p *process) begin() {
 func (p *process) onDisk() (logs []restart.LogID) {
 	for k, d := range p.world.plan.Decls {
 		for shard := range d.ShardCount() {
-			if id := (shardID{k, shard}); d.Mode == views.Persistent && p.node.disk.has(id.dir()) {
+			if id := (shardID{k, shard}); d.Mode == views.Persistent && p.node.disk.logs[id.dir()] != nil {
 				logs = append(logs, p.world.logID(id))
 			}
 		}

@@ -47,11 +47,7 @@ func (p *process) leaveDisk() {
 
 // recall reads what the processes before have put down.
 func (p *process) recall() (*restart.Memory, error) {
-	m, err := openMemo(p.node.disk, "")
-	if err != nil {
-		return nil, err
-	}
-	return restart.Load(m)
+	return restart.Load(openMemo(p.node.disk, &p.node.disk.memo))
 }
 
 // must ends a process that cannot remember what it has to.
@@ -65,7 +61,7 @@ func (p *process) must(err error) {
 	}
 }
 
-// memoName is the path of what is remembered.
+// memoName is the name of what is remembered.
 const memoName = "meta"
 
 // notes has something written down soon, behind what was to be written before.
