@@ -154,7 +154,7 @@ func (p *process) askOne(t *talk) (work int) {
 	}
 	if err := t.conn.Closed(); err != nil {
 		work++
-		p.drop(&p.calls, t)
+		forget(&p.calls, t)
 		if !t.closing {
 			p.apply(&p.calls, a.Gone(p.local(), t.ticket, err))
 		}
@@ -185,7 +185,12 @@ func (p *process) askOn() (work int) {
 
 // answer is a look of a member at the conversations of joiners.
 func (p *process) answer() (work int) {
-	for _, t := range slices.Clone(p.guests) {
+	return answerAll(p.gate, &p.guests, p.local(), func(e join.Effects) { p.apply(&p.guests, e) })
+}
+
+// answerAll is a look at the conversations of joiners with a gate.
+func answerAll(gate *join.Acceptor, talks *[]*talk, now time.Duration, apply func(join.Effects)) (work int) {
+	for _, t := range slices.Clone(*talks) {
 		t.flush()
 		for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
 			work++
@@ -193,22 +198,22 @@ func (p *process) answer() (work int) {
 			case t.closing:
 			case !t.asked:
 				t.asked = true
-				p.apply(&p.guests, p.gate.Ask(p.local(), t.ticket, msg.(join.Request)))
+				apply(gate.Ask(now, t.ticket, msg.(join.Request)))
 			default:
-				p.apply(&p.guests, p.gate.Hear(p.local(), t.ticket, msg.(join.Message)))
+				apply(gate.Hear(now, t.ticket, msg.(join.Message)))
 			}
 		}
 		if t.conn.Closed() != nil {
 			work++
-			p.drop(&p.guests, t)
+			forget(talks, t)
 			if !t.closing && t.asked {
-				p.apply(&p.guests, p.gate.Gone(p.local(), t.ticket, t.conn.Closed()))
+				apply(gate.Gone(now, t.ticket, t.conn.Closed()))
 			}
 		}
 	}
-	if next, ok := p.gate.Next(); ok && p.local() >= next {
+	if next, ok := gate.Next(); ok && now >= next {
 		work++
-		p.apply(&p.guests, p.gate.Tick(p.local()))
+		apply(gate.Tick(now))
 	}
 	return work
 }
@@ -225,7 +230,7 @@ func (p *process) lead() {
 	}
 }
 
-func (p *process) drop(talks *[]*talk, t *talk) {
+func forget(talks *[]*talk, t *talk) {
 	*talks = slices.DeleteFunc(*talks, func(o *talk) bool { return o == t })
 }
 

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	"github.com/squall-go/squall/internal/join"
@@ -72,37 +71,12 @@ func (s *stranger) act(now time.Duration) time.Duration {
 	if s.over {
 		return never
 	}
-	for _, t := range slices.Clone(s.talks) {
-		s.converse(now, t)
-	}
-	if next, ok := s.gate.Next(); ok && now >= next {
-		s.apply(s.gate.Tick(now))
-	}
+	answerAll(s.gate, &s.talks, now, s.apply)
 	if now >= s.beat {
 		s.beat = now + s.world.plan.FailAfter()/2
 		s.speak()
 	}
 	return now + s.world.plan.Hop()
-}
-
-func (s *stranger) converse(now time.Duration, t *talk) {
-	t.flush()
-	for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
-		switch {
-		case t.closing:
-		case !t.asked:
-			t.asked = true
-			s.apply(s.gate.Ask(now, t.ticket, msg.(join.Request)))
-		default:
-			s.apply(s.gate.Hear(now, t.ticket, msg.(join.Message)))
-		}
-	}
-	if t.conn.Closed() != nil {
-		s.talks = slices.DeleteFunc(s.talks, func(o *talk) bool { return o == t })
-		if !t.closing && t.asked {
-			s.apply(s.gate.Gone(now, t.ticket, t.conn.Closed()))
-		}
-	}
 }
 
 func (s *stranger) apply(e join.Effects) {
