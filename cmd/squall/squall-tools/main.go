@@ -18,6 +18,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/cli"
 	"github.com/squall-go/squall/cmd/squall/internal/copy"
 	"github.com/squall-go/squall/cmd/squall/internal/demo"
+	"github.com/squall-go/squall/cmd/squall/internal/fabric"
 	"github.com/squall-go/squall/cmd/squall/internal/logs"
 	"github.com/squall-go/squall/cmd/squall/internal/objects"
 	"github.com/squall-go/squall/cmd/squall/internal/rdmc"
@@ -45,6 +46,7 @@ func commands() []*cobra.Command {
 		copy.NewCommand(),
 		copy.NewReceiveCommand(),
 		demo.NewCommand(),
+		fabric.NewCommand(),
 		logs.NewCommand(),
 		objects.NewListCommand(),
 		rdmc.NewCommand(),

@@ -2,6 +2,8 @@
 package rdma
 
 import (
+	"errors"
+
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/fabric/verbs/ibverbs"
 )
@@ -12,6 +14,19 @@ func Use(c *squall.Config) error {
 		return nil
 	}
 	t, err := ibverbs.Open("")
+	if err != nil {
+		return err
+	}
+	c.Transport = t // as long as this process
+	return nil
+}
+
+// Offer gives a configuration the first device of this host, if there is one.
+func Offer(c *squall.Config) error {
+	t, err := ibverbs.Open("")
+	if errors.Is(err, ibverbs.ErrNotBuilt) || errors.Is(err, ibverbs.ErrNoDevice) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

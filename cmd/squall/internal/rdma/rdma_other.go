@@ -17,3 +17,6 @@ func Use(c *squall.Config) error {
 	}
 	return nil
 }
+
+// Offer does nothing: there is no device on this system.
+func Offer(*squall.Config) error { return nil }

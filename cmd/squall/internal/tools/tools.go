@@ -31,6 +31,7 @@ var others = map[string]string{
 	"bench":   "Measure a group of processes on this machine, and its limits in the same run",
 	"call":    "Call an operation of a replicated object, and print its reply",
 	"dds":     "List and show topics, read, write, record and play samples, explain why endpoints do not match, and reach other DDS programs",
+	"fabric":  "Check what connects two hosts: order, whole words, latency and bandwidth",
 	"log":     "Read, follow, verify, export and repair the logs of persistent subgroups",
 	"objects": "List replicated objects and their operations",
 	"ripc":    "Find, call and ping services, and run a directory of them",
