@@ -16,7 +16,7 @@ func IDL[T any]() (string, error) {
 		return "", err
 	}
 	w := &idl{done: map[string]reflect.Type{}, within: map[*plan]bool{}}
-	if err := w.declare(c.plan); err != nil {
+	if err := w.declare(c.codec.plan); err != nil {
 		return "", err
 	}
 	return w.String(), nil

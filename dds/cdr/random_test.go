@@ -71,7 +71,7 @@ func compiledAs(t *testing.T, s *shape) *Codec[struct{}] {
 	if err != nil {
 		t.Fatalf("%v: %v", s.goes, err)
 	}
-	return &Codec[struct{}]{p, k}
+	return &Codec[struct{}]{codec{p, k}}
 }
 
 func opaque(v reflect.Value) *struct{} { return (*struct{})(v.UnsafePointer()) }
@@ -95,7 +95,7 @@ func (c *trial) value(v reflect.Value, f Format) {
 	}
 	back := reflect.New(c.shape.goes)
 	d := newDecoder(want.b, f)
-	if err := d.whole(c.codec.plan, back.UnsafePointer()); err != nil || !reflect.DeepEqual(back.Interface(), v.Interface()) {
+	if err := d.whole(c.codec.codec.plan, back.UnsafePointer()); err != nil || !reflect.DeepEqual(back.Interface(), v.Interface()) {
 		c.fatal("%v of %+v decodes to %+v (%v)", f, v.Elem(), back.Elem(), err)
 	}
 	if m := memory(v.Elem()); d.spent != m {
