@@ -242,6 +242,22 @@ func TestSequentialGrowsWithTheGroupAndThePipelineHardlyDoes(t *testing.T) {
 	}
 }
 
+// Each member takes in what the others send, and delivers its own without the network.
+func TestRDMAIsSharedByWhatOthersSend(t *testing.T) {
+	f := played(t, "rdma")["rdma-spindle"]
+	for _, n := range []int{4, 16} {
+		if all := at(t, f, "model, all send", n); math.Abs(all/(12.5*float64(n)/float64(n-1))-1) > 0.01 {
+			t.Errorf("%d members that all send deliver %.2f GB/s", n, all)
+		}
+		if one := at(t, f, "model, one sends", n); math.Abs(one/(12.5/float64(n-1))-1) > 0.01 {
+			t.Errorf("of one sender %d members deliver %.2f GB/s", n, one)
+		}
+	}
+	if published := at(t, f, "Spindle, all send", 16); published != 9.7 {
+		t.Errorf("the published figure is %v", published)
+	}
+}
+
 func TestAThousandCopiesTakeThePipelineAsLongAsAHundred(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds with the race detector")

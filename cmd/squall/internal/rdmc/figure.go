@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"strings"
+	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/linkmodel"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
@@ -35,6 +36,7 @@ type Curve struct {
 var (
 	milliseconds = func(p Point) float64 { return p.Seconds * 1e3 }
 	skew         = func(p Point) float64 { return p.SkewSeconds * 1e3 }
+	gigabytes    = func(p Point) float64 { return p.BytesRate / 1e9 }
 	gigabits     = func(p Point) float64 { return p.BytesRate * 8 / 1e9 }
 	left         = func(p Point) float64 { return p.Left }
 	ofSteps      = func(p Point) float64 { return p.OfSteps }
@@ -48,7 +50,7 @@ const (
 )
 
 // groups are what --figure may name, in their order.
-var groups = []string{"algorithms", "scale", "overlap", "racks", "slow-link", "intake"}
+var groups = []string{"algorithms", "scale", "overlap", "racks", "slow-link", "intake", "rdma"}
 
 // flat are the schedules that know no racks.
 var flat = []schedule.Algorithm{schedule.Sequential, schedule.Chain, schedule.Tree, schedule.Pipeline}
@@ -60,7 +62,7 @@ func all(l links, blockBytes int64) (figures []Figure) {
 	base.links.rackSize, base.links.oversubscription = 0, 0
 	figures = append(figures, algorithms(base, 256*megabyte), algorithms(base, 8*megabyte))
 	figures = append(figures, scale(base)...)
-	figures = append(figures, overlap(base), racks(base, l), slowLink(base), intake(base))
+	figures = append(figures, overlap(base), racks(base, l), slowLink(base), intake(base), rdma())
 	return figures
 }
 
@@ -196,6 +198,30 @@ func intake(base setting) Figure {
 	for _, in := range intakes {
 		f.Curves = append(f.Curves, curve("pipeline, "+strings.ReplaceAll(in.name, "-", " "), base, through(2, 33), func(s *setting) { s.links.intake = in.intake }))
 	}
+	return f
+}
+
+// rdma is what links of RDMA allow ordered messages of 10 KB, each of which its sender writes to
+// every member, next to what the Spindle paper measured on such links. It has links of its own.
+func rdma() Figure {
+	const message, messages = 10_000, 256
+	base := setting{schedule: schedule.Sequential, bytes: message * messages, blockBytes: message, links: links{rate: 12.5e9, latency: 1200 * time.Nanosecond}}
+	f := Figure{
+		Name: "rdma-spindle", group: "rdma", Title: "Messages of 10 KB, 100 Gbit/s, 1.2 µs", YLabel: "delivered at each member (GB/s)", value: gigabytes,
+	}
+	for _, who := range senders {
+		f.Curves = append(f.Curves, curve("model, "+who.name, base, through(2, 16), func(s *setting) { s.senders = who.of(s.nodes) }))
+	}
+	published := func(name string, gigabytes float64, nodes ...int) {
+		c := Curve{Name: name}
+		for _, n := range nodes {
+			c.Points = append(c.Points, Point{Nodes: n, Schedule: "published", BytesRate: gigabytes * 1e9})
+		}
+		f.Curves = append(f.Curves, c)
+	}
+	published("Spindle, all send", 9.7, 16)
+	published("batching alone, peak", 8.03, 11)
+	published("Derecho before it", 1, 16)
 	return f
 }
 

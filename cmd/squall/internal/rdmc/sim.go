@@ -56,6 +56,7 @@ what crosses racks. It makes these figures, or with --nodes one of its own:
   racks       the same across racks with oversubscribed links, by a flat pipeline and by the hybrid
   slow-link   what one link at half the rate leaves of the bandwidth, next to the published formula
   intake      what it costs if receivers take blocks as they come instead of in the order of their schedule
+  rdma        what RDMA allows ordered messages that their sender writes to every member, next to published measurements; it has its own links
 
 Nothing is measured: what it says of a network is as good as the rate, latency, overhead and jitter that it is given.`,
 		Example: `  squall rdmc sim                                            # all figures as tables
