@@ -134,6 +134,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.SilenceUnsaid:  likePlan("member_wakes_as_its_links_are_given_up"),
 	mutant.EarlierStays:   meetingPlan,
 	mutant.EarlierOffer:   meetingPlan,
+	mutant.JoinsRound:     stillPlan,
 }
 
 // coreSeeds are seeds that showed mutants which few runs show. Short tests play them first. After a change of the protocol or the simulator one may
@@ -275,6 +276,15 @@ func rivalPlan(seed uint64) *Plan {
 	cut, late := d.rivals(p, at)
 	p.Faults = []Fault{{Kind: Blackout, At: at, For: d.upTo(p.Hop()), Node: late, Nth: 1}, cut}
 	p.Keep.LateIn = 2
+	return p
+}
+
+// stillPlan is a run in which a member stands still in the middle of a reading, while the others end, come back and go on without it.
+func stillPlan(seed uint64) *Plan {
+	p, d := keptPlan(seed, 3+int(seed%3), 100)
+	at := d.upTo(p.FailAfter())
+	d.stopped(p, at)
+	p.Reads = Reads{Count: 40 + int(at*8/p.Hop()), Gap: p.Hop() / 8}
 	return p
 }
 
