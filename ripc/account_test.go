@@ -304,7 +304,7 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 	const streams = 10
 	base := pairBytes(pair.Shape(DefaultRingBytes).RowBytes, pair.Shape(DefaultRingBytes).RowBytes, false)
 	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: 2*base + streams*DefaultStreamBytes})
-	l := Listen(register(t, there, "server"))
+	l := ListenConfig{MaxStreams: streams / 2}.Listen(register(t, there, "server"))
 	var flood []*Service
 	for range 2 {
 		e := overTLS(t, authority, "flood", Config{})
@@ -312,7 +312,7 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 		must(t, flood[len(flood)-1].To("server").Connect(ctx))
 	}
 	var open []*Stream
-	for k := range 2 * streams {
+	for k := range 4 * streams { // those that are refused are forgotten, too
 		c, err := flood[k%len(flood)].Dial(ctx, "server")
 		if refused := k >= streams; errors.Is(err, ErrRefused) != refused || err != nil && !refused {
 			t.Fatalf("stream %d: %v", k, err)

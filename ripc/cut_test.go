@@ -201,6 +201,38 @@ func TestABufferIsKeptWhileItIsSent(t *testing.T) {
 	})
 }
 
+// A message that ended while it was looked for in memory of its sender is not looked at.
+func TestTheViewOfAMessageThatEndedIsClosed(t *testing.T) {
+	ctx := testutil.Within(t)
+	server, client := register(t, open(t, Config{Transport: SHM}), "server"), register(t, open(t, Config{Transport: SHM}), "")
+	must(t, server.Post(NewWindow(make([]byte, 1))))
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() { sent <- client.SendLong(short, client.To("server"), NewBody(make([]byte, 1000))) }()
+	var m *receiving
+	inTime(t, "a message that waits for a window", func() bool {
+		server.e.lock()
+		defer server.e.unlock()
+		if len(server.long.waiting) == 1 {
+			m = server.long.waiting[0]
+		}
+		return m != nil
+	})
+	view, err := server.e.memory.views.Open(ctx, m.offer.Owner, m.segment(), 1000)
+	must(t, err)
+	cancel()
+	if err := <-sent; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	inTime(t, "its end", func() bool { n, _ := openLong(server.e); return n == 0 })
+	server.e.lock()
+	defer server.e.unlock()
+	if m.fetched(view, nil); view.Bytes() != nil || m.view != nil {
+		t.Error("memory of the sender stays mapped")
+	}
+}
+
 // late is a connection to which a write takes until its deadline is set.
 type late struct {
 	net.Conn

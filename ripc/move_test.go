@@ -205,6 +205,9 @@ func TestACallWaitsForAServiceThatMoves(t *testing.T) {
 		second := register(t, open(Config{}), "server")
 		serving.Go(func() { echo(ctx, second) })
 		must(t, <-called)
+		if missed := client.To("server").search.missed; !missed.IsZero() { // else the next move had less time
+			t.Errorf("a service that was found is missed since %v", missed)
+		}
 		must(t, second.Close())
 		if err := client.Send(ctx, client.To("never seen")); !errors.Is(err, ErrNoService) {
 			t.Errorf("%v", err)

@@ -381,22 +381,24 @@ func (p *peer) fetchAll() {
 		e.unlock()
 		view, err := m.fetch(e.ctx)
 		e.lock()
-		m.filling = false
-		m.halted()
-		switch {
-		case !m.in.IsOpen():
-		case err != nil:
-			m.deny(pair.Failed, err.Error())
-		default:
-			m.view = view
-			m.arrived()
-			continue
-		}
-		if view != nil {
-			view.Close()
-		}
+		m.fetched(view, err)
 	}
 	p.long.fetchers--
+}
+
+// fetched takes in what fetch returned for a message, which may have ended meanwhile.
+func (m *receiving) fetched(view *shared.View, err error) {
+	m.filling = false
+	m.halted()
+	switch {
+	case err != nil && m.in.IsOpen():
+		m.deny(pair.Failed, err.Error())
+	case m.in.IsOpen():
+		m.view = view
+		m.arrived()
+	case view != nil:
+		view.Close()
+	}
 }
 
 // fetch opens a view, and, if the message has a window, copies it there.

@@ -313,7 +313,7 @@ func (c *Client) find(ctx context.Context, id ripc.ID) (known cached, err error)
 	}
 	asked.asking++
 	c.mu.Unlock()
-	known, from, err := c.collect(ctx, id)
+	known, from, err := collect(id, func(q *query) (reply, *conn, error) { return c.ask(ctx, request{Find: q}) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if asked.asking--; asked.asking == 0 {
@@ -326,15 +326,15 @@ func (c *Client) find(ctx context.Context, id ripc.ID) (known cached, err error)
 }
 
 // collect asks a member for a name, as often as it takes.
-func (c *Client) collect(ctx context.Context, id ripc.ID) (known cached, from *conn, err error) {
-	q := &query{Name: string(id), Watch: true}
-	for q != nil {
-		answer, by, err := c.ask(ctx, request{Find: q})
+func collect(id ripc.ID, ask func(*query) (reply, *conn, error)) (known cached, from *conn, err error) {
+	first := query{Name: string(id), Watch: true}
+	for q := &first; q != nil; {
+		answer, by, err := ask(q)
 		if err != nil {
 			return known, nil, err
 		}
 		if from != nil && by != from { // the rest is another member's: begin again
-			known, from, q = cached{}, nil, &query{Name: string(id), Watch: true}
+			known, from, q = cached{}, nil, &first
 			continue
 		}
 		from, q = by, answer.More

@@ -249,8 +249,8 @@ func (d *Directory) quiet() {
 	d.watch.telling.Wait()
 }
 
-// tell tells a client what it was not told yet. One that does not take it is forgotten: it finds
-// out when it sends to a place where the service is not.
+// tell tells a client what it was not told yet. One that does not take it finds out when it sends to
+// a place where the service is not.
 func (d *Directory) tell(client *ripc.Remote) {
 	for {
 		d.mu.Lock()
@@ -271,7 +271,6 @@ func (d *Directory) tell(client *ripc.Remote) {
 			}
 			if err != nil {
 				d.mu.Lock()
-				d.watch.drop(func(c *ripc.Remote) bool { return c == client })
 				delete(d.watch.waiting, client)
 				d.mu.Unlock()
 				return

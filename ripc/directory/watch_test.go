@@ -3,11 +3,14 @@ package directory
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/ripc"
+	"github.com/squall-go/squall/ripc/directory/internal/registry"
 )
 
 // Clients of one account that ask for names without end cost no more memory than maxWatched names
@@ -90,5 +93,36 @@ func TestAServiceThatMovesWhileItIsLookedForIsLookedForAgain(t *testing.T) {
 		case <-testutil.Within(t).Done():
 			t.Fatal("it was not looked for again")
 		}
+	}
+}
+
+// The parts of a long answer are of one member: if the connection is another one meanwhile, the
+// client begins again.
+func TestAnAnswerIsOfOneMember(t *testing.T) {
+	one, other := &conn{}, &conn{}
+	type part struct {
+		by      *conn
+		version uint64
+		at      string
+		more    bool
+	}
+	parts := []part{{one, 9, "a", true}, {other, 3, "b", false}, {other, 3, "c", true}, {other, 4, "d", false}}
+	var asked []query
+	known, from, err := collect("name", func(q *query) (reply, *conn, error) {
+		p := parts[len(asked)]
+		asked = append(asked, *q)
+		r := reply{Found: []found{{Name: "name", Version: p.version, Places: []registry.Place{{Addr: p.at}}}}}
+		if p.more {
+			r.More = &query{Name: "name", After: p.at}
+		}
+		return r, p.by, nil
+	})
+	must(t, err)
+	if want := (cached{4, []ripc.Place{{Addr: "c"}, {Addr: "d"}}}); !reflect.DeepEqual(known, want) || from != other {
+		t.Errorf("%+v, it has to be %+v", known, want)
+	}
+	begin := query{Name: "name", Watch: true}
+	if want := []query{begin, {Name: "name", After: "a"}, begin, {Name: "name", After: "c"}}; !slices.Equal(asked, want) {
+		t.Errorf("asked %+v", asked)
 	}
 }
