@@ -161,6 +161,11 @@ func (w *world) wait(from, to *service, c *Stream, full bool) {
 			w.check(call.err == nil, "a message that waited: %v", call.err)
 		} else {
 			w.calls = append(w.calls, call)
+			w.until("a request has space", func() bool {
+				to.end.e.lock()
+				defer to.end.e.unlock()
+				return to.s.queue.len() > len(to.order)
+			})
 		}
 		to.order = append(to.order, i)
 		return
@@ -170,8 +175,17 @@ func (w *world) wait(from, to *service, c *Stream, full bool) {
 
 // serve has a service handle what was sent to it, and closed by the handler of one message.
 func (w *world) serve() {
-	o := w.open[w.rng.IntN(len(w.open))]
-	if len(w.open) < 4 || len(o.order) == 0 || slices.ContainsFunc(o.order, func(i *item) bool { return i.isLong }) {
+	from, o := w.two()
+	if from == nil || !o.isOpen || len(w.open) < 4 || slices.ContainsFunc(o.order, func(i *item) bool { return i.isLong }) {
+		return
+	}
+	for range 3 { // some at a time
+		if data := w.fresh(w.rng.IntN(50)); from.routes[o] && !w.isTight(from.end, o.end) && from.s.TrySend(from.s.To(o.id), data) == nil {
+			o.order = append(o.order, &item{from: from, to: o, data: data})
+			w.settle()
+		}
+	}
+	if len(o.order) == 0 {
 		return
 	}
 	most := 1 + w.rng.IntN(len(o.order))

@@ -249,8 +249,8 @@ func (d *Directory) quiet() {
 	d.watch.telling.Wait()
 }
 
-// tell tells a client what it was not told yet. One that does not take it finds out when it sends to
-// a place where the service is not.
+// tell tells a client what it was not told yet. One that does not take it finds out when it sends
+// to a place where the service is not.
 func (d *Directory) tell(client *ripc.Remote) {
 	for {
 		d.mu.Lock()
