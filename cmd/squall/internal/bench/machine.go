@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-go/squall/cmd/squall/internal/version"
 )
 
 // Machine is where figures come from, and of which program.
@@ -118,23 +119,15 @@ func cpuModel() string {
 
 // commit is the commit that the program was built from, if the build recorded it.
 func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = " with changes"
-		}
-	}
-	if revision == "" {
+	commit, modified := version.Commit()
+	if commit == "" {
 		return "unknown (go build -buildvcs=true records it)"
 	}
-	return revision + dirty
+	commit = commit[:min(12, len(commit))]
+	if modified {
+		commit += " with changes"
+	}
+	return commit
 }
 
 // TakeLock waits for the lock file that keeps two measurements on one machine apart, and returns

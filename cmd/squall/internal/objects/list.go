@@ -163,10 +163,7 @@ func print(w io.Writer, all []replicated.ObjectInfo) {
 }
 
 func printOperations(w io.Writer, all []replicated.OperationInfo) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(w)
-	t.AppendHeader(table.Row{"operation", "kind", "arguments", "reply", "enabled"})
+	t := show.Table(w, "operation", "kind", "arguments", "reply", "enabled")
 	for _, op := range all {
 		enabled := "yes"
 		switch {

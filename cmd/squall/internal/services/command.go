@@ -174,10 +174,7 @@ func (o *options) list(ctx context.Context, prefix string) (all []Listed, err er
 
 // print prints a line for each place.
 func print(w io.Writer, all []Listed) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(w)
-	t.AppendHeader(table.Row{"service", "place", "of"})
+	t := show.Table(w, "service", "place", "of")
 	for _, l := range all {
 		service, of := show.Text(l.Service), show.Text(l.Process+l.Owner)
 		if len(of) > 24 {

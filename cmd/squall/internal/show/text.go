@@ -2,11 +2,14 @@ package show
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
 )
 
 // Text is a text of another process as it can be printed: as it is, or as a Go string if it has
@@ -43,6 +46,15 @@ func Argument(text string) string {
 		return strconv.Quote(strings.ToValidUTF8(text[:mostShown], "")) + "…"
 	}
 	return strconv.Quote(text)
+}
+
+// Table is a table that is printed to w when it is rendered.
+func Table(w io.Writer, header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.SetOutputMirror(w)
+	t.AppendHeader(header)
+	return t
 }
 
 // Addresses checks the addresses that a flag names, as text.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -229,17 +228,5 @@ func TestKindsOfFaultsAreCompleted(t *testing.T) {
 	}
 	if all, _ := completeFaults(nil, nil, "crash,cr"); len(all) != 0 {
 		t.Errorf("crash is offered twice: %v", all)
-	}
-}
-
-func TestTheCommitIsThatOfTheBuild(t *testing.T) {
-	for want, settings := range map[string][]debug.BuildSetting{
-		unknown:           nil,
-		"0123":            {{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.modified", Value: "false"}},
-		"0123 (modified)": {{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.modified", Value: "true"}},
-	} {
-		if got := commitOf(&debug.BuildInfo{Settings: settings}); got != want {
-			t.Errorf("%q, not %q", got, want)
-		}
 	}
 }

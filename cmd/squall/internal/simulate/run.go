@@ -2,13 +2,14 @@ package simulate
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
+	"github.com/squall-go/squall/cmd/squall/internal/version"
 	"github.com/squall-go/squall/internal/sim"
 )
 
@@ -76,27 +77,11 @@ func single(p *sim.Plan, r sim.Result) sim.Tally {
 	return t
 }
 
-// commit returns the commit from which this program was built.
+// commit is the commit from which this program was built.
 func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return unknown
+	commit, modified := version.Commit()
+	if modified {
+		commit += " (modified)"
 	}
-	return commitOf(info)
-}
-
-// unknown is the commit of a program that was built without version control.
-const unknown = "unknown"
-
-func commitOf(info *debug.BuildInfo) string {
-	revision, modified := unknown, ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = " (modified)"
-		}
-	}
-	return revision + modified
+	return cmp.Or(commit, "unknown")
 }

@@ -29,16 +29,8 @@ func (r *Report) print(w io.Writer) {
 	}
 }
 
-func newTable(w io.Writer, header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(w)
-	t.AppendHeader(header)
-	return t
-}
-
 func (r *Report) printMembers(w io.Writer) {
-	t := newTable(w, "member", "address", "view", "ready", "link to member "+fmt.Sprint(r.asked()), "last heartbeat")
+	t := show.Table(w, "member", "address", "view", "ready", "link to member "+fmt.Sprint(r.asked()), "last heartbeat")
 	var notes []string
 	for _, m := range r.Members {
 		view, ready, link, heartbeat := "-", "no answer", "-", "-"
@@ -101,7 +93,7 @@ func (t *shard) print(w io.Writer) {
 		header = append(header, "not on disk", "records", "last version", "disk")
 	}
 	header = append(header, "state")
-	out := newTable(w, header...)
+	out := show.Table(w, header...)
 	for _, m := range t.rows {
 		line := table.Row{m.node, "-", "-", "-"}
 		if m.known {

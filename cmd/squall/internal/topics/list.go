@@ -60,10 +60,7 @@ func newListCommand() *cobra.Command {
 				if o.json {
 					return show.JSON(cmd.OutOrStdout(), all)
 				}
-				t := table.NewWriter()
-				t.SetStyle(table.StyleLight)
-				t.SetOutputMirror(cmd.OutOrStdout())
-				t.AppendHeader(table.Row{"topic", "type", "keys", "durability", "ownership", "writers", "readers"})
+				t := show.Table(cmd.OutOrStdout(), "topic", "type", "keys", "durability", "ownership", "writers", "readers")
 				for _, l := range all {
 					t.AppendRow(table.Row{show.Text(l.Topic), show.Text(l.Type), l.Keyed, l.QoS["DURABILITY"]["kind"], l.QoS["OWNERSHIP"]["kind"], len(l.Writers), len(l.Readers)})
 				}

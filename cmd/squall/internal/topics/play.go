@@ -119,10 +119,7 @@ func (c *Content) print(cmd *cobra.Command, asJSON bool) error {
 	if asJSON {
 		return show.JSON(cmd.OutOrStdout(), c)
 	}
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.SetOutputMirror(cmd.OutOrStdout())
-	t.AppendHeader(table.Row{"topic", "type", "keys", "samples", "bytes"})
+	t := show.Table(cmd.OutOrStdout(), "topic", "type", "keys", "samples", "bytes")
 	for _, n := range c.Topics {
 		t.AppendRow(table.Row{show.Text(n.Topic), show.Text(n.Type), n.Keyed, humanize.Comma(int64(n.Samples)), humanize.Bytes(uint64(n.Bytes))})
 	}

@@ -27,19 +27,37 @@ func String() string {
 	return describe(info)
 }
 
-func describe(info *debug.BuildInfo) string {
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
+// Commit is the commit that the program was built from, and whether files were changed since; empty:
+// the build did not record it.
+func Commit() (commit string, modified bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", false
 	}
+	return commitOf(info)
+}
+
+func commitOf(info *debug.BuildInfo) (commit string, modified bool) {
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return commit, modified
+}
+
+func describe(info *debug.BuildInfo) string {
 	parts := []string{"squall", info.Main.Version}
 	if info.Main.Version == "" || info.Main.Version == "(devel)" {
 		parts[1] = "development"
 	}
 	// A version that Go derived from the commit names it already.
-	if commit := settings["vcs.revision"]; commit != "" && !strings.Contains(parts[1], commit[:min(12, len(commit))]) {
+	if commit, modified := commitOf(info); commit != "" && !strings.Contains(parts[1], commit[:min(12, len(commit))]) {
 		parts = append(parts, "commit "+commit[:min(12, len(commit))])
-		if settings["vcs.modified"] == "true" {
+		if modified {
 			parts = append(parts, "(modified)")
 		}
 	}

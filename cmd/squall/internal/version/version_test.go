@@ -1,6 +1,7 @@
 package version
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -23,6 +24,19 @@ func TestTheVersionNamesTheCommitOnce(t *testing.T) {
 		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: c.version}, Settings: c.settings}
 		if got := describe(info); got != c.want+platform {
 			t.Errorf("%q, not %q", got, c.want+platform)
+		}
+	}
+}
+
+func TestTheCommitIsThatOfTheBuild(t *testing.T) {
+	for want, settings := range map[string][]debug.BuildSetting{
+		" false":     nil,
+		"0123 false": {{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.modified", Value: "false"}},
+		"0123 true":  {{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.modified", Value: "true"}},
+	} {
+		commit, modified := commitOf(&debug.BuildInfo{Settings: settings})
+		if got := fmt.Sprint(commit, " ", modified); got != want {
+			t.Errorf("%q, not %q", got, want)
 		}
 	}
 }
