@@ -27,8 +27,8 @@ func String() string {
 	return describe(info)
 }
 
-// Commit is the commit that the program was built from, and whether files were changed since; empty:
-// the build did not record it.
+// Commit is the commit that the program was built from, and whether files were changed since. It is
+// empty if the build did not record it.
 func Commit() (commit string, modified bool) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
