@@ -67,6 +67,7 @@ const (
 	maxGreetingBytes = 4 << 10
 	maxSessionBytes  = 64
 	maxStrangers     = 256 // links of which no group was attached yet
+	maxStreams       = 64  // of them with a stream, which takes memory and a device's resources
 )
 
 var (
@@ -277,6 +278,7 @@ func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
 	if !g.Blocks {
 		owner, err = n.probe(g.Host, g.SHM)
 	}
+	tooMany := n.strangersWithStreams() >= maxStreams
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !g.Blocks {
@@ -284,10 +286,25 @@ func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
 		return n.view(), err
 	}
 	l.sight.seen = g.Sees
-	if w = n.wishes(l); w.Streams != g.Streams {
+	if w = n.wishes(l); w.Streams != g.Streams || tooMany {
 		w.Streams = ""
 	}
+	l.streams = w.Streams != ""
 	return w, nil
+}
+
+// strangersWithStreams counts links of which no group was attached yet.
+func (n *Node) strangersWithStreams() (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.links {
+		l.mu.Lock()
+		if l.streams && !l.known {
+			count++
+		}
+		l.mu.Unlock()
+	}
+	return count
 }
 
 func answer(conn net.Conn, k trust.Key, g *greeting, v view, refusal error) error {

@@ -59,6 +59,7 @@ type link struct {
 
 	mu       sync.Mutex
 	whole    bool // both connections stand
+	streams  bool // the acceptor agreed to a stream
 	known    bool // a group was attached: it is no stranger
 	outbox   []byte
 	goodbye  bool

@@ -101,3 +101,23 @@ func TestStreamsGoWithNoTLS(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestK2StrangersWithStreamsAreBounded(t *testing.T) {
+	s := &streams{}
+	n, err := Open(t.Context(), Config{Self: Peer{ID: 1, Addr: "127.0.0.1:0"}, NotShared: true, Streams: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	for i := range maxStreams + 1 {
+		g := greeting{From: 99, To: 1, Session: fmt.Sprint(i)}
+		if _, w, err := knock(t, n.Peer(), g); err != nil || w.Refused != "" || w.Streams != "" {
+			t.Fatal(w, err)
+		}
+		g.Blocks, g.Streams = true, "test"
+		_, w, err := knock(t, n.Peer(), g)
+		if want := i < maxStreams; err != nil || (w.Streams == "test") != want {
+			t.Fatalf("stranger %d: %+v, %v", i, w, err)
+		}
+	}
+}
