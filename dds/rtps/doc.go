@@ -3,7 +3,7 @@
 //
 //	kind, err := rtps.TypeOf[Position]()
 //	g, err := rtps.Open(ctx, rtps.Config{
-//		Participant: p, Interface: "lo",
+//		Member: m, Interface: "lo",
 //		Topics: []rtps.Topic{{Name: "positions", Type: kind, Direction: rtps.Both}},
 //	})
 //
