@@ -26,10 +26,8 @@ type activity struct {
 var errBroken = errors.New("the source broke off")
 
 // act implements actor.
-func (a *activity) act(now time.Duration) (next time.Duration) {
-	next = never
-	a.receiver.stays.proc.survive(func() { next = a.turn(now) })
-	return next
+func (a *activity) act(now time.Duration) time.Duration {
+	return a.receiver.stays.proc.takes(now, a.turn)
 }
 
 func (a *activity) turn(now time.Duration) time.Duration {

@@ -250,18 +250,11 @@ func (a *app) send(now time.Duration) {
 		a.skip()
 		return
 	}
-	a.world.schedule.add(now+a.dice.upTo(4*a.proc.pace.Step), &skipper{a}) // its messages may be published by then
-}
-
-// skipper has an application skip rounds a moment after it sent.
-type skipper struct{ app *app }
-
-// act implements actor.
-func (s *skipper) act(time.Duration) time.Duration {
-	if p := s.app.proc; !p.over && !p.told {
-		s.app.skip()
-	}
-	return never
+	a.world.callAt(now+a.dice.upTo(4*a.proc.pace.Step), func() { // its messages may be published by then
+		if p := a.proc; !p.over && !p.told {
+			a.skip()
+		}
+	})
 }
 
 func (a *app) skip() {

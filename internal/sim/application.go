@@ -100,21 +100,12 @@ func (w *World) Place(id order.NodeID) int {
 }
 
 // After has f called after a while. It does not keep the run from ending.
-func (w *World) After(d time.Duration, f func()) { w.w.schedule.add(w.w.now+d, deferred(f)) }
+func (w *World) After(d time.Duration, f func()) { w.w.callAt(w.w.now+d, f) }
 
 // Rest is an After that the run waits for, as long as something holds it.
 func (w *World) Rest(d time.Duration, f func()) {
 	w.w.lastStart = max(w.w.lastStart, w.w.now+d)
 	w.After(d, f)
-}
-
-// deferred is a call that is due.
-type deferred func()
-
-// act implements actor.
-func (f deferred) act(time.Duration) time.Duration {
-	f()
-	return never
 }
 
 // Copy is the copy of the process.

@@ -127,11 +127,7 @@ func (l *diskLog) call() {
 }
 
 // act implements actor: the writer's turn.
-func (l *diskLog) act(now time.Duration) time.Duration {
-	next := never
-	l.proc.survive(func() { next = l.turn(now) })
-	return next
-}
+func (l *diskLog) act(now time.Duration) time.Duration { return l.proc.takes(now, l.turn) }
 
 func (l *diskLog) turn(now time.Duration) time.Duration {
 	if l.proc.over {

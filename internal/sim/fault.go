@@ -343,21 +343,12 @@ func (w *world) hang(p *process, long time.Duration) {
 // later does something after a while; until then the world is not calm.
 func (w *world) later(after time.Duration, do func()) {
 	w.pending++
-	w.schedule.add(w.now+after, &alarm{w, do})
-}
-
-type alarm struct {
-	world *world
-	do    func()
-}
-
-// act implements actor.
-func (a *alarm) act(now time.Duration) time.Duration {
-	a.do()
-	a.world.pending--
-	a.world.calm = now
-	a.world.stir()
-	return never
+	w.callAt(w.now+after, func() {
+		do()
+		w.pending--
+		w.calm = w.now
+		w.stir()
+	})
 }
 
 func (f *fault) report(p *process) {
@@ -436,7 +427,6 @@ func (w *world) heal(a, b int) {
 // blameCut notes which processes may be removed because a way is cut: the ones on the side that is no quorum, or all on both sides if
 // that cannot be known.
 func (w *world) blameCut(a, b uint64, both bool) {
-	w.blamed = true
 	last := w.history.last
 	joining := false
 	for _, n := range w.nodes {

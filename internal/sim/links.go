@@ -323,7 +323,11 @@ func (e *linkEnd) breaks(halfOpen bool) {
 	}
 	p.meet(func(a *attach.Node, out *attach.Effects) { a.Down(e.number, p.local(), out) })
 	if p.link(q) == nil && p.self.ID > q.self.ID {
-		w.schedule.add(w.now+w.plan.Hop(), &redial{p, q})
+		w.callAt(w.now+w.plan.Hop(), func() { // groups did not meet on the link that broke
+			if p.meets.Misses(q.self.ID) && p.link(q) == nil {
+				w.connect(p, q)
+			}
+		})
 	}
 }
 
@@ -346,17 +350,6 @@ func (e *linkEnd) loses() {
 	if e.reading != nil && w.bulk.oneIn(2) {
 		e.wholeAt = never
 	}
-}
-
-// redial makes a link anew for groups that did not meet on the one that broke.
-type redial struct{ from, to *process }
-
-// act implements actor.
-func (r *redial) act(time.Duration) time.Duration {
-	if r.from.meets.Misses(r.to.self.ID) && r.from.link(r.to) == nil {
-		r.from.world.connect(r.from, r.to)
-	}
-	return never
 }
 
 // endLinks is the end of the links of a process that ends. If its host lost power, processes on

@@ -169,11 +169,7 @@ type ahead struct {
 }
 
 // act implements actor.
-func (a *ahead) act(now time.Duration) (next time.Duration) {
-	next = never
-	a.proc.survive(func() { next = a.turn(now) })
-	return next
-}
+func (a *ahead) act(now time.Duration) time.Duration { return a.proc.takes(now, a.turn) }
 
 func (a *ahead) turn(now time.Duration) time.Duration {
 	p := a.proc
@@ -201,11 +197,7 @@ type mending struct {
 }
 
 // act implements actor.
-func (m *mending) act(now time.Duration) (next time.Duration) {
-	next = never
-	m.proc.survive(func() { next = m.turn(now) })
-	return next
-}
+func (m *mending) act(now time.Duration) time.Duration { return m.proc.takes(now, m.turn) }
 
 func (m *mending) turn(now time.Duration) time.Duration {
 	p := m.proc

@@ -435,6 +435,13 @@ func (p *process) survive(do func()) {
 	do()
 }
 
+// takes has a process take a turn, in the middle of which it may crash, and returns when the next one is.
+func (p *process) takes(now time.Duration, turn func(now time.Duration) time.Duration) (next time.Duration) {
+	next = never
+	p.survive(func() { next = turn(now) })
+	return next
+}
+
 // leave makes the application leave: it accepts no more messages, and waits for the accepted ones.
 func (p *process) leave() {
 	p.leaving, p.leaveBy = true, p.world.now+4*p.world.plan.FailAfter()
@@ -574,7 +581,6 @@ func (p *process) onHalted(reason error) {
 
 // blamed notes why a process may be removed from the group.
 func (p *process) blamed(why string) {
-	p.world.blamed = true
 	if p.blame == "" {
 		p.blame = why
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
@@ -71,27 +70,16 @@ func (p *process) notes(what func() error) {
 	}
 	w := p.world
 	p.noted = max(p.noted+1, w.now+p.node.disk.takes(memoName, w.now))
-	w.schedule.add(p.noted, &errand{p, what})
-}
-
-// errand is something that a process does on its disk.
-type errand struct {
-	proc *process
-	do   func() error
-}
-
-// act implements actor.
-func (e *errand) act(time.Duration) time.Duration {
-	p := e.proc
-	p.survive(func() {
-		if p.over || p.told {
-			return
-		}
-		if err := e.do(); err != nil {
-			p.diskFailed(err)
-		}
+	w.callAt(p.noted, func() {
+		p.survive(func() {
+			if p.over || p.told {
+				return
+			}
+			if err := what(); err != nil {
+				p.diskFailed(err)
+			}
+		})
 	})
-	return never
 }
 
 // diskFailed ends a member: it must not go on as if it kept what it delivers.

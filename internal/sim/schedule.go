@@ -43,6 +43,18 @@ func (s *schedule) add(at time.Duration, who actor) *turn {
 	return t
 }
 
+// callAt has f called at a time.
+func (w *world) callAt(at time.Duration, f func()) { w.schedule.add(at, deferred(f)) }
+
+// deferred is a call that is due.
+type deferred func()
+
+// act implements actor.
+func (f deferred) act(time.Duration) time.Duration {
+	f()
+	return never
+}
+
 // next takes the earliest turn, lets its actor act, and puts it back.
 func (s *schedule) next(limit time.Duration, clock func(time.Duration)) bool {
 	if len(s.turns) == 0 || s.turns[0].at > limit {

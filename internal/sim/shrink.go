@@ -137,27 +137,26 @@ func (p *Plan) Size() string {
 // part is a list in a plan. remove takes the elements from … to-1 out, with all that is about them, or reports false if the
 // plan needs one of them.
 type part struct {
-	name   string
 	count  func(*Plan) int
 	remove func(p *Plan, from, to int) bool
 }
 
 // shrinkable are the lists of a plan, in the order in which they are thinned.
 var shrinkable = []part{
-	{"faults", func(p *Plan) int { return len(p.Faults) }, func(p *Plan, from, to int) bool {
+	{func(p *Plan) int { return len(p.Faults) }, func(p *Plan, from, to int) bool {
 		p.Faults = slices.Delete(p.Faults, from, to)
 		return true
 	}},
-	{"nodes", func(p *Plan) int { return len(p.Nodes) }, (*Plan).removeNodes},
-	{"subgroups", func(p *Plan) int { return len(p.Decls) }, (*Plan).removeDecls},
-	{"applications that send", func(p *Plan) int { return len(p.Apps) }, func(p *Plan, from, to int) (changed bool) {
+	{func(p *Plan) int { return len(p.Nodes) }, (*Plan).removeNodes},
+	{func(p *Plan) int { return len(p.Decls) }, (*Plan).removeDecls},
+	{func(p *Plan) int { return len(p.Apps) }, func(p *Plan, from, to int) (changed bool) {
 		for i := from; i < to; i++ {
 			changed = changed || p.Apps[i].Messages > 0
 			p.Apps[i].Messages = 0
 		}
 		return changed
 	}},
-	{"inboxes", func(p *Plan) int { return len(p.Nodes) }, func(p *Plan, from, to int) (changed bool) {
+	{func(p *Plan) int { return len(p.Nodes) }, func(p *Plan, from, to int) (changed bool) {
 		for i := from; i < to; i++ {
 			for k := range p.Inboxes[i] {
 				in := &p.Inboxes[i][k]
@@ -167,7 +166,7 @@ var shrinkable = []part{
 		}
 		return changed
 	}},
-	{"nodes that come back", func(p *Plan) int { return len(p.Nodes) }, func(p *Plan, from, to int) (changed bool) {
+	{func(p *Plan) int { return len(p.Nodes) }, func(p *Plan, from, to int) (changed bool) {
 		for i := from; i < to; i++ {
 			changed = changed || p.Nodes[i].Times > 0
 			p.Nodes[i].Times, p.Nodes[i].Returns = 0, 0

@@ -88,7 +88,6 @@ type world struct {
 	lookAt    time.Duration // done looks then even if nothing happened; 0: it does not
 	quietFrom time.Duration // from then on only heartbeats may be sent; never: not yet
 	waiting   []*fault      // that come when a process makes a move
-	blamed    bool          // a fault has affected a process
 	onMove    func(*process, Move)
 	extra     bool // Options.extra
 
