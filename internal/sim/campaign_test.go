@@ -36,9 +36,9 @@ func TestCampaign(t *testing.T) {
 		case raceEnabled:
 			count = 60
 		case testing.Short():
-			count = testutil.Seeds[uint64](CoverSeeds/8, CoverSeeds/2)
+			count = testutil.Seeds[uint64](CoverSeeds/16, CoverSeeds/2)
 		default:
-			count = testutil.Seeds[uint64](CoverSeeds/8, CoverSeeds)
+			count = testutil.Seeds[uint64](CoverSeeds/16, CoverSeeds)
 		}
 	}
 	c := Campaign{First: *firstFlag, Count: count, Limits: limits()}

@@ -1,6 +1,10 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+)
 
 // ghostPlan is a run in which nothing goes wrong, but that the processes of one joiner are not
 // heard of any more as they become members.
@@ -19,10 +23,7 @@ func ghostPlan(seed uint64) *Plan {
 // J12: a joiner that cost the group time is held back, by each member that waited for it in vain,
 // and each time for longer; in the end it joins.
 func TestJ12JoinersThatNeverAppearAreHeldBack(t *testing.T) {
-	c := Campaign{First: 1, Count: 100, Draw: ghostPlan}
-	if testing.Short() || raceEnabled {
-		c.Count = 60
-	}
+	c := Campaign{First: 1, Count: testutil.Seeds[uint64](40, 100), Draw: ghostPlan}
 	if err := c.Run(); err != nil {
 		t.Fatal(Report(c.Failed, Options{}, err))
 	}

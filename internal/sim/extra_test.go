@@ -1,13 +1,17 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+)
 
 // A process that sleeps would find nothing if it made another step. So runs in which it makes that
 // step are the same, event by event.
 func TestStepsThatAreLeftOutChangeNothing(t *testing.T) {
-	const seeds = 40
+	seeds := testutil.Seeds(15, 40)
 	extras := 0
-	for seed := uint64(1); seed <= seeds; seed++ {
+	for seed := uint64(1); seed <= uint64(seeds); seed++ {
 		p := Draw(seed, Limits{})
 		r, with := Run(p, Options{}), Run(Draw(seed, Limits{}), Options{extra: true})
 		if with.Err != nil {

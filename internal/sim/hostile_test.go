@@ -1,6 +1,10 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+)
 
 // hostilePlan is a run in which one member lies.
 func hostilePlan(seed uint64) *Plan {
@@ -11,10 +15,7 @@ func hostilePlan(seed uint64) *Plan {
 // What the others promise each other holds beside a member that lies, and it can take one of them
 // with it at most.
 func TestTheOthersGoOnBesideAMemberThatLies(t *testing.T) {
-	c := Campaign{First: 1, Count: 80, Draw: hostilePlan}
-	if testing.Short() || raceEnabled {
-		c.Count = 60
-	}
+	c := Campaign{First: 1, Count: testutil.Seeds[uint64](40, 80), Draw: hostilePlan}
 	if err := c.Run(); err != nil {
 		t.Fatal(Report(c.Failed, Options{}, err))
 	}

@@ -1,6 +1,10 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+)
 
 // slowPlan is a run without faults in which callbacks take long, and runs of them longer than a member may be silent.
 func slowPlan(seed uint64) *Plan {
@@ -17,7 +21,7 @@ func slowPlan(seed uint64) *Plan {
 
 // B13
 func TestSlowCallbacksDelayNoHeartbeatByMoreThanASlice(t *testing.T) {
-	c := Campaign{First: 1, Count: 200, Draw: slowPlan, Options: Options{Only: "live"}}
+	c := Campaign{First: 1, Count: testutil.Seeds[uint64](60, 200), Draw: slowPlan, Options: Options{Only: "live"}}
 	if c.Run() != nil {
 		t.Error(c.Err)
 	}

@@ -1,6 +1,10 @@
 package sim
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/squall-go/squall/internal/testutil"
+)
 
 // Members move between shards whose applications see what is on every disk: what each shard delivered to them last, their
 // applications do not see, and a caller that waits for it is told so.
@@ -13,7 +17,7 @@ func TestMembersThatMoveForgoTheTail(t *testing.T) {
 		p.Keep.After = 1<<len(p.Decls) - 1
 		return p
 	}
-	c := Campaign{First: 1, Count: 60, Draw: draw}
+	c := Campaign{First: 1, Count: testutil.Seeds[uint64](20, 60), Draw: draw}
 	if err := c.Run(); err != nil {
 		t.Fatal(Report(c.Failed, Options{}, err))
 	}
