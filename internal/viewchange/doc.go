@@ -48,8 +48,8 @@
 //	mute       leader     1<<63, and a bit for each declaration in which the owner does not want to send
 //	proposed   all        guard of the proposal: its ballot
 //	acked      leader     the highest ballot that the owner follows; guard of its vectors
-//	decided    all        guard of the decision: its ballot
 //	installed  all        ballot of the decision that the owner knows to be final
+//	decided    all        guard of the decision: its ballot
 //	revision   all        changes with the other words, so that one load tells that nothing did
 //
 // Shared words of confirmation rounds, in lines of their own; all only grow, and all are the
