@@ -153,7 +153,7 @@ var testOnly = map[string][]string{
 	modulePath + "/cmd/squall/internal/testlab/faultfs": {},
 	modulePath + "/fabric/verbs/internal/fake":          {},
 	modulePath + "/fabric/verbs/internal/verbstest":     {},
-	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench/messages", "cmd/squall/internal/bench/rdmc"},
+	modulePath + "/internal/netlab":                     {"cmd/squall/internal/bench", "cmd/squall/internal/bench/messages", "cmd/squall/internal/bench/rdmc"},
 	modulePath + "/dds/internal/ddstest":                {},
 	modulePath + "/internal/testutil":                   {"dds/internal/ddstest"},
 	modulePath + "/replicated/squalltest":               {},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -43,11 +44,10 @@ type Fleet struct {
 type FleetConfig struct {
 	Workload string
 	Count    int
-	Spec     any                  // what all processes do, for the Open of the workload
-	SpecOf   func(node int) any   // in place of Spec, if they differ
-	Logs     string               // each process gets a directory of its own below a temporary one in this one; empty: none does
-	Env      []string             // added to this process's environment
-	Enter    func(node int) error // moves the thread from which a process starts, like to a host; nil moves nothing
+	Spec     any            // what all processes do, for the Open of the workload
+	Logs     string         // each process gets a directory of its own below a temporary one in this one; empty: none does
+	Env      []string       // added to this process's environment
+	Hosts    []*netlab.Host // of the processes, each its own; none: all are on this one
 }
 
 // Run starts the processes, calls do, ends the processes, and removes their directories.
@@ -95,22 +95,17 @@ func (f *Fleet) start(c FleetConfig) (err error) {
 }
 
 func (f *Fleet) startOne(c FleetConfig, node int) error {
-	j := job{Workload: c.Workload, Node: node}
+	j := job{Workload: c.Workload, Node: node, Host: "127.0.0.1", Spec: Args(c.Spec)}
 	if f.dir != "" {
 		j.Dir = f.Dir(node)
 		if err := os.Mkdir(j.Dir, 0o700); err != nil {
 			return err
 		}
 	}
-	spec := c.Spec
-	if c.SpecOf != nil {
-		spec = c.SpecOf(node)
-	}
 	o := proc.Options{ID: node, Env: c.Env}
-	if c.Enter != nil {
-		o.Enter = func() error { return c.Enter(node) }
+	if len(c.Hosts) > 0 {
+		j.Host, o.Enter = c.Hosts[node-1].Addr, c.Hosts[node-1].Enter
 	}
-	j.Spec = Args(spec)
 	child, err := proc.Start(f.outer, MemberCommand, j, o)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ type Workload struct {
 // NewWorkload returns the workload whose processes are made by open.
 func NewWorkload[S any](name string, open func(p Process[S]) (Member, error)) Workload {
 	return Workload{name, func(j *job) (Member, error) {
-		p := Process[S]{Node: j.Node, Dir: j.Dir}
+		p := Process[S]{Node: j.Node, Dir: j.Dir, Host: j.Host}
 		if err := json.Unmarshal(j.Spec, &p.Spec); err != nil {
 			return nil, err
 		}
@@ -70,6 +70,7 @@ type job struct {
 	Workload string
 	Node     int // from 1
 	Dir      string
+	Host     string
 	Spec     json.RawMessage
 }
 
@@ -78,6 +79,7 @@ type Process[S any] struct {
 	Spec S
 	Node int    // from 1
 	Dir  string // of this process alone; empty: it has none
+	Host string // the address of its host
 }
 
 // greeting tells the parent where a member listens, and peers tells the member where all of them

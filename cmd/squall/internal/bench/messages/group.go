@@ -32,7 +32,7 @@ func newGroupMember(j process) *groupMember {
 	s := &j.Spec
 	g := &groupMember{process: j, Group: bench.NewGroup(j.Node, s.Nodes, s.Fabric), tally: newTally(j.Spec.Spec, j.Node)}
 	c := &g.Config
-	c.Listen = j.Spec.address()
+	c.Listen = j.Host + ":0"
 	ablation.Set(c, multicast.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls})
 	var senders []squall.NodeID
 	for node := range s.senders() {

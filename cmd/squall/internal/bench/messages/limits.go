@@ -37,7 +37,7 @@ func newFanout(j process) *fanout {
 }
 
 func (f *fanout) Listen(context.Context) (addr string, err error) {
-	if f.listener, err = net.Listen("tcp", f.Spec.address()); err != nil {
+	if f.listener, err = net.Listen("tcp", f.Host+":0"); err != nil {
 		return "", err
 	}
 	return f.listener.Addr().String(), nil

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,37 +72,27 @@ func (s Spec) measure(ctx context.Context) (run Run, err error) {
 
 // start starts the members and connects them. release ends them.
 func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, err error) {
-	memory := &bench.Segment{Close: func() error { return nil }}
+	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes}
+	memory, lab := &bench.Segment{Close: func() error { return nil }}, &netlab.Lab{}
 	if s.Kind == Memory {
 		if memory, err = bench.NewSegment(segmentBytes(s)); err != nil {
 			return nil, nil, err
 		}
 	}
-	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Spec: job{Spec: s, Segment: memory.Path}}
+	if s.Link > 0 { // each member is on a host of its own
+		if lab, err = netlab.New(netlab.Config{Hosts: s.Nodes, Rate: s.Link}); err != nil {
+			return nil, nil, errors.Join(err, memory.Close())
+		}
+		c.Hosts = lab.Hosts
+	}
 	if s.Kind == Squall { // the limits get what is best for them: the default
 		c.Env = proc.Share(s.Nodes)
 	}
-	if s.Link > 0 {
-		return s.startOnHosts(ctx, c)
-	}
+	c.Spec = job{Spec: s, Segment: memory.Path}
 	if f, err = bench.Start(ctx, c); err != nil {
-		return nil, nil, errors.Join(err, memory.Close())
+		return nil, nil, errors.Join(err, lab.Close(), memory.Close())
 	}
-	return f, func() error { return errors.Join(f.Close(), memory.Close()) }, nil
-}
-
-// startOnHosts starts each member on a host of its own.
-func (s Spec) startOnHosts(ctx context.Context, c bench.FleetConfig) (f *bench.Fleet, release func() error, err error) {
-	lab, err := netlab.New(netlab.Config{Hosts: s.Nodes, Rate: s.Link})
-	if err != nil {
-		return nil, nil, err
-	}
-	c.SpecOf = func(node int) any { return job{Spec: s, Host: lab.Hosts[node-1].Addr} }
-	c.Enter = func(node int) error { return lab.Hosts[node-1].Enter() }
-	if f, err = bench.Start(ctx, c); err != nil {
-		return nil, nil, errors.Join(err, lab.Close())
-	}
-	return f, func() error { return errors.Join(f.Close(), lab.Close()) }, nil
+	return f, func() error { return errors.Join(f.Close(), lab.Close(), memory.Close()) }, nil
 }
 
 // settle waits until everything is delivered everywhere, and checks that it was the same.
@@ -326,11 +315,7 @@ var Workload = bench.NewWorkload("messages", open)
 type job struct {
 	Spec
 	Segment string // memory that all processes of a Memory run share
-	Host    string // the member's address; empty: 127.0.0.1
 }
-
-// address is where the member listens.
-func (j job) address() string { return cmp.Or(j.Host, "127.0.0.1") + ":0" }
 
 type process = bench.Process[job]
 

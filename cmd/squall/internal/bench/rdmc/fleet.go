@@ -38,10 +38,9 @@ func (f *fleet) start(ctx context.Context, nodes int, rate netlab.Rate) (err err
 			return err
 		}
 	}
-	c := bench.FleetConfig{Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes), Spec: "127.0.0.1"}
+	c := bench.FleetConfig{Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes)}
 	if f.lab != nil {
-		c.SpecOf = func(node int) any { return f.lab.Hosts[node-1].Addr }
-		c.Enter = func(node int) error { return f.lab.Hosts[node-1].Enter() }
+		c.Hosts = f.lab.Hosts
 	}
 	f.Fleet, err = bench.Start(ctx, c)
 	f.broken = err != nil

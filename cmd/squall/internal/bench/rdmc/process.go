@@ -110,8 +110,8 @@ type part interface {
 	finish(ctx context.Context, r *report) error // closes and checks
 }
 
-func open(p bench.Process[string]) (bench.Member, error) {
-	return &member{node: p.Node, host: p.Spec, buffers: buffers{}}, nil
+func open(p bench.Process[any]) (bench.Member, error) {
+	return &member{node: p.Node, host: p.Host, buffers: buffers{}}, nil
 }
 
 // Listen returns where this member is, in the form of an address.
