@@ -50,7 +50,7 @@ func playKept(seed uint64, trace bool) (*run, error) {
 // replies are acknowledged. No call fails for that, each is executed once, and its reply is kept
 // until the client has it.
 func TestCommandsWaitForTheRepliesThatAreKept(t *testing.T) {
-	first, count := uint64(1), max(testutil.Seeds(2, 8), *shardSeeds/4)
+	first, count := uint64(1), max(testutil.Seeds(1, 8), *shardSeeds/10)
 	if *oneSeed > 0 {
 		first, count = *oneSeed, 1
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-go/squall/replicated/member"
 )
 
-var shardSeeds = flag.Int("shard-seeds", testutil.Seeds(10, 30), "seeds of the scenario of shards")
+var shardSeeds = flag.Int("shard-seeds", testutil.Seeds(6, 30), "seeds of the scenario of shards")
 
 // shelf is the state of a shard. Clients see what they put there; what other shards and members put
 // there is apart.

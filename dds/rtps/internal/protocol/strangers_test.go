@@ -77,7 +77,7 @@ func TestAReaderThatIsSilentIsGoneOnWithout(t *testing.T) {
 	out := a.p.OpenWriter(w.now, endpoint(qos.Set{}), true)
 	b.p.OpenReader(w.now, endpoint(qos.Set{}), true)
 	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })
-	w.during(10 * time.Minute)
+	w.during(3 * defaultSilent)
 	if a.matched != 1 || a.silent != 0 {
 		t.Fatal("a reader that owes no answer is taken for silent")
 	}
