@@ -46,7 +46,7 @@ type Child struct {
 }
 
 // Start runs a hidden command of this executable as a child and hands it its configuration. A
-// command below others is written with blanks, "demo run-member". The child is killed when ctx
+// command below others is written with blanks, "demo run-process". The child is killed when ctx
 // ends.
 func Start(ctx context.Context, command string, config any, opts Options) (*Child, error) {
 	if opts.Role == "" {
