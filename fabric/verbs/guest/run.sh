@@ -28,6 +28,11 @@ ibverbs.test -test.v $short
 seq 1 100 >lines
 squall demo --fabric verbs --nodes 3 --repeat $repeat --timeout 5m lines | cat
 if [ -z '$short' ]; then
+	squall fabric listen 127.0.0.1:7500 &
+	sleep 5
+	squall fabric check --fabric verbs,tcp --listen 127.0.0.1:0 127.0.0.1:7500 | cat
+	kill -INT %1
+	wait
 	squall bench --fabric verbs --nodes 3 --runs 1 --duration 5s | cat
 	squall demo --chaos --fabric verbs --nodes 3 --duration 30s --fail-after 5s --timeout 5m --seed 7 | cat
 	testlab.test -test.v -test.run TestAGroupSurvivesAStorm/fabric=verbs/witness=true -cycles 5

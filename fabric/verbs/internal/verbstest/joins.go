@@ -3,10 +3,12 @@
 package verbstest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,12 +25,18 @@ func Joins(t *testing.T, of Transports, times int) {
 	late := time.AfterFunc(time.Minute, cancel) // a visit takes too long
 	defer late.Stop()
 	delivered := make(chan string, 16)
+	logged := &lines{}
+	defer func() {
+		if t.Failed() {
+			t.Logf("the members said:\n%s", logged)
+		}
+	}()
 	var addrs []string
 	open := func(id squall.NodeID) *squall.Group {
 		t.Helper()
 		g, err := squall.Open(ctx, squall.Config{
 			Cluster: "rdma", ID: id, Listen: "127.0.0.1:0", Join: addrs, InitialMembers: 1, FailAfter: 30 * time.Second,
-			Fabric: squall.FabricTransport, Transport: of(t, order.Rank(id-1)), Logger: slog.New(slog.DiscardHandler),
+			Fabric: squall.FabricTransport, Transport: of(t, order.Rank(id-1)), Logger: slog.New(slog.NewTextHandler(logged, nil)).With("member", id),
 			Subgroups: []squall.SubgroupConfig{{Name: "all", Deliver: func(m squall.Message) {
 				if id == 1 {
 					delivered <- string(m.Data)
@@ -60,7 +68,7 @@ func Joins(t *testing.T, of Transports, times int) {
 				t.Errorf("%q was delivered, not %q", got, text)
 			}
 		case <-ctx.Done():
-			t.Fatalf("visit %s: nothing is delivered", text)
+			t.Fatalf("visit %s: nothing is delivered; the member: %v", text, third.Err())
 		}
 		if err := third.Close(ctx); err != nil {
 			t.Fatalf("visit %s: close: %v", text, err)
@@ -87,6 +95,25 @@ func Joins(t *testing.T, of Transports, times int) {
 			t.Error(err)
 		}
 	}
+}
+
+// lines keeps the last lines that were logged.
+type lines struct {
+	mu   sync.Mutex
+	last [][]byte
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = append(l.last[max(0, len(l.last)-59):], bytes.Clone(line))
+	return len(line), nil
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(bytes.Join(l.last, nil))
 }
 
 // awaitMembers waits until a group's view has n members, and reports whether it has.
