@@ -115,7 +115,6 @@ var coreFlaws = map[mutant.Name]string{
 // all but SentFirst, LastVote, EchoFirst and JoinsRound. docs/testing.md has the numbers.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:   darkPlan,
-	mutant.JoinsRound:     asleepPlan,
 	mutant.PartialSource:  movingPlan,
 	mutant.SentFirst:      skipPlan,
 	mutant.BelievesAll:    hostilePlan,
@@ -208,28 +207,6 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 			t.Errorf("no mutant trips %s", c.name())
 		}
 	}
-}
-
-// asleepPlan is a run over sockets in which members read all the time, and one after the other stands still, with a round in flight, while the others go
-// on without it.
-func asleepPlan(seed uint64) *Plan {
-	p, d := keptPlan(seed, 3+int(seed%3), 400)
-	p.Net.frame()
-	p.Outages, p.Faults = 0, nil
-	at := d.upTo(p.FailAfter())
-	for range 3 {
-		p.Faults = append(p.Faults, Fault{Kind: Hang, At: at, Node: d.IntN(p.Founders), For: p.FailAfter() + d.upTo(2*p.FailAfter())})
-		at += 4 * p.FailAfter()
-	}
-	for i := range p.Nodes {
-		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()/8), 3
-	}
-	for i := range p.Apps {
-		p.Apps[i].Gap, p.Apps[i].Start = p.FailAfter()/16, 0
-	}
-	p.Keep.After = 0
-	p.Reads = Reads{Count: 400, Gap: p.Hop()}
-	return p
 }
 
 // echoPlan is a run in which all members end in the middle of a view change, of which few know how it ends, and the processes that come back end again with
