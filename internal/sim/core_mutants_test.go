@@ -152,6 +152,7 @@ var coreSeeds = map[mutant.Name]uint64{
 	mutant.TakenBack:      197,
 	mutant.NoAdoption:     129,
 
+	mutant.JoinsRound:      198,
 	mutant.SilentSuspicion: 177,
 }
 
