@@ -453,6 +453,9 @@ func (m *Member) Deadline(now time.Duration) time.Duration {
 	if m.halted.Load() != nil {
 		return -1
 	}
+	if slices.ContainsFunc(m.epoch.mine, func(p *part) bool { return p.core.Holding() }) {
+		return 0
+	}
 	at := m.epoch.deadline(now)
 	for _, e := range m.past {
 		if left := e.until - now; left > 0 { // later it waits for the application, which wakes the loop

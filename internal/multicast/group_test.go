@@ -138,6 +138,9 @@ func (g *group) settle(ranks ...int) {
 		work := 0
 		for _, r := range ranks {
 			work += g.nodes[r].cycle()
+			if g.nodes[r].Holding() {
+				work++
+			}
 		}
 		if quiet++; work > 0 {
 			quiet = 0

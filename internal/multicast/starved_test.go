@@ -58,8 +58,8 @@ func TestASenderWithoutRoomHoldsItsNullsForFewSteps(t *testing.T) {
 			held = multicast.HoldSteps
 		}
 		for step := range held {
-			if g.nodes[0].cycle() == 0 {
-				t.Fatalf("step %d reports no work: the loop would sleep on its nulls", step)
+			if g.nodes[0].cycle(); !g.nodes[0].Holding() {
+				t.Fatalf("after step %d the loop would sleep on its nulls", step)
 			}
 			if nulls := g.nodes[0].Stats.NullsSent.Load(); nulls != uint64(round) {
 				t.Fatalf("round %d: %d nulls after step %d", round, nulls, step)
@@ -74,6 +74,36 @@ func TestASenderWithoutRoomHoldsItsNullsForFewSteps(t *testing.T) {
 	if got := len(g.same()); got != 8+1+3 {
 		t.Fatalf("%d messages were delivered, want 12", got)
 	}
+}
+
+// While another sender's turn is missing before its own, nobody waits for what a sender without room
+// has to send. It does not count the steps until then, and sleeps.
+func TestASenderWithoutRoomHoldsItsNullsWhileAnEarlierTurnIsMissing(t *testing.T) {
+	g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
+	n := g.nodes[0]
+	for k := 0; g.send(0, "%01000d", k); k++ {
+	}
+	n.cycle()
+	for g.send(1, "small") {
+	}
+	g.nodes[1].cycle()
+	nulls := func() uint64 { return n.Stats.NullsSent.Load() }
+	for range 3 * multicast.HoldSteps {
+		if n.cycle(); n.Holding() || nulls() > 0 {
+			t.Fatalf("the turn of the third sender is missing: %d nulls, holding: %v", nulls(), n.Holding())
+		}
+	}
+	g.nodes[2].cycle()
+	for range multicast.HoldSteps {
+		if n.cycle(); !n.Holding() || nulls() > 0 {
+			t.Fatalf("its own turn is missing: %d nulls, holding: %v", nulls(), n.Holding())
+		}
+	}
+	if n.cycle(); n.Holding() || nulls() == 0 {
+		t.Fatalf("after the last step: %d nulls, holding: %v", nulls(), n.Holding())
+	}
+	g.settle()
+	g.same()
 }
 
 // A sender that publishes in every step, but less than the others, holds its nulls for as few steps

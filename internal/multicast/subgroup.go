@@ -454,22 +454,38 @@ func (s *Subgroup) sendNulls() int {
 	if owed > 0 {
 		owed = min(owed, max(s.furthest(), from)-from)
 	}
+	held := s.held
+	s.held = 0
 	switch {
 	case s.silent >= silentRounds && !s.Sender.Active() && s.tuning == (Tuning{}):
 		return s.autoSkip(from)
-	case owed == 0:
-		s.held = 0
+	case owed == 0 || s.patience() == HoldSteps && s.followed(from):
 		return 0
-	case s.held < s.patience():
-		s.held++
-		return 1 // so that the loop does not sleep, and the application's goroutine runs
+	case held < s.patience():
+		s.held = held + 1
+		return 0 // see Holding
 	}
-	s.held = 0
 	s.silent++
 	s.setSent(from + owed)
 	s.Stats.NullsSent.add(uint64(owed))
 	return 1
 }
+
+// followed reports whether another sender's turn comes before this one's next one, and is not taken
+// yet: then a null of this sender is of use to nobody. The first sender whose turn is missing holds
+// its nulls for few steps, and what it sends wakes the others.
+func (s *Subgroup) followed(next order.Index) bool {
+	own := s.turns.Seq(next, s.rank)
+	if mutant.Enabled && mutant.On(mutant.FollowsItself) {
+		own++
+	}
+	return s.turns.Received(s.reach) < own
+}
+
+// Holding reports whether this sender holds nulls for some steps, so that these have to follow.
+// They are no work: between them the application's goroutine runs and, where members share cores,
+// the other members.
+func (s *Subgroup) Holding() bool { return s.held > 0 && !s.wedged }
 
 // HoldSteps is the number of steps for which a sender holds its nulls while it has no buffer space,
 // or publishes much. Without space two suffice nearly always: the other members deliver what is in

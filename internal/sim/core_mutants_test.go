@@ -22,6 +22,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.LazyNulls:      "loss stall",
 	mutant.EagerNulls:     "quiet",
 	mutant.TurnsKept:      "live",
+	mutant.FollowsItself:  "live",
 	mutant.EarlyDelivered: "content atomic",
 	mutant.AfterHalt:      "halt",
 
