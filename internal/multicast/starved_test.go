@@ -76,8 +76,8 @@ func TestASenderWithoutRoomHoldsItsNullsForFewSteps(t *testing.T) {
 	}
 }
 
-// While another sender's turn is missing before its own, nobody waits for what a sender without room
-// has to send. It does not count the steps until then, and sleeps.
+// While another sender's turn is missing before its own, nobody waits for what a sender without
+// room has to send. It does not count the steps until then, and sleeps.
 func TestASenderWithoutRoomHoldsItsNullsWhileAnEarlierTurnIsMissing(t *testing.T) {
 	g := newGroup(t, 3, views.Ordered, multicast.Tuning{})
 	n := g.nodes[0]
