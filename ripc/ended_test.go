@@ -330,3 +330,64 @@ func TestEmptyLongMessagesToAServiceThatIsClosedAreNotForgotten(t *testing.T) {
 		}
 	})
 }
+
+// The end of a peer wakes all goroutines that wait for it, also while another one polls: those that
+// wait for space, an answer, a place or the turn of a long message, and a channel.
+func TestTheEndOfAPeerWakesAllThatWait(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		here := open(Config{MoveTime: -1})
+		server, client := register(t, open(Config{MoveTime: -1}), "server"), register(t, here, "client")
+		must(t, server.Post(NewWindow(make([]byte, 1))))
+		polling, stop := context.WithCancel(ctx)
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		defer stop()
+		waiting.Go(func() { client.Receive(polling) })
+		is := func(holds func() bool) func() bool {
+			return func() bool {
+				here.lock()
+				defer here.unlock()
+				return holds()
+			}
+		}
+		inTime(t, "a goroutine that polls", is(func() bool { p := here.role.Poller(); return p != nil && p != &here.caretaker.seat }))
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		p := to.route.Load().peer
+		wait := func(what string, f func() error, waits func() bool) {
+			waiting.Go(func() {
+				if err := f(); err == nil {
+					t.Errorf("what waits for %s did not learn of the end", what)
+				}
+			})
+			inTime(t, what, is(waits))
+		}
+		wait("an answer", func() error { _, err := client.Call(polling, to); return err }, func() bool { return p.calls.Open() == 1 })
+		wait("a place", func() error { return client.SendLong(polling, to, NewBody(make([]byte, 10))) }, func() bool { return len(p.long.sendings) == 1 })
+		for n := 2; n <= pair.OpenLong; n++ {
+			wait("a place", func() error { return client.SendLong(polling, to, NewBody(make([]byte, 10))) }, func() bool { return len(p.long.sendings) == n })
+		}
+		wait("a turn", func() error { return client.SendLong(polling, to, NewBody(make([]byte, 10))) }, func() bool { return len(p.long.turns) == 1 })
+		fill(t, client, to, make([]byte, 500))
+		wait("space", func() error { return client.Send(polling, to, make([]byte, 500)) }, func() bool { return p.send.room.Len() == 1 })
+		here.lock()
+		for {
+			channel, ok := p.opened.states.Open()
+			if !ok {
+				break
+			}
+			must(t, p.opened.states.Opened(channel))
+			p.opened.states.Leave(channel)
+		}
+		here.unlock()
+		register(t, server.e, "other")
+		wait("a channel", func() error { return client.To("other").Connect(ctx) }, func() bool { return len(p.opened.wanting) == 1 })
+		here.lock()
+		p.fail(ErrPeerGone)
+		here.unlock()
+		inTime(t, "the end of all waiting", is(func() bool {
+			return p.calls.Open()+len(p.long.sendings)+len(p.long.turns)+p.send.room.Len()+len(p.opened.wanting) == 0
+		}))
+	})
+}
