@@ -96,7 +96,7 @@ func (p *part) persist() (work int) {
 	records, last := r.cfg.Log.Durable()
 	here, whole := order.Seq(0), false
 	switch {
-	case p.before == nil && p.receiver.Whole() && r.drained(records, p.view.ID, p.core.Taken()) && !(mutant.Enabled && mutant.On(mutant.NullsHold)), mutant.Enabled && mutant.On(mutant.EarlyPersisted):
+	case p.before == nil && r.drained(records, p.view.ID, p.core.Taken()) && !(mutant.Enabled && mutant.On(mutant.NullsHold)), mutant.Enabled && mutant.On(mutant.EarlyPersisted):
 		here, whole = p.core.Delivered(), true
 	case !r.partial && last.View == p.view.ID:
 		here, whole = last.Seq+1, true

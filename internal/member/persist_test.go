@@ -134,22 +134,6 @@ func TestWhatTheRecorderDidNotGetIsNotPersisted(t *testing.T) {
 	}
 }
 
-// B8: what was delivered in views before this one waits in a backlog, and is not in the log either.
-func TestWhatWaitsInABacklogIsNotPersistedInLaterViews(t *testing.T) {
-	w := newWorldLike(&world{mode: views.Persistent, swallow: 1, holds: true}, t, 3, 16)
-	w.pass(heartbeat)
-	if err := w.send(0); err != nil {
-		t.Fatal(err)
-	}
-	w.pass(heartbeat)
-	w.crash(2)
-	w.pass(10 * failAfter) // the view before is over everywhere
-	w.agree(2, []order.NodeID{1, 2}, 0, 1)
-	w.sync(0, 1)
-	w.pass(heartbeat)
-	w.everywhere(0, order.Version{})
-}
-
 // B8: a log that lacks what others have does not count, however much of this view is at its end.
 func TestTheEndOfAPartialLogIsNotPersisted(t *testing.T) {
 	w := newWorldOf(t, views.Persistent, 2, 16)

@@ -69,7 +69,6 @@ type world struct {
 	mode      views.Mode
 	after     bool // deliveries wait for all disks
 	swallow   int  // the place of a member whose receiver keeps messages from its log; 0: none
-	holds     bool // it does so because it has a backlog
 	stuck     int  // the place of a member whose disk records nothing; 0: none
 	least     int  // members that the subgroup needs in the next view
 	recorders []*member.Recorder
@@ -90,7 +89,7 @@ func newWorldOf(t *testing.T, mode views.Mode, n, window int) *world {
 
 func newWorldLike(like *world, t *testing.T, n, window int) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: like.mode, after: like.after, swallow: like.swallow, holds: like.holds}
+	w := &world{t: t, now: time.Millisecond, window: window, tables: map[string]*fabrictest.Memory{}, mode: like.mode, after: like.after, swallow: like.swallow}
 	var list []views.Member
 	for i := range n {
 		list = append(list, views.Member{ID: order.NodeID(i + 1)})
@@ -106,20 +105,17 @@ func newWorldLike(like *world, t *testing.T, n, window int) *world {
 }
 
 // beginning is a receiver that needs nothing of views.
-type beginning struct {
-	multicast.Receiver
-	holds bool // what it is given waits in a backlog
-}
+type beginning struct{ multicast.Receiver }
 
 // Begin implements member.Receiver.
 func (beginning) Begin(*views.View, int) {}
 
 // Whole implements member.Receiver.
-func (b beginning) Whole() bool { return !b.holds }
+func (beginning) Whole() bool { return true }
 
 // Given implements member.Receiver.
 func (beginning) Given(func()) bool { return true }
-func (b beginning) HasAll() bool    { return !b.holds }
+func (beginning) HasAll() bool      { return true }
 
 // enter makes the next member, whose first view is v.
 func (w *world) enter(v *views.View) {
@@ -144,9 +140,9 @@ func (w *world) enter(v *views.View) {
 		Retire: func(table *fabric.Table) { w.retired++; table.Close() },
 		Receiver: func(*views.View, int) member.Receiver {
 			if recorder != nil && (i != w.swallow || i == 0) {
-				return beginning{Receiver: recorder}
+				return beginning{recorder}
 			}
-			return beginning{w.apps[i], w.holds}
+			return beginning{w.apps[i]}
 		},
 		Wake: func() {
 			w.woken.Add(1)

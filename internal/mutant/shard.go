@@ -7,6 +7,7 @@ const (
 	CompleteUnsynced Name = "a log counts as complete before its last record is durable"
 	HalfLog          Name = "a log counts as complete when its source breaks off"
 	PartialSource    Name = "a source gives the end of a log that lacks something"
+	EarlyFreed       Name = "a stay that is over frees the log that a later one holds"
 	TwoAtOnce        Name = "an activity begins while another one is in progress"
 	NoOffer          Name = "the members that have a state never offer it"
 	BacklogLoses     Name = "a backlog that is full drops what comes"
@@ -14,5 +15,5 @@ const (
 
 // ShardNames are all of them.
 var ShardNames = []Name{
-	EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource, TwoAtOnce, NoOffer, BacklogLoses,
+	EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource, EarlyFreed, TwoAtOnce, NoOffer, BacklogLoses,
 }

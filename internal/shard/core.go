@@ -473,7 +473,12 @@ func (c *Core) follow(s *stay, verb Verb, r Result) {
 func (c *Core) through(s *stay) {
 	s.done, s.arrived, s.promised = true, true, nil
 	c.emit(Effect{Do: Arrive, Stay: s.id})
-	if c.cfg.Logs && !c.lacks(s) {
+	if c.cfg.Logs && !c.isHeld(s) {
+		if invariants.Enabled {
+			for _, t := range c.stays {
+				invariants.Check(t.shard != s.shard || t.done || t.began == 0, "SH6", "stay %d frees the log, and stay %d has a backlog", s.id, t.id)
+			}
+		}
 		c.emit(Effect{Do: FreeLog, Stay: s.id})
 	}
 	if s.superseded {
@@ -488,8 +493,11 @@ func (c *Core) through(s *stay) {
 	}
 }
 
-// lacks reports whether the log of a stay's shard lacks something because the process came back to
-// the shard in a later stay.
-func (c *Core) lacks(s *stay) bool {
-	return slices.ContainsFunc(c.stays, func(t *stay) bool { return t.id > s.id && t.shard == s.shard && t.fresh })
+// isHeld reports whether a later stay in the same shard holds the log: it lacks something, or that
+// stay has a backlog for it.
+func (c *Core) isHeld(s *stay) bool {
+	freed := mutant.Enabled && mutant.On(mutant.EarlyFreed)
+	return slices.ContainsFunc(c.stays, func(t *stay) bool {
+		return t.id > s.id && t.shard == s.shard && (t.fresh || t.began != 0 && !t.done && !freed)
+	})
 }

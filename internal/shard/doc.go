@@ -47,6 +47,8 @@
 //	SH4  no result of an activity that was cancelled is used
 //	SH5  a process offers the state at a boundary only if its application, or its log, got everything
 //	     that the shard delivered before
+//	SH6  a log is held from the beginning of a stay with a backlog until the backlog is in it, although
+//	     an earlier stay in the same shard is over meanwhile
 //
 // Shared: nothing. A Core belongs to the goroutine that gives it inputs.
 package shard

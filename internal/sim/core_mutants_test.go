@@ -79,6 +79,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.EarlyShown:   "log",
 	mutant.PartialWhole: "log",
 	mutant.OwnTime:      "log",
+	mutant.EarlyFreed:   "log read",
 
 	mutant.ConfirmsAlone:   "read",
 	mutant.JoinsRound:      "read",
@@ -117,6 +118,7 @@ var coreFlaws = map[mutant.Name]string{
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:   darkPlan,
 	mutant.PartialSource:  movingPlan,
+	mutant.EarlyFreed:     reformedPlan,
 	mutant.SentFirst:      skipPlan,
 	mutant.BelievesAll:    hostilePlan,
 	mutant.LongSlices:     slowPlan,

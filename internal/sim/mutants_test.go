@@ -22,6 +22,12 @@ func keptPlan(seed uint64, founders, messages int) (*Plan, dice) {
 func movingPlan(seed uint64) *Plan {
 	p, d := shardedPlan(seed)
 	p.Outages, p.Faults = 0, nil
+	d.crashes(p)
+	return p
+}
+
+// crashes has members end and come back, one soon after the other.
+func (d dice) crashes(p *Plan) {
 	at := d.upTo(p.FailAfter() / 4)
 	for range 6 {
 		p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: 1 + d.IntN(p.Founders-1)})
@@ -30,7 +36,6 @@ func movingPlan(seed uint64) *Plan {
 	for i := range p.Nodes {
 		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.FailAfter()/8), 3
 	}
-	return p
 }
 
 // shardedPlan is a run with logs in two shards, between which members move.
