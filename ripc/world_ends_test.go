@@ -364,7 +364,8 @@ func (w *world) over(all []*service, ended *end, end func()) {
 	}
 	for _, c := range gone {
 		n, ok := errors.AsType[*GoneError](c.err)
-		w.check(ok && n.Service == c.to.id && n.Exact == w.direct && n.Unreceived == 0, "a call whose process ended: %v", c.err)
+		short, long := !c.isLong && ok && n.Exact == w.direct && n.Unreceived == 0, c.isLong && ok && !n.Exact && n.Unreceived == 1
+		w.check((short || long) && n.Service == c.to.id, "a call whose process ended: %v", c.err)
 	}
 	if process && !w.direct {
 		w.reset(all, again)
