@@ -90,12 +90,7 @@ func (w *world) crowd() {
 	if ended {
 		w.wait(from, to, here, full)
 	}
-	for k := 0; k < len(w.held); k++ {
-		if h := w.held[k]; h.from.end == from.end && h.of.end == to.end && h.m.frame != nil {
-			w.finish(k)
-			k = -1
-		}
-	}
+	w.empty(from.end, to.end)
 	if ended && from.isOpen && to.isOpen {
 		w.do("a stream is read to its end", func() { _, err = io.ReadAll(there) })
 		w.check(err == nil, "the end of a stream that waited: %v", err)
@@ -103,6 +98,16 @@ func (w *world) crowd() {
 	_, _ = here.Close(), there.Close()
 	_ = l.Close()
 	w.settle()
+}
+
+// empty frees the messages that services of an end hold from those of another one.
+func (w *world) empty(from, to *end) {
+	for k := 0; k < len(w.held); k++ {
+		if h := w.held[k]; h.from.end == from && h.of.end == to && h.m.frame != nil {
+			w.finish(k)
+			k = -1
+		}
+	}
 }
 
 // wait has a service end a stream and send while there is no space in the window of its channel, or
@@ -133,7 +138,9 @@ func (w *world) wait(from, to *service, c *Stream, full bool) {
 	}()
 	over := func() bool { return isClosed(call.done) }
 	w.until("a sender waits", func() bool { return over() || w.waiting(from.end) > 0 })
-	w.check(!over(), "a sender found space where there is none: %v", call.err)
+	if over() {
+		w.fail("a sender found space where there is none: %v", call.err)
+	}
 	what := w.rng.IntN(4)
 	w.log("request %v, %d", i.call != nil, what)
 	switch {
@@ -143,6 +150,7 @@ func (w *world) wait(from, to *service, c *Stream, full bool) {
 		w.check(errors.Is(call.err, why), "a send that was given up: %v", call.err)
 	case what == 1 && len(w.open) > 3:
 		w.closeService(to, func() { must(w.t, to.s.Close()) })
+		w.empty(from.end, to.end) // it may have asked for the service before the name was gone, and that waits for space as well
 		w.until("a sender to a service that is closed", over)
 		w.check(!w.expect(from, to, call.err), "a message to a service that is closed: %v", call.err)
 	case what == 2 && len(w.open) > 3 && len(from.order) == 0 && !slices.ContainsFunc(w.calls, func(c *calling) bool { return c.to == from }):
@@ -150,12 +158,7 @@ func (w *world) wait(from, to *service, c *Stream, full bool) {
 		w.until("a sender that is closed", over)
 		w.check(errors.Is(call.err, ErrClosed), "a message of a service that is closed: %v", call.err)
 	default:
-		for k := 0; k < len(w.held); k++ {
-			if h := w.held[k]; h.from.end == from.end && h.of.end == to.end && h.m.frame != nil {
-				w.finish(k)
-				k = -1
-			}
-		}
+		w.empty(from.end, to.end)
 		if i.call == nil {
 			w.until("a sender has space", over)
 			w.check(call.err == nil, "a message that waited: %v", call.err)
