@@ -302,7 +302,7 @@ func (e *epoch) lookAt() time.Duration {
 	return e.nextLook
 }
 
-// listen notes who was heard of, and reports the silent. What this member did not look at
+// listen records which peers were heard from, and reports the silent ones. What it did not look at
 // says nothing about its peers: the time by which a look is late does not count as their silence,
 // and a member that slept through half of FailAfter starts to count anew. So a host that stands
 // still again and again makes no member fail.

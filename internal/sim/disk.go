@@ -90,7 +90,7 @@ func (s *stored[T]) change(to T) {
 // settle takes all changes to the platter.
 func (s *stored[T]) settle() { s.platter, s.changes = s.seen, nil }
 
-// lose leaves what is on the platter, and what was on its way there and has arrived. It reports whether a part of a change has.
+// lose keeps only what is on the platter, with what arrived of the changes in flight. It reports whether a part of a change arrived.
 func (s *stored[T]) lose(d *disk) (torn bool) {
 	n := d.arrived(len(s.changes))
 	if d.arrive == tornParts && n > 0 {
