@@ -35,9 +35,9 @@ type Links interface {
 type Streams interface {
 	// Name is that of the streams. Two processes use them if both have some of this name.
 	Name() string
-	// Stream makes a stream over a connection on which both ends proved who they are and agreed on
-	// it. If it succeeds the connection is the stream's. An error that wraps ErrRefused says that
-	// there will be none: the peer got the same answer, and the connection is as it was. The stream
-	// does not wait any more after Close, and gives what was written a moment to arrive.
+	// Stream opens a stream over an authenticated connection whose ends have agreed to use one. On
+	// success the stream owns the connection. If the error wraps ErrRefused, the peer was refused as
+	// well, and the connection is unchanged. After Close no call of the stream blocks; Close gives
+	// written bytes a short time to arrive.
 	Stream(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error)
 }

@@ -312,7 +312,7 @@ func TestTheStreamsOfOneCallerAreBounded(t *testing.T) {
 		must(t, flood[len(flood)-1].To("server").Connect(ctx))
 	}
 	var open []*Stream
-	for k := range 4 * streams { // those that are refused are forgotten, too
+	for k := range 4 * streams { // refused streams leave no state behind
 		c, err := flood[k%len(flood)].Dial(ctx, "server")
 		if refused := k >= streams; errors.Is(err, ErrRefused) != refused || err != nil && !refused {
 			t.Fatalf("stream %d: %v", k, err)

@@ -53,8 +53,8 @@ type Config struct {
 	TLS  *tls.Config // of the port; nil: none
 	// Transport is used between hosts unless the mode is TCP or SHM; nil: none. It stays the caller's.
 	Transport fabric.Transport
-	// Instead, if not nil, is told why TCP is used although there is a transport, on any goroutine. A
-	// member without the transport is no such reason.
+	// Instead, if not nil, is called on any goroutine with the reason why TCP is used in place of
+	// Transport. It is not called for a member that has no transport.
 	Instead func(error)
 }
 

@@ -115,7 +115,7 @@ func (l *Link) Poll() (work bool, err error) {
 	return work, err
 }
 
-// late returns the completions of the loop's step and those that came since.
+// late appends the completions that arrived after the loop's step to those of the step.
 func (l *Link) late(first []device.Completion) []device.Completion {
 	all := append([]device.Completion(nil), first...)
 	rest, _ := l.hub.take(l, true)

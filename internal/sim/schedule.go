@@ -46,7 +46,7 @@ func (s *schedule) add(at time.Duration, who actor) *turn {
 // callAt has f called at a time.
 func (w *world) callAt(at time.Duration, f func()) { w.schedule.add(at, deferred(f)) }
 
-// deferred is a call that is due.
+// deferred is a scheduled function call.
 type deferred func()
 
 // act implements actor.

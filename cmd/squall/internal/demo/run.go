@@ -50,7 +50,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	return r.result(), nil
 }
 
-// brief tells a process how much of the text it sends, once it is told to.
+// brief sets the lines of the text that a process sends after the start command.
 func (r *run) brief(s *testlab.Spec) {
 	s.Sends = false
 	lines := r.text.share(s.Life-1, r.Nodes)

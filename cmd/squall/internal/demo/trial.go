@@ -46,7 +46,7 @@ type course interface {
 	hear(trialEvent) error                     // takes what a member says, but for what all kinds take alike
 	accounted(*process, *testlab.Answer) error // takes what a member has when it has all, or at its end
 	ended(*process, error) error               // takes the end of a process
-	tick() error                               // does what is due
+	tick() error                               // runs the actions whose time has come
 	state(*process) string                     // how far a process is
 }
 
