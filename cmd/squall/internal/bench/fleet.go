@@ -219,18 +219,18 @@ func AskSome[T any](f *Fleet, some []*proc.Child, r Request, within time.Duratio
 		}
 	}
 	values := make([]T, len(some))
-	var errs []error
+	var failed []fault
 	for i, c := range some {
 		a := answer{Value: &values[i]}
 		if err := c.Receive(ctx, &a); err != nil {
-			return nil, f.why(errors.Join(append(errs, f.ended(c, err))...))
+			return nil, f.why(errors.Join(once(failed), f.ended(c, err)))
 		}
 		if a.Err != "" {
-			errs = append(errs, fmt.Errorf("member %d, told to %s: %s", c.ID(), r.Op, a.Err))
+			failed = append(failed, fault{fmt.Sprintf("member %d", c.ID()), fmt.Errorf("told to %s: %s", r.Op, a.Err)})
 		}
 	}
-	if len(errs) > 0 {
-		return nil, f.why(errors.Join(errs...))
+	if len(failed) > 0 {
+		return nil, f.why(once(failed))
 	}
 	return values, nil
 }

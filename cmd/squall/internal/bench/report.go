@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Row struct {
 	Pairs     *Summary `json:"pairs,omitempty"`   // the ratios of the rounds
 	Bar       string   `json:"bar,omitempty"`     // what is asked
 	Verdict   string   `json:"verdict,omitempty"` // whether it was reached, or why this is unknown
+	unknown   string   // a word for the table if it is unknown
 }
 
 // Report is what a command measured, as --json prints it.
@@ -107,6 +109,9 @@ func (r Report[R]) Print(w io.Writer, o Output, columns []Column[R], further ...
 			fmt.Fprintln(w, t.Render())
 		}
 	}
+	if err := once(unmeasured(r.Series, true)); err != nil {
+		fmt.Fprintf(w, "\n%v\n", err)
+	}
 	return Failures(r.Series)
 }
 
@@ -139,7 +144,7 @@ func (r Row) cells() table.Row {
 	if r.Figure.Least != r.Figure.Most {
 		figure += " (" + r.Figure.Span() + ")"
 	}
-	return table.Row{r.What, figure, limit, ratio, r.Bar, r.Verdict}
+	return table.Row{r.What, figure, limit, ratio, r.Bar, cmp.Or(r.unknown, r.Verdict)}
 }
 
 // Column is a figure of a run in a CSV file.

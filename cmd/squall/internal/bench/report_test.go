@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,5 +74,28 @@ func TestAReportFailsWithItsOwnCases(t *testing.T) {
 	r := Report[run]{Series: []Series[run]{failing(rates("ours"), broken)}}
 	if err := r.Print(&bytes.Buffer{}, Output{JSON: true}, nil); !errors.Is(err, broken) || !strings.Contains(err.Error(), "ours") {
 		t.Error(err)
+	}
+}
+
+func TestAnErrorOfManyIsPrintedOnceAndNotInTheTable(t *testing.T) {
+	var members []fault
+	for node := 1; node <= 64; node++ {
+		members = append(members, fault{fmt.Sprintf("member %d", node), errors.New("evicted " + strings.Repeat("x", 100*(node%2)))})
+	}
+	broken := once(members)
+	lines := strings.Split(broken.Error(), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "member 1 and 31 more: evicted x") || lines[1] != "member 2 and 31 more: evicted " {
+		t.Errorf("%q", lines)
+	}
+	series := []Series[run]{failing(rates("ours"), broken), rates("limit", 1), failing(rates("theirs"), broken)}
+	s := Set[run]{Bars: []Bar[run]{{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, Asked: Asked{AtLeast: 1}}, {Figure: "theirs", Of: rateOf}}}
+	r := Report[run]{Series: series, Rows: s.Rows(series)}
+	var out bytes.Buffer
+	err := r.Print(&out, Output{}, nil)
+	if !errors.Is(err, broken) || strings.Count(err.Error(), "evicted x") != 1 || !strings.HasPrefix(err.Error(), "ours and 1 more: ") {
+		t.Error(err)
+	}
+	if strings.Contains(out.String(), "evicted") || strings.Count(out.String(), "failed") != 2 {
+		t.Error(&out)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
@@ -131,10 +132,15 @@ func (b Bar[R]) row(series map[string]Series[R]) Row {
 		r.Figure = Summary{judged, judged, judged}
 	}
 	if r.Verdict = b.Verdict(judged); err != nil {
-		r.Verdict = strings.ReplaceAll(err.Error(), "\n", "; ")
+		r.Verdict, r.unknown = oneLine(err), "failed"
+		if !slices.ContainsFunc(errs, isFailure) {
+			r.unknown = ErrAbsent.Error()
+		}
 	}
 	return r
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // compare fills the figures of a row and returns the figure by which the row is judged.
 func (b Bar[R]) compare(r *Row, figure Series[R], limits []Series[R]) float64 {
@@ -235,11 +241,40 @@ func TakeTurns[R any](ctx context.Context, runs int, cases []Case[R], p *show.Pr
 }
 
 // Failures are what could not be measured although it should have been.
-func Failures[R any](series []Series[R]) error {
-	var errs []error
+func Failures[R any](series []Series[R]) error { return once(unmeasured(series, false)) }
+
+func isFailure(err error) bool { return err != nil && !errors.Is(err, ErrAbsent) }
+
+// unmeasured returns why cases have no runs: what is absent, or what failed.
+func unmeasured[R any](series []Series[R], absent bool) (all []fault) {
 	for _, s := range series {
-		if s.Err != nil && !errors.Is(s.Err, ErrAbsent) {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Name, s.Err))
+		if s.Err != nil && isFailure(s.Err) != absent {
+			all = append(all, fault{s.Name, s.Err})
+		}
+	}
+	return all
+}
+
+// fault is the error of a case or of a member.
+type fault struct {
+	of  string
+	err error
+}
+
+// once joins faults, each text once: with the first that has it, and how many more have.
+func once(all []fault) error {
+	count := map[string]int{}
+	for _, f := range all {
+		count[f.err.Error()]++
+	}
+	var errs []error
+	for _, f := range all {
+		n := count[f.err.Error()]
+		if delete(count, f.err.Error()); n > 1 {
+			f.of += fmt.Sprintf(" and %d more", n-1)
+		}
+		if n > 0 {
+			errs = append(errs, fmt.Errorf("%s: %w", f.of, f.err))
 		}
 	}
 	return errors.Join(errs...)
