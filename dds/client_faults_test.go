@@ -306,11 +306,9 @@ func TestAClientsReaderHasRoomWhenItsSamplesHaveExpired(t *testing.T) {
 	for range 4 {
 		write(t, w, position{N: 1})
 	}
-	expired := time.After(1200 * time.Millisecond)
-	for len(must(t)(r.Read(dds.Query{}))) < 2 {
-		time.Sleep(time.Millisecond)
+	for expired := time.Now().Add(1200 * time.Millisecond); time.Now().Before(expired); <-time.After(10 * time.Millisecond) {
+		must(t)(r.Read(dds.Query{}))
 	}
-	<-expired
 	if err := w.Change(t.Context(), dds.QoS{}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/internal/decode"
 )
 
 // Codec encodes the samples of a topic. All writers and readers of a topic have codecs with one
@@ -44,13 +45,7 @@ const (
 	maxCBORElements = 1 << 17 // of an array; pairs of a map
 )
 
-var cborDecoding = func() cbor.DecMode {
-	m, err := cbor.DecOptions{MaxNestedLevels: maxCBORNesting, MaxArrayElements: maxCBORElements, MaxMapPairs: maxCBORElements}.DecMode()
-	if err != nil {
-		panic(err)
-	}
-	return m
-}()
+var cborDecoding = decode.New(cbor.DecOptions{MaxNestedLevels: maxCBORNesting, MaxArrayElements: maxCBORElements, MaxMapPairs: maxCBORElements})
 
 // XCDR encodes samples as DDS programs do, in a format of package cdr.
 func XCDR[T any](f cdr.Format) (Codec[T], error) {

@@ -11,7 +11,7 @@ import (
 // none from its own line. It is the drawing in docs/packages.md, so that a cycle cannot even be
 // begun. "x/..." is everything below x.
 var layers = [][]string{
-	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/backoff", "internal/background", "internal/bell", "internal/callers", "internal/crc", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
+	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/backoff", "internal/background", "internal/bell", "internal/callers", "internal/crc", "internal/decode", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "fabric/verbs/internal/fake", "internal/proc", "internal/samehost", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/decode"
 	"github.com/squall-go/squall/order"
 )
 
@@ -182,16 +183,9 @@ type Event struct {
 }
 
 var (
-	encoding = must(cbor.CoreDetEncOptions().EncMode())
-	decoding = must(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxNestedLevels: 16}.DecMode())
+	encoding, _ = cbor.CoreDetEncOptions().EncMode() // these options are valid
+	decoding    = decode.New(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxNestedLevels: 16})
 )
-
-func must[M any](m M, err error) M {
-	if err != nil {
-		panic(err)
-	}
-	return m
-}
 
 // AppendValue appends a frame whose body is a value in CBOR.
 func AppendValue(dst []byte, k Kind, v any) ([]byte, error) {

@@ -343,3 +343,10 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/decode"
 )
 
 // Process is one run of a program at a node.
@@ -109,20 +110,13 @@ type endInfo struct {
 }
 
 var (
-	encoding = must(cbor.CoreDetEncOptions().EncMode())
-	decoding = must(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxNestedLevels: 16}.DecMode())
+	encoding, _ = cbor.CoreDetEncOptions().EncMode() // these options are valid
+	decoding    = decode.New(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxNestedLevels: 16})
 
 	// decodingState is for a state, which is as large as the space: before it makes a list, the
 	// decoder has seen the bytes of all elements.
-	decodingState = must(cbor.DecOptions{MaxArrayElements: math.MaxInt32, MaxNestedLevels: 16}.DecMode())
+	decodingState, _ = cbor.DecOptions{MaxArrayElements: math.MaxInt32, MaxNestedLevels: 16}.DecMode()
 )
-
-func must[M any](m M, err error) M {
-	if err != nil {
-		panic(err)
-	}
-	return m
-}
 
 func described(dst []byte, kind byte, now int64, what any) ([]byte, error) {
 	b, err := encoding.Marshal(what)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/squall-go/squall/internal/decode"
 )
 
 // Codec is replicated.Codec.
@@ -13,21 +15,14 @@ type Codec[T any] interface {
 }
 
 var (
-	out = must(cbor.CoreDetEncOptions().EncMode())
-	in  = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24}.DecMode())
+	out, _ = cbor.CoreDetEncOptions().EncMode() // these options are valid
+	in     = decode.New(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24})
 )
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 // Marshal returns the CBOR of a value, in its deterministic encoding.
 func Marshal(v any) ([]byte, error) { return out.Marshal(v) }
 
-// Unmarshal sets v to what its CBOR says.
+// Unmarshal sets v to what its CBOR says, which may change meanwhile.
 func Unmarshal(data []byte, v any) error { return in.Unmarshal(data, v) }
 
 // Decode decodes what came from elsewhere: the arguments or the reply of an operation.
