@@ -195,18 +195,21 @@ func restored(ctx context.Context, g *squall.Group, s *squall.Subgroup) error {
 	}
 }
 
-// endWith cancels when a group ends.
-func endWith(ctx context.Context, g *squall.Group, cancel context.CancelCauseFunc) {
+// closeWith closes a service when ctx or a group ends, and cancels with the group. It returns when
+// the service is withdrawn, for which the group has to last.
+func closeWith(ctx context.Context, g *squall.Group, cancel context.CancelCauseFunc, s *ripc.Service) {
 	select {
 	case <-g.Done():
 		cancel(g.Err())
 	case <-ctx.Done():
 	}
+	s.Close()
 }
 
 // Serve makes this process a server of the directory until ctx or the group ends, and returns why.
 // The endpoint is this process's, with the directory as its resolver; clients need its address. A
-// directory serves once.
+// directory serves once. Close the group after Serve has returned: then the other members know that
+// this one does not serve any more.
 func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint) error {
 	orders, err := g.Subgroup(d.cfg.Name)
 	if err != nil {
@@ -230,14 +233,13 @@ func (d *Directory) Serve(ctx context.Context, g *squall.Group, e *ripc.Endpoint
 	d.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { s.Close() })()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer d.quiet()
 	defer cancel(nil)
 	running.Go(func() { d.pub.renew(ctx) })
 	running.Go(func() { d.keepTime(ctx) })
-	running.Go(func() { endWith(ctx, g, cancel) })
+	running.Go(func() { closeWith(ctx, g, cancel, s) })
 	err = d.answer(ctx, s, &running)
 	if errors.Is(err, ripc.ErrClosed) && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -41,6 +41,7 @@ type member struct {
 	dir      *Directory
 	group    *squall.Group
 	endpoint *ripc.Endpoint
+	end      func() // ends Serve
 	stop     func() // ends it
 	messages chan string
 }
@@ -92,9 +93,12 @@ func newMember(t *testing.T, id int, join []string, o options) *member {
 			t.Error(err)
 		}
 	})
-	m.stop = sync.OnceFunc(func() {
+	m.end = func() {
 		cancel()
 		running.Wait()
+	}
+	m.stop = sync.OnceFunc(func() {
+		m.end()
 		must(t, m.endpoint.Close())
 		closing, done := context.WithTimeout(context.Background(), 10*time.Second)
 		defer done()

@@ -25,11 +25,10 @@ func (d *Directory) Relay(ctx context.Context, e *ripc.Endpoint, to *squall.Subg
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { s.Close() })()
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel(nil)
-	running.Go(func() { endWith(ctx, d.group, cancel) })
+	running.Go(func() { closeWith(ctx, d.group, cancel, s) })
 	free := make(chan struct{}, maxRelayed)
 	for {
 		m, err := s.Receive(context.Background())
