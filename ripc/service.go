@@ -180,6 +180,10 @@ func (s *Service) end(part func()) error {
 	part()
 	withdraw, stopping := s.withdraw, s.long.stopping
 	s.withdraw = nil
+	if withdraw != nil && !s.e.awaited { // a resolver may end when the endpoint is closed
+		s.e.background.Add(1)
+		defer s.e.background.Done()
+	}
 	s.e.unlock()
 	for _, stopped := range stopping { // until then the windows are written
 		<-stopped

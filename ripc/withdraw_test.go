@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
 )
@@ -93,4 +96,42 @@ func TestAServiceThatWithdrewAnswersWhatItReceived(t *testing.T) {
 		stop()
 		serving.Wait()
 	})
+}
+
+// slowResolver is a resolver that withdraws a service when the endpoint has ended everything else.
+type slowResolver struct {
+	Static
+	e         *Endpoint
+	called    chan struct{}
+	withdrawn atomic.Bool
+}
+
+func (r *slowResolver) Publish(context.Context, ID, Place) (withdraw func() error, err error) {
+	return func() error {
+		close(r.called)
+		for awaited := false; !awaited; runtime.Gosched() {
+			r.e.lock()
+			awaited = r.e.awaited
+			r.e.unlock()
+		}
+		time.Sleep(time.Millisecond) // the endpoint that does not wait has closed by then
+		r.withdrawn.Store(true)
+		return nil
+	}, nil
+}
+
+// An endpoint waits for the withdrawal of a service that another goroutine closes: the resolver may
+// be closed next.
+func TestAnEndpointWaitsForItsServicesToBeWithdrawn(t *testing.T) {
+	r := &slowResolver{called: make(chan struct{})}
+	r.e = open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", Resolver: r})
+	s := register(t, r.e, "server")
+	var closing sync.WaitGroup
+	closing.Go(func() { s.Close() })
+	<-r.called
+	must(t, r.e.Close())
+	if !r.withdrawn.Load() {
+		t.Error("the endpoint is closed, and a service is not withdrawn")
+	}
+	closing.Wait()
 }
