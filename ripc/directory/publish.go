@@ -43,10 +43,14 @@ func (p *publisher) learn(r reply) {
 }
 
 // record makes a record of a service. Its number comes from the clock, so that the numbers of a
-// process that is started again are greater.
+// process that is started again are greater. A service that is withdrawn has no renewal any more:
+// its number would be greater than that of the withdrawal.
 func (p *publisher) record(a registry.Action, of publication, shared bool, behind uint64) *registry.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, lives := p.live[of]; a == registry.Renew && !lives {
+		return nil
+	}
 	p.number = max(p.number+1, uint64(time.Now().UnixNano()), behind+1)
 	r := &registry.Record{
 		Realm: p.realm, Action: a, Name: of.name, Place: of.place, Shared: shared, Number: p.number,
@@ -68,6 +72,9 @@ func (p *publisher) tell(ctx context.Context, a registry.Action, of publication,
 	behind := uint64(0)
 	for range attempts {
 		r := p.record(a, of, shared, behind)
+		if r == nil {
+			return nil
+		}
 		answer, serr := p.say(ctx, []*registry.Record{r})
 		if serr != nil {
 			return serr
@@ -139,7 +146,10 @@ func (p *publisher) renew(ctx context.Context) {
 		p.mu.Unlock()
 		var batch []*registry.Record
 		for of, shared := range all {
-			if batch = append(batch, p.record(registry.Renew, of, shared, 0)); len(batch) == maxRecords {
+			if r := p.record(registry.Renew, of, shared, 0); r != nil {
+				batch = append(batch, r)
+			}
+			if len(batch) == maxRecords {
 				p.renewAll(ctx, batch)
 				batch = nil
 			}

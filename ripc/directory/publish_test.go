@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,7 +32,9 @@ func TestALeaseIsTakenAgainOrGivenUp(t *testing.T) {
 		withdraw, err := p.publish(t.Context(), "name", at, false)
 		must(t, err)
 		for range 2 {
-			p.renewAll(t.Context(), []*registry.Record{p.record(registry.Renew, publication{"name", registry.Place(at)}, false, 0)})
+			if r := p.record(registry.Renew, publication{"name", registry.Place(at)}, false, 0); r != nil {
+				p.renewAll(t.Context(), []*registry.Record{r})
+			}
 		}
 		before := len(said)
 		must(t, withdraw())
@@ -40,5 +43,33 @@ func TestALeaseIsTakenAgainOrGivenUp(t *testing.T) {
 		if kept && (lost != 0 || withdrawn != 1) || !kept && (lost != 1 || withdrawn != 0) {
 			t.Errorf("%s: lost %d times, withdrawn %d times", code, lost, withdrawn)
 		}
+	}
+}
+
+// A renewal that meets the withdrawal of its service, and is stale because of that, is not repeated:
+// nothing enters the service again.
+func TestAServiceThatIsWithdrawnWhileItIsRenewedStaysWithdrawn(t *testing.T) {
+	var said []registry.Action
+	var withdraw func() error
+	p := &publisher{lease: time.Minute, live: map[publication]bool{}, lost: func(ripc.ID, error) { t.Error("lost") }}
+	p.say = func(_ context.Context, records []*registry.Record) (reply, error) {
+		r := reply{Results: make([]result, len(records))}
+		if records[0].Action == registry.Renew {
+			must(t, withdraw())
+			r.Results[0].Code = "stale"
+		}
+		said = append(said, records[0].Action)
+		return r, nil
+	}
+	at := ripc.Place{Addr: "10.0.0.1:7100"}
+	withdraw, err := p.publish(t.Context(), "name", at, false)
+	must(t, err)
+	of := publication{"name", registry.Place(at)}
+	p.renewAll(t.Context(), []*registry.Record{p.record(registry.Renew, of, false, 0)})
+	if want := []registry.Action{registry.Claim, registry.Withdraw, registry.Renew}; !slices.Equal(said, want) {
+		t.Errorf("it was said: %v, it has to be %v", said, want)
+	}
+	if r := p.record(registry.Renew, of, false, 0); r != nil {
+		t.Errorf("a withdrawn service is renewed: %+v", r)
 	}
 }
