@@ -46,8 +46,8 @@ func TestALeaseIsTakenAgainOrGivenUp(t *testing.T) {
 	}
 }
 
-// A renewal that meets the withdrawal of its service, and is stale because of that, is not repeated:
-// nothing enters the service again.
+// A renewal that is stale because its service was withdrawn is not repeated: the service stays
+// withdrawn.
 func TestAServiceThatIsWithdrawnWhileItIsRenewedStaysWithdrawn(t *testing.T) {
 	var said []registry.Action
 	var withdraw func() error
