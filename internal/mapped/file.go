@@ -14,8 +14,6 @@ var (
 	ErrFull = errors.New("no space left on the disk")
 	// ErrNotRegular says that the name is a directory's, or a device's: only files can be mapped.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrClosed says that a file is not mapped any more.
-	ErrClosed = errors.New("the file is closed")
 )
 
 // File is a file that is mapped. It is used by one goroutine at a time; its bytes are memory like
@@ -121,22 +119,8 @@ func (f *File) Path() string { return f.path }
 // Bytes are the file's contents, until it is closed.
 func (f *File) Bytes() []byte { return f.data }
 
-// Sync waits until what was written is on the disk.
-func (f *File) Sync() error {
-	if f.file == nil {
-		return fmt.Errorf("mapped: sync %s: %w", f.path, ErrClosed)
-	}
-	if err := syncMapping(f.data); err != nil {
-		return fmt.Errorf("mapped: sync %s: %w", f.path, err)
-	}
-	if err := f.file.Sync(); err != nil {
-		return fmt.Errorf("mapped: sync: %w", err)
-	}
-	return nil
-}
-
 // Close gives the memory back; Bytes must not be used any more. What was written is in the file,
-// but on the disk only after a Sync. Closing again does nothing.
+// and not synced. Closing again does nothing.
 func (f *File) Close() error {
 	if f.file == nil {
 		return nil

@@ -8,6 +8,5 @@ import (
 )
 
 func mapFile(*os.File, int, bool) ([]byte, error) { return nil, errors.ErrUnsupported }
-func syncMapping([]byte) error                    { return nil }
 func unmap([]byte) error                          { return nil }
 func isFull(error) bool                           { return false }

@@ -37,13 +37,6 @@ func onDescriptor(file *os.File, fn func(fd int) error) error {
 	return errors.Join(err, own)
 }
 
-func syncMapping(data []byte) error {
-	if len(data) == 0 {
-		return nil
-	}
-	return unix.Msync(data, unix.MS_SYNC)
-}
-
 func unmap(data []byte) error { return unix.Munmap(data) }
 
 // isFull tells the errors of a disk without room, of a quota that is used up, and of a file system

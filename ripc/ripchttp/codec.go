@@ -83,15 +83,6 @@ func appendField(b []byte, name, value string) []byte {
 	return appendText(appendName(b, name, nameNumbers), value)
 }
 
-func appendHeader(b []byte, h http.Header) []byte {
-	for name, values := range h {
-		for _, v := range values {
-			b = appendField(b, name, v)
-		}
-	}
-	return b
-}
-
 // seal stores the length of a head that was appended to headLength bytes.
 func seal(b []byte) ([]byte, error) {
 	n := len(b) - headLength

@@ -89,3 +89,12 @@ func TestWhatIsTooLargeGoesOverAStream(t *testing.T) {
 		}
 	}
 }
+
+func appendHeader(b []byte, h http.Header) []byte {
+	for name, values := range h {
+		for _, v := range values {
+			b = appendField(b, name, v)
+		}
+	}
+	return b
+}
