@@ -200,14 +200,7 @@ func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 		v = &view{key: key, state: Alive}
 		c.views[v.key], c.order = v, append(c.order, v)
 	}
-	if v.state != Alive {
-		if v.state == Disposed {
-			v.disposed++
-		} else {
-			v.noWriters++
-		}
-		v.state, v.seen = Alive, false
-	}
+	v.revive()
 	if gap := int64(c.of.QoS.Separation); gap > 0 {
 		at := now
 		if past || s.follows || k.position == 0 { // the time of the order is not known
@@ -224,6 +217,25 @@ func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 		return
 	}
 	k.own(s)
+	c.hold(v, k)
+}
+
+// revive begins another generation of an instance that was not alive.
+func (v *view) revive() {
+	switch v.state {
+	case Alive:
+		return
+	case Disposed:
+		v.disposed++
+	default:
+		v.noWriters++
+	}
+	v.state, v.seen = Alive, false
+}
+
+// hold puts a sample into the cache, in the place of the oldest one of its instance if that has
+// too many.
+func (c *Cache) hold(v *view, k *kept) {
 	c.timed = c.timed || k.expires != math.MaxInt64
 	c.ready()
 	if c.of.QoS.History.All {

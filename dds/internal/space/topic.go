@@ -109,14 +109,7 @@ const SourceAhead = time.Second
 
 // apply does what a sample says. It takes effect only if its writer owns the instance.
 func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
-	sample.Source = min(sample.Source, s.now+int64(SourceAhead))
-	expires := expiry(t, w, min(sample.Source, s.now))
-	if t.QoS.Order == qos.BySource {
-		if !mutant.Enabled || !mutant.On(mutant.SpaceSourceBack) {
-			sample.Source = max(sample.Source, t.source)
-		}
-		t.source = sample.Source
-	}
+	expires := t.dated(s, w, sample)
 	in := t.recent
 	if in == nil || in.key != string(sample.Key) {
 		if in = t.find(sample); in == nil {
@@ -171,6 +164,19 @@ func (t *topic) apply(s *Space, w *endpoint, sample *Sample) {
 	for _, c := range w.local {
 		c.accept(s, in, &k)
 	}
+}
+
+// dated bounds a sample's source time on both sides, and returns when the sample expires.
+func (t *topic) dated(s *Space, w *endpoint, sample *Sample) (expires int64) {
+	sample.Source = min(sample.Source, s.now+int64(SourceAhead))
+	expires = expiry(t, w, min(sample.Source, s.now))
+	if t.QoS.Order == qos.BySource {
+		if !mutant.Enabled || !mutant.On(mutant.SpaceSourceBack) {
+			sample.Source = max(sample.Source, t.source)
+		}
+		t.source = sample.Source
+	}
+	return expires
 }
 
 // find returns the instance of a sample, and makes it; nil: one that is not there is unregistered.
