@@ -542,3 +542,33 @@ func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 		}
 	})
 }
+
+// A long message beyond those that a channel may have waits for the end of one of them (RP11).
+func TestALongMessageWaitsForItsTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		here := open(Config{})
+		server, client := register(t, open(Config{}), "server"), register(t, here, "")
+		must(t, server.Post(NewWindow(make([]byte, 1))))
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		p := to.route.Load().peer
+		const messages = pair.OpenLong + 1
+		sent := make(chan error, messages)
+		for range messages {
+			go func() { sent <- client.SendLong(ctx, to, NewBody(make([]byte, 10))) }()
+		}
+		eventually(t, here, "no message waits for its turn", func() bool { return len(p.long.turns) == 1 && len(p.long.sendings) == pair.OpenLong })
+		for range messages {
+			must(t, server.Post(NewWindow(make([]byte, 10))))
+		}
+		for range messages {
+			m, err := server.Receive(ctx)
+			must(t, err)
+			m.Release()
+		}
+		for range messages {
+			must(t, <-sent)
+		}
+	})
+}

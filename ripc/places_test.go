@@ -296,3 +296,36 @@ func TestAnEndpointAnswersPings(t *testing.T) {
 		}
 	})
 }
+
+// A sender to several places learns of what one of them did not receive; it is not sent elsewhere.
+func TestASpreadReturnsWhatAPlaceDidNotReceive(t *testing.T) {
+	ctx := testutil.Within(t)
+	b := newBook()
+	var services []*Service
+	for range 2 {
+		s, err := open(t, Config{Resolver: b, Transport: SHM}).RegisterShared(ctx, "many")
+		must(t, err)
+		services = append(services, s)
+	}
+	here := open(t, Config{Resolver: b, Transport: SHM})
+	spread := register(t, here, "").Spread("many")
+	for range services {
+		must(t, spread.Send(ctx))
+	}
+	at := services[0].e.Place()
+	must(t, services[0].Close())
+	eventually(t, here, "its sender does not learn of a close", func() bool { return spread.remotes[at].route.Load() == nil })
+	lost := 0
+	for range services {
+		if err := spread.Send(ctx); err != nil {
+			gone, ok := errors.AsType[*GoneError](err)
+			if !ok || gone.Unreceived != 1 || !gone.Exact {
+				t.Error(err)
+			}
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d sends told of the message", lost)
+	}
+}

@@ -198,3 +198,40 @@ func TestRoomThatWasNotPublishedIsGivenToASenderThatWaits(t *testing.T) {
 		}
 	})
 }
+
+// A sender that was woken and gives up leaves its space to the others (RP16).
+func TestASenderThatGivesUpLeavesItsSpaceToOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		register(t, open(Config{}), "server")
+		here := open(Config{})
+		client := register(t, here, "")
+		to := client.To("server")
+		must(t, to.Connect(ctx))
+		body := make([]byte, to.MaxMessage())
+		must(t, client.Send(ctx, to, body)) // there is space for one more
+		r := to.route.Load()
+		room := &r.peer.send.room
+		here.lock()
+		defer here.unlock()
+		first, other := here.waiter(), here.waiter()
+		defer here.giveBack(first)
+		defer here.giveBack(other)
+		first.goal, first.peer, first.route = goalRoom, r.peer, r
+		first.halts = func() bool { // it was woken
+			other.entry.Sender = other
+			room.Join(&other.entry, pair.Message, r.channel, len(body))
+			r.peer.wakeSenders()
+			if other.entry.Woken() {
+				t.Error("space for one wakes two")
+			}
+			return true
+		}
+		accepted, err := r.peer.waitForRoom(ctx, first, r, pair.Message, 0, [][]byte{body}, nil)
+		if accepted || err != nil || !other.entry.Woken() {
+			t.Errorf("the first message is accepted: %v, %v; the other sender is woken: %v", accepted, err, other.entry.Woken())
+		}
+		room.Leave(&other.entry)
+		r.peer.setHungry()
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc/internal/pair"
 	"golang.org/x/net/nettest"
 )
 
@@ -384,4 +385,21 @@ func TestManyStreamsBetweenTwoServices(t *testing.T) {
 			eventually(t, s.e, "streams are left", func() bool { return s.streams.dialed.Len() == 0 && len(s.streams.open.list) == 0 })
 		}
 	})
+}
+
+// A stream for which there is no memory is refused, also if it is the first one of its service, and
+// leaves nothing behind.
+func TestAStreamWithoutMemoryIsRefused(t *testing.T) {
+	ctx := testutil.Within(t)
+	authority := testutil.NewAuthority(t)
+	row := pair.Shape(DefaultRingBytes).RowBytes
+	there := overTLS(t, authority, "server", Config{MaxBytesPerClient: pairBytes(row, row, false) + DefaultStreamBytes/2})
+	ListenConfig{}.Listen(register(t, there, "server"))
+	client := register(t, overTLS(t, authority, "client", Config{}), "")
+	for range 2 {
+		if _, err := client.Dial(ctx, "server"); !errors.Is(err, ErrRefused) {
+			t.Error(err)
+		}
+		must(t, there.audit(true))
+	}
 }

@@ -130,11 +130,14 @@ func (w *world) read(s *side, f *flow, n int) {
 }
 
 // grant gives the other side a new limit. It is at most a window beyond what was read (RS4): what a
-// reader that waits has and did not collect is not read.
+// reader that waits has and did not collect is not read. The other side lacks less than half of a
+// window.
 func (w *world) grant(s *side, f *flow) {
 	limit, news := f.Grant()
 	if most := uint64(len(f.read)) + window; limit > most {
 		w.t.Fatalf("RS4: stream %d has the limit %d, at most %d", f.Number, limit, most)
+	} else if !f.gotEnd && !f.reset && !f.closed && most-limit >= window/2 {
+		w.t.Fatalf("stream %d has the limit %d, and may have %d", f.Number, limit, most)
 	}
 	if news {
 		s.send(f.ID(Credit), limitBytes(limit))
