@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/ripc/internal/pair"
+	"github.com/squall-go/squall/ripc/internal/stream"
 )
 
 // This file is what holds of an endpoint whenever nobody has its mu, whatever its services do. Each
@@ -111,9 +112,15 @@ func (e *Endpoint) auditPeer(a *auditor, p *peer) (bytes int64) {
 			owed++
 			a.check(in.service.busy > 0 || !p.rx.AllCounted(channel) && in.callers == nil, "the last count of channel %d is owed, and known", channel)
 		}
-		if in.back != nil {
-			a.check(!in.back.mute, "%s sends on channel %d, and counts as closed", in.from, channel)
+		if in.callers != nil {
+			for number, left := uint64(1), in.callers.table.Len(); left > 0; number++ {
+				if s := in.callers.table.Find(stream.ID(stream.Data, false, number)); s != nil {
+					left--
+					a.check(s.User != nil, "stream %d of channel %d is known, and was not accepted", number, channel)
+				}
+			}
 		}
+		a.check(!in.back.mute, "%s sends on channel %d, and counts as closed", in.from, channel)
 		a.check(in.board.Len() == 0 || in.listed || in.service.closed, "notices of channel %d wait, and the service does not know", channel)
 	}
 	a.check(owed == p.served.owed, "%d last counts are owed, %d are counted", owed, p.served.owed)

@@ -207,6 +207,12 @@ func (p *peer) open(f *pair.Frame) error {
 	case o.Streams:
 		in.callers = newCallers(p, in, f.Channel)
 	}
+	if other := p.served.other(in); other != nil {
+		in.back = other.back
+	} else {
+		in.back = newRemote(s, in.from)
+		in.back.peer, in.back.number = p, in.number
+	}
 	p.rx.Reopened(f.Channel)
 	p.served.in[f.Channel] = in
 	p.say(pair.Opened, f.Channel, 0, nil)
@@ -237,10 +243,9 @@ func (p *peer) wasLeft(channel int) error {
 func (p *peer) noMore(channel int) {
 	in := p.served.in[channel]
 	p.served.in[channel] = nil
-	if in == nil || in.back == nil {
-		return
+	if in != nil {
+		in.back.mute = p.served.other(in) == nil
 	}
-	in.back.mute = !p.served.hasOther(in)
 }
 
 // lastCount tells the peer the last count of a channel that it gave up, if that is certain. It is

@@ -149,28 +149,32 @@ func TestAReplyThatIsRefusedEndsItsCall(t *testing.T) {
 	}
 }
 
-// A service of another process is not connected any more when its channel is given up, whatever
-// other services of that process send here.
+// A service of another process is not connected any more when its channels are given up, whatever
+// other services of that process send here; but it is as long as it has one.
 func TestASenderThatEndedIsNotConnectedThoughItsNeighbourIs(t *testing.T) {
 	ctx := testutil.Within(t)
 	server := register(t, open(t, Config{Transport: SHM}), "server")
 	there := open(t, Config{Transport: SHM})
 	ends, stays := register(t, there, "ends"), register(t, there, "stays")
+	server.OnNotify(func(ID, uint64, []byte) {})
 	senders := map[ID]*Remote{}
 	for _, s := range []*Service{ends, stays} {
 		must(t, s.Send(ctx, s.To("server"), []byte("hello")))
+		must(t, s.Notify(ctx, s.To("server"), 1)) // over another channel
 		m, err := server.Receive(ctx)
 		must(t, err)
 		senders[m.From()] = m.Sender()
-		m.Release()
+		defer m.Release()
 	}
 	must(t, ends.Close())
-	for open := true; open; { // until the server knows that the channel was given up
-		must(t, ctx.Err())
-		runtime.Gosched()
-		server.e.lock()
-		open = slices.ContainsFunc(server.e.peers[0].served.in[:], func(in *inbound) bool { return in != nil && in.from == "ends" })
-		server.e.unlock()
+	stays.To("server").abandon()
+	var left []*inbound
+	eventually(t, server.e, "the server does not know that channels were given up", func() bool {
+		left = slices.DeleteFunc(slices.Clone(server.e.peers[0].served.in[:]), func(in *inbound) bool { return in == nil })
+		return len(left) == 1
+	})
+	if !left[0].notices || left[0].from != "stays" {
+		t.Errorf("%s sends still, notices: %v", left[0].from, left[0].notices)
 	}
 	if senders["ends"].Connected() || !senders["stays"].Connected() {
 		t.Errorf("connected: the service that ended: %v, and the other one: %v", senders["ends"].Connected(), senders["stays"].Connected())

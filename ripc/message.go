@@ -44,15 +44,10 @@ func (m *Message) Sender() *Remote {
 	if m.kind == pair.Reply {
 		return m.peer.pinned(m.service, m.from)
 	}
-	in := m.in
-	if in == nil {
+	if m.in == nil {
 		return newRemote(m.service, "")
 	}
-	if in.back == nil {
-		in.back = newRemote(m.service, in.from)
-		in.back.peer, in.back.number = m.peer, in.number
-	}
-	return in.back
+	return m.in.back
 }
 
 // Reply answers a request, once. It does not wait: what finds no room is kept, within limits.

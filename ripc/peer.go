@@ -2,7 +2,6 @@ package ripc
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/squall-go/squall/fabric"
@@ -49,11 +48,14 @@ type opened struct {
 	pins    map[pin]*Remote // addresses in the process of the peer
 }
 
-// hasOther reports whether a service of the peer still sends to the service of a channel.
-func (s *served) hasOther(in *inbound) bool {
-	return slices.ContainsFunc(s.in[:], func(other *inbound) bool {
-		return other != nil && other.service == in.service && other.number == in.number
-	})
+// other returns another channel between the two services of a channel, or nil.
+func (s *served) other(in *inbound) *inbound {
+	for _, o := range s.in {
+		if o != nil && o != in && o.service == in.service && o.number == in.number {
+			return o
+		}
+	}
+	return nil
 }
 
 // inbound is a channel on which the peer sends.
@@ -63,7 +65,7 @@ type inbound struct {
 	from    ID
 	number  uint32 // of the sending service in its endpoint
 	notices bool
-	back    *Remote // to the sending service
+	back    *Remote // to the sending service, the same for all of its channels to this one
 	board   pair.Notices
 	listed  bool     // among the boards of the service
 	callers *callers // the channel carries streams

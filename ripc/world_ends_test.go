@@ -50,13 +50,12 @@ func (w *world) sendBack() {
 	if !h.of.isOpen {
 		return
 	}
-	if !h.from.isOpen {
+	if h.m.kind != pair.Reply && !slices.ContainsFunc(h.of.order, func(i *item) bool { return i.from == h.from }) {
+		w.check(r.ID() == h.from.id && r.Connected() == h.from.isOpen, "the sender of a message of %s is %s, open: %v, connected: %v", h.from.id, r.ID(), h.from.isOpen, r.Connected())
+	}
+	if !h.from.isOpen || w.isTight(h.of.end, h.from.end) {
 		return
 	}
-	if w.isTight(h.of.end, h.from.end) {
-		return
-	}
-	w.check(r.ID() == h.from.id && r.Connected() == h.from.isOpen, "the sender of a message of %s is %s, connected: %v", h.from.id, r.ID(), r.Connected())
 	var err error
 	if h.m.kind == pair.Reply && w.rng.IntN(2) == 0 {
 		w.noteBack(h.of, h.from, r)
