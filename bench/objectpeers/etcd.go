@@ -14,89 +14,49 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcdNodes starts a cluster of three nodes, and returns where clients reach them.
-func etcdNodes(dir string) (endpoints []string, end func(), err error) {
-	clients, err := ports(3)
-	if err != nil {
-		return nil, nil, err
-	}
-	members, err := ports(3)
-	if err != nil {
-		return nil, nil, err
-	}
-	var cluster []string
-	for i, addr := range members {
-		cluster = append(cluster, fmt.Sprintf("n%d=http://%s", i, addr))
-		endpoints = append(endpoints, "http://"+clients[i])
-	}
-	var all []*process
-	end = func() {
-		for _, p := range all {
-			p.end()
+// etcdNodes starts a cluster of three nodes.
+func etcdNodes(dir string) (clients []string, end func(), err error) {
+	return startNodes(func(i int, clients, members []string) []string {
+		var cluster []string
+		for i, addr := range members {
+			cluster = append(cluster, fmt.Sprintf("n%d=http://%s", i, addr))
 		}
-	}
-	for i, addr := range members {
-		p, err := start("etcd", "--name", fmt.Sprint("n", i), "--data-dir", filepath.Join(dir, fmt.Sprint(i)),
-			"--listen-client-urls", endpoints[i], "--advertise-client-urls", endpoints[i],
-			"--listen-peer-urls", "http://"+addr, "--initial-advertise-peer-urls", "http://"+addr,
-			"--initial-cluster", strings.Join(cluster, ","), "--log-level", "error", "--quota-backend-bytes", fmt.Sprint(8<<30))
-		if err != nil {
-			end()
-			return nil, nil, err
+		client, member := "http://"+clients[i], "http://"+members[i]
+		return []string{
+			"etcd", "--name", fmt.Sprint("n", i), "--data-dir", filepath.Join(dir, fmt.Sprint(i)),
+			"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", member, "--initial-advertise-peer-urls", member,
+			"--initial-cluster", strings.Join(cluster, ","), "--log-level", "error", "--quota-backend-bytes", fmt.Sprint(8 << 30),
 		}
-		all = append(all, p)
-	}
-	return endpoints, end, nil
+	})
 }
 
 // squallNodes starts a cluster of examples/etcd.
-func (o options) squallNodes(dir string) (endpoints []string, end func(), err error) {
-	clients, err := ports(3)
-	if err != nil {
-		return nil, nil, err
-	}
-	members, err := ports(3)
-	if err != nil {
-		return nil, nil, err
-	}
-	var all []*process
-	end = func() {
-		for _, p := range all {
-			p.end()
-		}
-	}
-	for i, addr := range clients {
-		args := []string{"-id", fmt.Sprint(i + 1), "-clients", addr, "-initial", "3", "-join", strings.Join(members, ",")}
+func (o options) squallNodes(dir string) (clients []string, end func(), err error) {
+	return startNodes(func(i int, clients, members []string) []string {
+		line := []string{o.program, "-id", fmt.Sprint(i + 1), "-clients", clients[i], "-initial", "3", "-join", strings.Join(members, ",")}
 		if o.place == "disk" {
-			args = append(args, "-dir", filepath.Join(dir, fmt.Sprint(i)))
+			line = append(line, "-dir", filepath.Join(dir, fmt.Sprint(i)))
 		}
-		p, err := start(o.program, args...)
-		if err != nil {
-			end()
-			return nil, nil, err
-		}
-		all = append(all, p)
-		endpoints = append(endpoints, "http://"+addr)
-	}
-	return endpoints, end, nil
+		return line
+	})
 }
 
-func measureEtcd(ctx context.Context, o options, nodes func(dir string) (endpoints []string, end func(), err error)) (r result, err error) {
+func measureEtcd(ctx context.Context, o options, nodes func(dir string) (clients []string, end func(), err error)) (r result, err error) {
 	dir, err := o.directory()
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
-	endpoints, end, err := nodes(dir)
+	addrs, end, err := nodes(dir)
 	if err != nil {
 		return r, err
 	}
 	defer end()
-	return etcdLoad(ctx, o, endpoints)
+	return etcdLoad(ctx, o, addrs)
 }
 
-// etcdLoad puts or gets by the API of etcd, at the endpoints in turn.
-func etcdLoad(ctx context.Context, o options, endpoints []string) (r result, err error) {
+// etcdLoad puts or gets by the API of etcd, at the nodes in turn.
+func etcdLoad(ctx context.Context, o options, addrs []string) (r result, err error) {
 	var all []*clientv3.Client
 	defer func() {
 		for _, c := range all {
@@ -104,14 +64,14 @@ func etcdLoad(ctx context.Context, o options, endpoints []string) (r result, err
 		}
 	}()
 	for i := range o.conns {
-		c, err := clientv3.New(clientv3.Config{Endpoints: endpoints[i%len(endpoints) : i%len(endpoints)+1], DialTimeout: within, Logger: zap.NewNop()})
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + addrs[i%len(addrs)]}, DialTimeout: within, Logger: zap.NewNop()})
 		if err != nil {
 			return r, err
 		}
 		all = append(all, c)
 	}
 	value := strings.Repeat("v", o.size)
-	for i := range endpoints { // every node takes part
+	for i := range addrs { // every node takes part
 		err := until(ctx, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
@@ -122,20 +82,32 @@ func etcdLoad(ctx context.Context, o options, endpoints []string) (r result, err
 			return r, err
 		}
 	}
-	if o.load == gets {
-		for k := range keys / 100 { // 100 keys in a transaction
-			var ops []clientv3.Op
-			for i := range 100 {
-				ops = append(ops, clientv3.OpPut(fmt.Sprintf("key-%05d", 100*k+i), value))
-			}
-			if _, err := all[0].Txn(ctx).Then(ops...).Commit(); err != nil {
-				return r, err
-			}
+	switch o.load {
+	case gets:
+		if err := putAll(ctx, all[0], value); err != nil {
+			return r, err
 		}
-	}
-	if o.load == tell {
+	case tell:
 		return etcdEvents(ctx, o, all, value)
 	}
+	return etcdRequests(ctx, o, all, value)
+}
+
+// putAll puts a value under all keys, 100 in a transaction.
+func putAll(ctx context.Context, c *clientv3.Client, value string) error {
+	for k := range keys / 100 {
+		var ops []clientv3.Op
+		for i := range 100 {
+			ops = append(ops, clientv3.OpPut(fmt.Sprintf("key-%05d", 100*k+i), value))
+		}
+		if _, err := c.Txn(ctx).Then(ops...).Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func etcdRequests(ctx context.Context, o options, all []*clientv3.Client, value string) (result, error) {
 	return run(ctx, o, func(ctx context.Context, client int, key string) error {
 		c := all[client%len(all)]
 		if o.load == gets {
@@ -170,29 +142,13 @@ func etcdEvents(ctx context.Context, o options, all []*clientv3.Client, value st
 			}
 		})
 	}
-	var over atomic.Bool
-	var failed atomic.Pointer[error]
-	var putting sync.WaitGroup
-	for i := range putters {
-		putting.Go(func() {
-			for !over.Load() {
-				if _, err := all[i%len(all)].Put(ctx, "watched", value); err != nil {
-					failed.Store(&err)
-					return
-				}
-			}
-		})
-	}
-	rest(ctx, o.d/3)
-	before, began := events.Load(), time.Now()
-	rest(ctx, o.d)
-	n, took := events.Load()-before, time.Since(began)
-	over.Store(true)
-	putting.Wait()
+	r, err = o.measure(ctx, putters, events.Load, func(i int) func() error {
+		return func() error {
+			_, err := all[i%len(all)].Put(ctx, "watched", value)
+			return err
+		}
+	})
 	cancel()
 	group.Wait()
-	if err := failed.Load(); err != nil {
-		return r, *err
-	}
-	return resultOf(int(n), took, o.clients), nil
+	return r, err
 }

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -27,7 +24,7 @@ type jetStreamConfig struct {
 	Sync            bool
 }
 
-// serveJetStream is one of three servers, until the standard input ends.
+// serveJetStream is one of three servers, until the process is killed.
 func serveJetStream(node int, text string) error {
 	var c jetStreamConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -53,9 +50,8 @@ func serveJetStream(node int, text string) error {
 	if err != nil {
 		return err
 	}
-	go s.Start()
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	s.Shutdown()
+	s.Start()
+	s.WaitForShutdown()
 	return nil
 }
 
@@ -78,37 +74,19 @@ func measureJetStream(ctx context.Context, o options) (r result, err error) {
 		return r, err
 	}
 	defer os.RemoveAll(c.Dir)
-	if c.Clients, err = ports(3); err != nil {
-		return r, err
-	}
-	if c.Routes, err = ports(3); err != nil {
-		return r, err
-	}
-	text, err := json.Marshal(c)
+	clients, end, err := startNodes(func(i int, clients, members []string) []string {
+		c.Clients, c.Routes = clients, members
+		text, _ := json.Marshal(c) // of texts: it cannot fail
+		return []string{os.Args[0], "-jetstream-node", strconv.Itoa(i + 1), "-jetstream-config", string(text)}
+	})
 	if err != nil {
 		return r, err
 	}
-	for node := 1; node <= 3; node++ {
-		p := exec.Command(os.Args[0], "-jetstream-node", strconv.Itoa(node), "-jetstream-config", string(text))
-		in, err := p.StdinPipe()
-		if err != nil {
-			return r, err
-		}
-		p.Stderr = os.Stderr
-		p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := p.Start(); err != nil {
-			return r, err
-		}
-		defer func() {
-			_ = in.Close()
-			_ = p.Process.Kill() // its data is of no use any more
-			_ = p.Wait()
-		}()
-	}
-	return jetStreamLoad(ctx, o, c)
+	defer end()
+	return jetStreamLoad(ctx, o, clients)
 }
 
-func jetStreamLoad(ctx context.Context, o options, c jetStreamConfig) (r result, err error) {
+func jetStreamLoad(ctx context.Context, o options, addrs []string) (r result, err error) {
 	var all []*nats.Conn
 	defer func() {
 		for _, nc := range all {
@@ -117,35 +95,39 @@ func jetStreamLoad(ctx context.Context, o options, c jetStreamConfig) (r result,
 	}()
 	var buckets []jetstream.KeyValue
 	for i := range o.conns {
-		var kv jetstream.KeyValue
 		err := until(ctx, func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // a request before a leader is known has no answer
-			defer cancel()
-			nc, err := nats.Connect("nats://" + c.Clients[i%3])
-			if err != nil {
-				return err
+			nc, kv, err := bucket(ctx, addrs[i%3], i == 0)
+			if err == nil {
+				all, buckets = append(all, nc), append(buckets, kv)
 			}
-			js, err := jetstream.New(nc)
-			if err == nil && i == 0 {
-				kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "bench", Replicas: 3, Storage: jetstream.FileStorage})
-			} else if err == nil {
-				kv, err = js.KeyValue(ctx, "bench")
-			}
-			if err != nil {
-				nc.Close()
-				return err
-			}
-			all = append(all, nc)
-			return nil
+			return err
 		})
 		if err != nil {
 			return r, errors.Join(errors.New("jetstream"), err)
 		}
-		buckets = append(buckets, kv)
 	}
 	value := make([]byte, o.size)
 	return run(ctx, o, func(ctx context.Context, client int, key string) error {
 		_, err := buckets[client%len(buckets)].Put(ctx, key, value)
 		return err
 	})
+}
+
+// bucket connects to a server and opens the bucket, or makes it.
+func bucket(ctx context.Context, addr string, isNew bool) (nc *nats.Conn, kv jetstream.KeyValue, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // a request before a leader is known has no answer
+	defer cancel()
+	if nc, err = nats.Connect("nats://" + addr); err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err == nil && isNew {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "bench", Replicas: 3, Storage: jetstream.FileStorage})
+	} else if err == nil {
+		kv, err = js.KeyValue(ctx, "bench")
+	}
+	if err != nil {
+		nc.Close()
+	}
+	return nc, kv, err
 }

@@ -62,40 +62,47 @@ func resultOf(n int, took time.Duration, clients int) result {
 	return result{Rate: float64(n) / took.Seconds(), P50: float64(took.Microseconds()) / float64(n) * float64(clients), OK: true}
 }
 
-// run has clients do something again and again, and returns what they did after a warm-up.
+// run has clients do something again and again, and counts how often they did.
 func run(ctx context.Context, o options, once func(ctx context.Context, client int, key string) error) (result, error) {
-	var group sync.WaitGroup
-	var over atomic.Bool
-	counts := make([]atomic.Uint64, 8*o.clients) // of each client, on a cache line of its own
-	total := func() (n uint64) {
+	counts := make([]atomic.Int64, 8*o.clients) // of each client, on a cache line of its own
+	total := func() (n int64) {
 		for i := 0; i < len(counts); i += 8 {
 			n += counts[i].Load()
 		}
 		return n
 	}
-	var mu sync.Mutex
-	var failed error
-	for i := range o.clients {
-		group.Go(func() {
-			numbers := rand.New(rand.NewPCG(1, uint64(i)))
-			for !over.Load() {
-				if err := once(ctx, i, fmt.Sprintf("key-%05d", numbers.IntN(keys))); err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-					return
-				}
+	return o.measure(ctx, o.clients, total, func(i int) func() error {
+		numbers := rand.New(rand.NewPCG(1, uint64(i)))
+		return func() error {
+			err := once(ctx, i, fmt.Sprintf("key-%05d", numbers.IntN(keys)))
+			if err == nil {
 				counts[8*i].Add(1)
+			}
+			return err
+		}
+	})
+}
+
+// measure has goroutines repeat what do returns for each, and returns what was counted after a
+// warm-up.
+func (o options) measure(ctx context.Context, goroutines int, count func() int64, do func(i int) func() error) (result, error) {
+	var group sync.WaitGroup
+	var over atomic.Bool
+	failed := make([]error, goroutines)
+	for i := range goroutines {
+		group.Go(func() {
+			for once := do(i); failed[i] == nil && !over.Load(); {
+				failed[i] = once()
 			}
 		})
 	}
 	rest(ctx, o.d/3)
-	before, began := total(), time.Now()
+	before, began := count(), time.Now()
 	rest(ctx, o.d)
-	n, took := total()-before, time.Since(began)
+	n, took := count()-before, time.Since(began)
 	over.Store(true)
 	group.Wait()
-	return resultOf(int(n), took, o.clients), failed
+	return resultOf(int(n), took, o.clients), errors.Join(failed...)
 }
 
 // rest waits for a while.
@@ -143,22 +150,24 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	var r result
-	var err error
-	switch o.system {
-	case "etcd":
-		r, err = measureEtcd(ctx, o, etcdNodes)
-	case "squall":
-		r, err = measureEtcd(ctx, o, o.squallNodes)
-	case "redis":
-		r, err = measureRedis(ctx, o)
-	case "jetstream":
-		r, err = measureJetStream(ctx, o)
-	default:
-		err = fmt.Errorf("no such system: %s", o.system)
-	}
+	r, err := o.of(ctx)
 	if err != nil {
 		r.OK, r.Note = false, err.Error()
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// of measures the system.
+func (o options) of(ctx context.Context) (result, error) {
+	switch o.system {
+	case "etcd":
+		return measureEtcd(ctx, o, etcdNodes)
+	case "squall":
+		return measureEtcd(ctx, o, o.squallNodes)
+	case "redis":
+		return measureRedis(ctx, o)
+	case "jetstream":
+		return measureJetStream(ctx, o)
+	}
+	return result{}, fmt.Errorf("no such system: %s", o.system)
 }

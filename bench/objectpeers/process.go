@@ -27,6 +27,34 @@ func start(name string, args ...string) (*process, error) {
 	return p, nil
 }
 
+// startNodes starts three processes, of which each has an address for clients and one for the
+// others. It returns those for clients.
+func startNodes(command func(i int, clients, members []string) []string) (clients []string, end func(), err error) {
+	if clients, err = ports(3); err != nil {
+		return nil, nil, err
+	}
+	members, err := ports(3)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []*process
+	end = func() {
+		for _, p := range all {
+			p.end()
+		}
+	}
+	for i := range clients {
+		line := command(i, clients, members)
+		p, err := start(line[0], line[1:]...)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		all = append(all, p)
+	}
+	return clients, end, nil
+}
+
 // end kills the process: its data is of no use any more.
 func (p *process) end() {
 	_ = p.cmd.Process.Kill()

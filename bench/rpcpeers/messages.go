@@ -42,9 +42,12 @@ func measureUCX(fabric, load string, size int, d time.Duration) (r result, err e
 	if err != nil {
 		return r, err
 	}
-	env := append(os.Environ(), "UCX_TLS="+transport)
-	server := exec.Command("ucx_perftest", "-p", port)
-	server.Env = env
+	perftest := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("ucx_perftest", args...)
+		cmd.Env = append(os.Environ(), "UCX_TLS="+transport)
+		return cmd
+	}
+	server := perftest("-p", port)
 	if err := server.Start(); err != nil {
 		return r, fmt.Errorf("install the Debian package ucx-utils: %w", err)
 	}
@@ -60,14 +63,10 @@ func measureUCX(fabric, load string, size int, d time.Duration) (r result, err e
 	}
 	count := max(least, int(rate*d.Seconds()))
 	args := []string{"127.0.0.1", "-p", port, "-t", test, "-s", strconv.Itoa(size), "-n", strconv.Itoa(count), "-w", strconv.Itoa(count / 5), "-f", "-v"}
-	var out []byte
-	for deadline := time.Now().Add(5 * time.Second); ; {
-		client := exec.Command("ucx_perftest", args...)
-		client.Env = env
-		if out, err = client.Output(); err == nil || time.Now().After(deadline) {
-			break
-		}
+	out, err := perftest(args...).Output()
+	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond) // the server is not listening yet
+		out, err = perftest(args...).Output()
 	}
 	if err != nil {
 		return r, fmt.Errorf("ucx_perftest: %w", err)
