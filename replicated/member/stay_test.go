@@ -121,3 +121,43 @@ func TestAMoveDoesNotEndTheWaitForThePlaceOfARecord(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A process is in no shard while the end of its stay looks for a place in the order, and in another
+// shard when that is refused. The end of the stay in no shard settles nothing, so this one does.
+func TestTheEndOfAStayEndsItsCommandsThoughAStayInNoShardFollows(t *testing.T) {
+	t.Parallel()
+	ctx := testutil.Within(t)
+	steps := New(squall.SubgroupConfig{Name: "steps", Shards: 2, Layout: func(squall.LayoutInput) ([]squall.ShardPlaces, error) {
+		return make([]squall.ShardPlaces, 2), nil // nobody is in a shard
+	}, LayoutName: "none"}, func() *struct{} { return &struct{}{} })
+	g, err := Open(ctx, squall.Config{Cluster: "test", ID: 1, Listen: testutil.FreeAddress(t), InitialMembers: 1, FailAfter: time.Hour, Logger: slog.New(slog.DiscardHandler)}, steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(testutil.Within(t)) })
+	o := steps.object
+	o.moved(1)
+	from, f := o.stay.Load(), &awaited{}
+	if _, _, err := o.calls.add(f, from); err != nil {
+		t.Fatal(err)
+	}
+	o.moved(0)
+	from.close()
+	o.sending.mu.Lock()
+	over := make(chan struct{})
+	go func() { o.settle(from); close(over) }()
+	for n := 0; n < 2; time.Sleep(time.Millisecond) { // its own record waits to be sent
+		o.calls.mu.Lock()
+		n = o.calls.table.Len()
+		o.calls.mu.Unlock()
+		if ctx.Err() != nil {
+			t.Fatal("the end of the stay asks for no place in the order")
+		}
+	}
+	o.moved(2)
+	o.sending.mu.Unlock()
+	<-over
+	if !errors.Is(f.err, replicated.ErrOutcomeUnknown) {
+		t.Errorf("the command of the stay ended with %v", f.err)
+	}
+}
