@@ -279,6 +279,26 @@ func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {
 	reads(t, l.Range(order.Version{}, order.Version{}), 0, 10)
 }
 
+func TestDamageThatWasNotedIsSetAsideWithItsLog(t *testing.T) {
+	t.Parallel()
+	dir := testutil.MemoryDir(t)
+	s, l := reopened(t, dir, LogConfig{})
+	appendSamples(t, l, 0, 10)
+	if err := s.NoteDamage(ticks, errors.New("record 3 reads differently")); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, Config{Dir: dir, Cluster: "test", Node: 1})
+	if _, err := s.SetAside(ticks); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Log(t.Context(), LogConfig{ID: ticks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads(t, l.Range(order.Version{}, order.Version{}), 0, 0)
+}
+
 // A repair that did not come to its end has repaired nothing: what a reader found is still known.
 func TestDamageThatWasNotedOutlivesARepairThatFails(t *testing.T) {
 	t.Parallel()

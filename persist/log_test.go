@@ -182,6 +182,21 @@ func TestATailFollowsAcrossViewsAndEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Nothing that a tail at the end of the log has yet to read is dropped then.
+func TestATailGoesOnWhenAllThatItHasReadIsDropped(t *testing.T) {
+	t.Parallel()
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: EngineWAL})
+	appendSamples(t, l, 0, 10)
+	c, err := l.cursor(byVersion(sample(10).Version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetGlobal(sample(9).Version)
+	if err := errors.Join(l.Snapshot(sample(9).Version, writes("ten")), c.wait(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestATailEndsWithItsLog(t *testing.T) {
 	t.Parallel()
 	s, l := reopened(t, testutil.MemoryDir(t), LogConfig{Engine: EngineWAL})

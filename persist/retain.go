@@ -40,10 +40,7 @@ func (r Retention) keepFrom(b *journal.Book, now order.Time, global order.Versio
 		if err != nil || global.Before(h.LastVersion()) || !r.spares(end, &h, &next, now) {
 			return number, err
 		}
-		if next.First > h.First {
-			number = next.First // else they are fragments of the same record
-		}
-		h = next
+		number, h = next.First, next
 	}
 	return number, nil
 }
