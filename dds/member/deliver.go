@@ -64,10 +64,12 @@ func (p *backend) deliver(batch []squall.Message) (taken int) {
 
 // pass gives samples without an order to the readers of this process.
 func (p *backend) pass(batch []squall.Message) {
+	p.Elapsed()
 	p.Mu.Lock()
 	for i := range batch {
 		p.Space.Pass(space.Record{Sender: uint64(batch[i].Sender), Data: batch[i].Data})
 	}
+	p.Wake()
 	p.TellAll()
 	p.Mu.Unlock()
 }
