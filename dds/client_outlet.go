@@ -39,7 +39,7 @@ func (o *outlet) fault(err error) error {
 
 // TryWrite implements core.Outlet.
 func (o *outlet) TryWrite(w *core.Writing) (f core.Future, err error) {
-	e := remote.Entry{Operation: uint8(w.Sample.Operation), Source: o.c.p.SampleTime(), Key: slices.Clone(w.Sample.Key)}
+	e := remote.Entry{Operation: uint8(w.Sample.Operation), Source: core.Now(), Key: slices.Clone(w.Sample.Key)}
 	if w.Sample.Operation == space.Write {
 		if e.Data, err = w.Value.Append(make([]byte, 0, max(w.Size, 0))); err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ type claimed struct {
 
 // Commit implements core.Committer.
 func (c *claimed) Commit(r extension.Room) error {
-	e := remote.Entry{Operation: uint8(space.Write), Source: c.o.c.p.SampleTime(), Data: r.Bytes}
+	e := remote.Entry{Operation: uint8(space.Write), Source: core.Now(), Data: r.Bytes}
 	ctx := c.ctx
 	if longest := time.Duration(c.o.waits.Load()); longest > 0 {
 		var cancel context.CancelFunc

@@ -89,6 +89,9 @@ func (o *outlet) encode(claim squall.Claim, t int64, w *core.Writing) (err error
 	if err == nil && len(b) != len(room) {
 		err = fmt.Errorf("dds: topic %q: the codec says that a record has %d bytes, and makes %d", o.topic, len(room), len(b))
 	}
+	if err == nil && &b[0] != &room[0] { // the codec has taken other memory, with more space
+		copy(room, b)
+	}
 	encoded = err == nil
 	return err
 }

@@ -25,7 +25,7 @@ var lastRead atomic.Pointer[time.Time]
 // as much as all the rest. A time is used for so many of them, and not beyond the next Elapsed.
 const samplesOfATime = 16
 
-// SampleTime is the time of a sample that is written now.
+// SampleTime is the time of a sample that is written now, at a member, which calls Elapsed.
 func (p *Participant) SampleTime() int64 {
 	if p.fresh.Add(-1) > 0 {
 		return p.time.Load()

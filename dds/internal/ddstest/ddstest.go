@@ -17,6 +17,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds"
+	"github.com/squall-go/squall/dds/cdr"
+	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
@@ -42,12 +44,26 @@ type world struct {
 	marked  int32
 
 	set     dds.QoS
+	codec   dds.Codec[sample]
 	topics  []*dds.Topic[sample]
 	writers []*writer
 	groups  []*group
 	n       int32
 	keys    map[int32]*instance
+	times   map[int32]span // when the samples were written
 }
+
+// sizing is a codec that knows how many bytes it appends.
+type sizing struct{ dds.Codec[sample] }
+
+// Size implements dds.Sizer.
+func (c sizing) Size(v *sample) int {
+	b, _ := c.Append(nil, v) // it does not fail
+	return len(b)
+}
+
+// span is the time of a call.
+type span struct{ from, to int64 }
 
 // Agree runs laps of the test, each with another topic.
 func Agree(t *testing.T, laps int) {
@@ -140,13 +156,16 @@ func (w *world) unordered() {
 	}
 	_, err := out.Matched(w.ctx, len(readers))
 	w.check(err)
+	w.times = map[int32]span{}
 	for n := range int32(5) {
+		from := core.Now()
 		w.check(out.Write(w.ctx, w.value(value{n % 2, n})))
-	}
-	for _, r := range readers {
-		for n := range int32(5) {
+		w.times[n] = span{from, core.Now()}
+		for _, r := range readers {
 			if s, err := r.Next(w.ctx); err != nil || s.Value != w.value(value{n % 2, n}) || s.Info.Position != 0 {
 				w.Fatalf("without an order: %+v, %v", s, err)
+			} else {
+				w.timed(s)
 			}
 		}
 	}
@@ -199,7 +218,12 @@ type group struct {
 	late    bool // they began with a history
 	has     []held
 	states  map[int32]dds.InstanceState
+	came    map[int32]generations
 }
+
+// generations are how often an instance came back, at the most: a reader that has forgotten an
+// instance counts anew.
+type generations struct{ disposed, noWriters int }
 
 type held struct {
 	value
@@ -216,7 +240,15 @@ func (w *world) lap(lap int, joins bool) {
 	if w.set.Durability > qos.Volatile {
 		w.set.Service.History = pick(w.rng, qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(2))
 	}
-	w.topics, w.writers, w.groups, w.keys = nil, nil, nil, map[int32]*instance{}
+	if w.codec = dds.CBOR[sample](); w.rng.IntN(2) == 0 {
+		var err error
+		w.codec, err = dds.XCDR[sample](pick(w.rng, cdr.XCDR1, cdr.XCDR2))
+		w.check(err)
+		if w.rng.IntN(2) == 0 {
+			w.codec = sizing{w.codec}
+		}
+	}
+	w.topics, w.writers, w.groups, w.keys, w.times = nil, nil, nil, map[int32]*instance{}, map[int32]span{}
 	w.declare(lap, w.spaces...)
 	for range 2 {
 		w.openWriter()
@@ -234,6 +266,7 @@ func (w *world) lap(lap int, joins bool) {
 			w.closeWriter()
 		case k < 5:
 			w.settle()
+			w.matches()
 			for _, g := range w.groups {
 				w.query(g)
 			}
@@ -262,6 +295,9 @@ func (w *world) lap(lap int, joins bool) {
 			w.check(r.Close(w.ctx))
 		}
 	}
+	w.groups = nil
+	w.settle()
+	w.matches()
 	for len(w.writers) > 0 {
 		w.closeWriter()
 	}
@@ -269,8 +305,7 @@ func (w *world) lap(lap int, joins bool) {
 
 func (w *world) declare(lap int, spaces ...dds.Space) {
 	for _, p := range spaces {
-		var codec dds.Codec[sample] = dds.CBOR[sample]()
-		tp, err := dds.NewTopic(w.ctx, p, fmt.Sprint("topic ", lap), codec, w.set)
+		tp, err := dds.NewTopic(w.ctx, p, fmt.Sprint("topic ", lap), w.codec, w.set)
 		w.check(err)
 		w.topics = append(w.topics, tp)
 	}
@@ -305,6 +340,24 @@ func (w *world) matched() {
 	}
 }
 
+// matches checks how many endpoints match each one, once all processes have been told.
+func (w *world) matches() {
+	n := 0
+	for _, g := range w.groups {
+		n += len(g.readers)
+		for _, r := range g.readers {
+			if got, err := r.Matched(w.ctx, 0); err != nil || got != len(w.writers) {
+				w.Fatalf("seed %d: a reader matches %d of %d writers, %v", w.seed, got, len(w.writers), err)
+			}
+		}
+	}
+	for _, o := range w.writers {
+		if got, err := o.Matched(w.ctx, 0); err != nil || got != n {
+			w.Fatalf("seed %d: a writer matches %d of %d readers, %v", w.seed, got, n, err)
+		}
+	}
+}
+
 // strength is one that no writer has.
 func (w *world) strength() int32 {
 	for {
@@ -320,7 +373,7 @@ func (w *world) openReaders() {
 	if len(w.groups) >= 5 {
 		return
 	}
-	g := &group{known: true, states: map[int32]dds.InstanceState{}}
+	g := &group{known: true, states: map[int32]dds.InstanceState{}, came: map[int32]generations{}}
 	g.set = dds.QoS{
 		Durability: qos.Durability(w.rng.IntN(int(w.set.Durability) + 1)), Ownership: w.set.Ownership,
 		History: pick(w.rng, qos.KeepAll(), qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(2)),
@@ -431,7 +484,14 @@ func (g *group) accept(v value) {
 	if v.n < g.least {
 		return
 	}
-	g.states[v.key] = dds.Alive
+	c := g.came[v.key]
+	switch g.states[v.key] {
+	case dds.Disposed:
+		c.disposed++
+	case dds.NoWriters:
+		c.noWriters++
+	}
+	g.came[v.key], g.states[v.key] = c, dds.Alive
 	g.has = append(g.has, held{value: v})
 	if g.set.History.All {
 		return
@@ -468,9 +528,12 @@ func (w *world) write() {
 		w.check(o.Unregister(w.ctx, sample{Key: v.key}))
 		w.end(o, v.key)
 	case 2:
-		f, err := o.WriteFuture(w.ctx, w.value(v))
-		w.check(err)
-		_, err = f.Wait(w.ctx)
+		var f dds.Future
+		w.spanned(v, func() (err error) {
+			f, err = o.WriteFuture(w.ctx, w.value(v))
+			return err
+		})
+		_, err := f.Wait(w.ctx)
 		w.check(err)
 		w.apply(o, v)
 	case 3:
@@ -479,10 +542,24 @@ func (w *world) write() {
 			in.writers = append(in.writers, o)
 		}
 	default:
-		w.check(o.Write(w.ctx, w.value(v)))
+		w.spanned(v, func() error { return o.Write(w.ctx, w.value(v)) })
 		w.apply(o, v)
 	}
 	w.check(o.Flush(w.ctx))
+}
+
+// spanned notes when a sample is written.
+func (w *world) spanned(v value, write func() error) {
+	from := core.Now()
+	w.check(write())
+	w.times[v.n] = span{from, core.Now()}
+}
+
+// timed checks the source time of a sample.
+func (w *world) timed(s dds.Sample[sample]) {
+	if at, ok := w.times[s.Value.N]; s.Info.Valid && (!ok || s.Info.Source < at.from || s.Info.Source > at.to) {
+		w.Fatalf("seed %d: %+v was written from %d to %d", w.seed, s, at.from, at.to)
+	}
 }
 
 // coherent writes a set, which takes effect as a whole or not at all.
@@ -506,13 +583,14 @@ func (w *world) coherent() {
 	if w.rng.IntN(3) == 0 {
 		why = errors.New("not this one")
 	}
+	from := core.Now()
 	err := participant(w.spaces[at]).Coherent(w.ctx, func(s *dds.Set) error {
 		for range 1 + w.rng.IntN(4) {
 			p := part{pick(w.rng, own...), w.next()}
 			if err := p.o.WriteIn(w.ctx, s, w.value(p.v)); err != nil {
 				return err
 			}
-			parts = append(parts, p)
+			parts, w.times[p.v.n] = append(parts, p), span{from, core.Now()}
 		}
 		return why
 	})
@@ -533,9 +611,11 @@ func participant(s dds.Space) *dds.Participant {
 	return s.(*dds.Participant)
 }
 
-// change gives a writer another strength.
+// change gives a writer another strength, after a sample that is perhaps not in the order yet.
 func (w *world) change() {
-	o := pick(w.rng, w.writers...)
+	o, v := pick(w.rng, w.writers...), w.next()
+	w.spanned(v, func() error { return o.Write(w.ctx, w.value(v)) }) // it is of the strength before
+	w.apply(o, v)
 	if w.set.Ownership == qos.Exclusive {
 		o.set.Strength = w.strength()
 	}
@@ -586,8 +666,10 @@ func (w *world) query(g *group) {
 		if g.known && s.Info.Valid && !slices.ContainsFunc(g.has, func(h held) bool { return w.value(h.value) == s.Value }) {
 			w.Fatalf("seed %d, %+v from %d: %+v, and there are %+v", w.seed, g.set, g.least, s, g.has)
 		}
-		if g.known && !g.late && g.least == 0 && s.Info.Valid && s.Info.Instance != g.states[s.Value.Key] {
-			w.Fatalf("seed %d, %+v: %+v, and the state is %d", w.seed, g.set, s, g.states[s.Value.Key])
+		if g.known && !g.late && g.least == 0 && s.Info.Valid {
+			if at, c := g.states[s.Value.Key], g.came[s.Value.Key]; s.Info.Instance != at || s.Info.DisposedGeneration > c.disposed || s.Info.NoWritersGeneration > c.noWriters {
+				w.Fatalf("seed %d, %+v: %+v, and the state is %d after %+v", w.seed, g.set, s, at, c)
+			}
 		}
 	}
 	g.has = left
@@ -638,6 +720,9 @@ func (w *world) same(g *group, what string, f func(*dds.Reader[sample]) ([]dds.S
 		}
 		got, err := f(r)
 		w.check(err)
+		for _, s := range got {
+			w.timed(s)
+		}
 		if i == 0 {
 			first = got
 			continue
