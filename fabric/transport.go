@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"time"
 
 	"github.com/squall-go/squall/order"
 )
@@ -31,7 +32,7 @@ type Links interface {
 }
 
 // Streams is a Transport that also makes streams of bytes, which carry what is not a row: the
-// blocks of large messages.
+// blocks of large messages of package rdmc, the bodies of long ones of package ripc.
 type Streams interface {
 	// Name is that of the streams. Two processes use them if both have some of this name.
 	Name() string
@@ -39,5 +40,12 @@ type Streams interface {
 	// success the stream owns the connection. If the error wraps ErrRefused, the peer was refused as
 	// well, and the connection is unchanged. After Close no call of the stream blocks; Close gives
 	// written bytes a short time to arrive.
-	Stream(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error)
+	Stream(ctx context.Context, conn net.Conn) (Stream, error)
+}
+
+// Stream is a connection that carries bytes in both directions. Its methods are those of net.Conn.
+type Stream interface {
+	io.ReadWriteCloser
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
 }

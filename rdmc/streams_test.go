@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -25,12 +24,12 @@ var errNoDevice = errors.New("no device")
 
 func (*streams) Name() string { return "test" }
 
-func (s *streams) Stream(_ context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
+func (s *streams) Stream(_ context.Context, conn net.Conn) (fabric.Stream, error) {
 	s.made.Add(1)
 	if s.refuses {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrRefused, errNoDevice)
 	}
-	return struct{ io.ReadWriteCloser }{conn}, nil
+	return struct{ fabric.Stream }{conn}, nil
 }
 
 // sendOver sends a message between three nodes, and returns why TCP was used instead of streams.

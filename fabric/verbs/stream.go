@@ -21,7 +21,7 @@ import (
 func (t *Transport) Name() string { return "verbs" }
 
 // Stream implements fabric.Streams.
-func (t *Transport) Stream(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
+func (t *Transport) Stream(ctx context.Context, conn net.Conn) (fabric.Stream, error) {
 	c, err := newSlots(t.device)
 	c.remote, err = meet(ctx, conn, c.pair, c.setup, err)
 	var s *Stream
@@ -56,6 +56,8 @@ type Stream struct {
 	closing bool
 	late    bool // closing took its time
 	closed  error
+
+	readBy, writeBy time.Time // deadlines; zero: none
 }
 
 func begin(c *slots, conn net.Conn) (*Stream, error) {
@@ -91,6 +93,9 @@ func (s *Stream) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(p) > 0 {
+		if passed(s.readBy) && !s.closing {
+			return 0, os.ErrDeadlineExceeded
+		}
 		if from := s.core.peek(); len(from) > 0 && !s.closing {
 			n := s.copy(p, from)
 			s.fail(s.core.consume(n))
@@ -119,6 +124,8 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 			return n, net.ErrClosed
 		case s.err != nil:
 			return n, s.err
+		case passed(s.writeBy):
+			return n, os.ErrDeadlineExceeded
 		}
 		into := s.core.slot()
 		if into == nil {
@@ -134,6 +141,29 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// SetReadDeadline is that of net.Conn.
+func (s *Stream) SetReadDeadline(at time.Time) error { return s.limit(&s.readBy, at) }
+
+// SetWriteDeadline is that of net.Conn.
+func (s *Stream) SetWriteDeadline(at time.Time) error { return s.limit(&s.writeBy, at) }
+
+// limit sets a deadline, and wakes those that wait when it has passed.
+func (s *Stream) limit(deadline *time.Time, at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*deadline = at
+	if !at.IsZero() {
+		time.AfterFunc(time.Until(at), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.moved.Broadcast()
+		})
+	}
+	return nil
+}
+
+func passed(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
 
 // copy copies without the lock.
 func (s *Stream) copy(to, from []byte) (n int) {

@@ -10,7 +10,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/verbs/internal/fake"
@@ -162,7 +164,7 @@ func call(t *testing.T, answer func(net.Conn)) net.Conn {
 }
 
 // connected makes both ends of a stream over a network.
-func connected(t *testing.T, network *fake.Network) (ends [2]io.ReadWriteCloser, conns [2]net.Conn) {
+func connected(t *testing.T, network *fake.Network) (ends [2]fabric.Stream, conns [2]net.Conn) {
 	ctx, accepted := testutil.Within(t), make(chan error, 1)
 	conns[0] = call(t, func(conn net.Conn) {
 		var err error
@@ -240,6 +242,50 @@ func TestCloseEndsAReadAndAWriteThatWait(t *testing.T) {
 		}
 	}
 	must(t, ends[1].Close())
+}
+
+func TestADeadlineEndsAReadAndAWriteAndCanBeTakenBack(t *testing.T) {
+	network := fake.New(fake.Options{Seed: 9, Goroutine: true})
+	defer network.Close()
+	ends, _ := connected(t, network)
+	read, wrote := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := ends[0].Read(make([]byte, 1))
+		read <- err
+	}()
+	const most = 2 * slotCount * slotBytes
+	var n int
+	go func() {
+		var err error
+		n, err = ends[0].Write(make([]byte, most)) // nobody reads it
+		wrote <- err
+	}()
+	past := time.Unix(1, 0)
+	must(t, errors.Join(ends[0].SetReadDeadline(past), ends[0].SetWriteDeadline(past)))
+	for _, c := range []chan error{read, wrote} {
+		if err := <-c; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+	if k, err := ends[0].Write([]byte{1}); k > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes after the deadline: %v", k, err)
+	}
+	must(t, errors.Join(ends[0].SetReadDeadline(time.Time{}), ends[0].SetWriteDeadline(time.Time{})))
+	go func() {
+		_, err := ends[0].Write(make([]byte, most-n))
+		wrote <- err
+	}()
+	_, err := io.ReadFull(ends[1], make([]byte, most))
+	must(t, errors.Join(err, <-wrote, ends[0].SetReadDeadline(time.Now().Add(time.Hour))))
+	go func() {
+		_, err := ends[1].Write([]byte{7})
+		wrote <- err
+	}()
+	_, err = io.ReadFull(ends[0], make([]byte, 1))
+	must(t, errors.Join(err, <-wrote))
+	for _, s := range ends {
+		must(t, s.Close())
+	}
 }
 
 func TestAStreamIsRefusedAtBothEnds(t *testing.T) {

@@ -5,7 +5,6 @@ package verbstest
 import (
 	"bytes"
 	"context"
-	"io"
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
@@ -24,7 +23,7 @@ type counted struct {
 	made *atomic.Int32
 }
 
-func (c counted) Stream(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
+func (c counted) Stream(ctx context.Context, conn net.Conn) (fabric.Stream, error) {
 	s, err := c.Streams.Stream(ctx, conn)
 	if err == nil {
 		c.made.Add(1)
