@@ -150,6 +150,9 @@ func (e *Endpoint) auditPeer(a *auditor, p *peer) (bytes int64) {
 		a.check(m.kept == 0 || m.to == nil, "the memory of a message counts for its receiver")
 		bytes += m.kept
 	}
+	if p.long.reserved {
+		bytes += streamBytes
+	}
 	return bytes
 }
 

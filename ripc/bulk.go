@@ -21,7 +21,7 @@ import (
 // message needs it, by the side that made the pair, and ends with the pair.
 type bulk struct {
 	p       *peer
-	conn    net.Conn
+	conn    fabric.Stream
 	turn    chan struct{} // has room for the goroutine that writes
 	known   *sync.Cond    // with the endpoint's mu: an offer came
 	scratch []byte        // of the goroutine that reads, for what goes into files or nowhere
@@ -74,8 +74,8 @@ func (p *peer) isSame(who Peer) error {
 	return nil
 }
 
-// attach begins to use a connection. The caller holds the mu.
-func (p *peer) attach(conn net.Conn) error {
+// attach begins to use a connection, or a stream. The caller holds the mu.
+func (p *peer) attach(conn fabric.Stream) error {
 	if p.ended() || p.long.bulk != nil {
 		return fmt.Errorf("%w: the pair has ended, or has its connection for long messages", ErrRefused)
 	}
@@ -93,24 +93,80 @@ func (p *peer) dialBulk() {
 	}
 	p.long.dialing = true
 	e := p.e
+	name := p.reserveStream(nil)
 	e.background.Go(func() {
 		ctx, cancel := context.WithTimeout(e.ctx, handshakeTime)
 		defer cancel()
-		conn, err := e.callBulk(ctx, p.long.place, p.long.token)
-		e.lock()
-		defer e.unlock()
+		conn, stream, err := p.callBulk(ctx, name)
 		if err == nil {
-			if err = p.isSame(callerOf(conn)); err == nil {
-				err = p.attach(conn)
-			}
-			if err != nil {
-				conn.Close()
-			}
+			err = p.begin(ctx, conn, stream)
+		}
+		if name != "" && (err != nil || !stream) {
+			p.releaseStream()
 		}
 		if err != nil {
+			e.lock()
+			defer e.unlock()
 			p.fail(fmt.Errorf("%w: no connection for long messages: %w", fabric.ErrPeerGone, err))
 		}
 	})
+}
+
+// streamBytes is what a process has in memory for a stream of a transport.
+const streamBytes = 2 << 20
+
+// reserve counts the memory of a stream, and returns the name of the transport, or "" if there will
+// be no stream: this end needs a transport, of the name for which the other end asked, if it did,
+// and memory. The caller holds the mu.
+func (p *peer) reserveStream(asked *string) string {
+	t := p.e.cfg.LongTransport
+	if t == nil || asked != nil && *asked != t.Name() || p.long.reserved || !p.charge(streamBytes) {
+		return ""
+	}
+	p.long.reserved = true
+	return t.Name()
+}
+
+// releaseStream gives that memory back.
+func (p *peer) releaseStream() {
+	p.e.lock()
+	defer p.e.unlock()
+	if p.long.reserved {
+		p.long.reserved = false
+		p.refund(streamBytes)
+	}
+}
+
+// begin makes the stream, if both ends agreed on one, and begins to use it. If it is refused, at
+// both ends, the connection carries long messages itself. It closes what it does not use.
+func (p *peer) begin(ctx context.Context, conn net.Conn, stream bool) error {
+	var through fabric.Stream = conn
+	var refused error
+	if stream {
+		made, err := p.e.cfg.LongTransport.Stream(ctx, conn)
+		switch {
+		case err == nil:
+			through = made
+		case errors.Is(err, fabric.ErrRefused):
+			refused = err
+		default:
+			conn.Close()
+			return err
+		}
+	}
+	if refused != nil {
+		p.releaseStream()
+	}
+	p.e.lock()
+	if refused != nil {
+		p.e.emit(StreamRefused{p.who.String(), refused})
+	}
+	err := p.attach(through)
+	p.e.unlock()
+	if err != nil {
+		through.Close() // a stream takes its time for that
+	}
+	return err
 }
 
 // connection waits for the connection.
@@ -126,17 +182,23 @@ func (p *peer) connection(ctx context.Context) (*bulk, error) {
 	return p.long.bulk, nil
 }
 
-// callBulk makes the connection for the long messages of a pair.
-func (e *Endpoint) callBulk(ctx context.Context, place Place, token string) (net.Conn, error) {
-	conn, _, err := e.greetTCP(ctx, place, token)
-	return conn, err
+// callBulk makes the connection for the long messages of a pair, for a stream of the transport with
+// that name, if the other end has one.
+func (p *peer) callBulk(ctx context.Context, name string) (conn net.Conn, stream bool, err error) {
+	conn, g, err := p.e.greetTCP(ctx, p.long.place, p.long.token, name)
+	if err == nil {
+		if err = p.isSame(callerOf(conn)); err != nil {
+			conn.Close()
+		}
+	}
+	return conn, g.stream, err
 }
 
 // acceptBulk takes a connection for the long messages of a pair, when the pair is known.
-func (e *Endpoint) acceptBulk(conn net.Conn, who Peer, token string, welcome func() error) error {
+func (e *Endpoint) acceptBulk(conn net.Conn, who Peer, h hello, w welcome) error {
 	for end := time.Now().Add(attachTime); ; pause() {
 		e.lock()
-		p := e.memory.byToken[token]
+		p := e.memory.byToken[h.Long]
 		e.unlock()
 		if p == nil {
 			if time.Now().After(end) || e.ctx.Err() != nil {
@@ -147,14 +209,25 @@ func (e *Endpoint) acceptBulk(conn net.Conn, who Peer, token string, welcome fun
 		if err := p.isSame(who); err != nil {
 			return err
 		}
-		if err := welcome(); err != nil {
-			return err
-		}
-		conn.SetDeadline(time.Time{})
-		e.lock()
-		defer e.unlock()
-		return p.attach(conn)
+		return p.welcome(conn, h, w)
 	}
+}
+
+// welcome answers on a connection for long messages, and begins to use it.
+func (p *peer) welcome(conn net.Conn, h hello, w welcome) error {
+	e := p.e
+	e.lock()
+	w.Stream = p.reserveStream(&h.Stream)
+	e.unlock()
+	err := wire.WriteMessage(conn, e.signed(h, w))
+	if err == nil {
+		conn.SetDeadline(time.Time{})
+		err = p.begin(e.ctx, conn, w.Stream != "")
+	}
+	if err != nil && w.Stream != "" {
+		p.releaseStream()
+	}
+	return err
 }
 
 // tokenOf returns the token by which both processes of a pair name it.
@@ -178,14 +251,22 @@ func (e *Endpoint) forgetBulk(p *peer) {
 	}
 }
 
-// close ends the connection. The caller holds the mu.
+// close ends the connection. The caller holds the mu, which a stream does not have while it ends.
 func (b *bulk) close() {
-	closeNow(b.conn)
+	e := b.p.e
 	b.known.Broadcast()
+	if !b.p.long.reserved {
+		closeNow(b.conn)
+		return
+	}
+	e.background.Go(func() { // readAll has not ended
+		b.conn.Close()
+		b.p.releaseStream()
+	})
 }
 
 // closeNow closes a connection without its last words, for which TLS would wait.
-func closeNow(conn net.Conn) {
+func closeNow(conn fabric.Stream) {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
 	}
@@ -522,8 +603,9 @@ func (b *bulk) writeFile(conn *net.TCPConn, id uint64, file *os.File, offset int
 }
 
 // greetTCP connects to a place and proves both sides to each other. token names a pair that the
-// connection is for, and is empty for a new one. It returns the token of a new pair as well.
-func (e *Endpoint) greetTCP(ctx context.Context, place Place, token string) (conn net.Conn, g greeted, err error) {
+// connection is for, and is empty for a new one; stream names the transport of a stream for it. It
+// returns the token of a new pair as well.
+func (e *Endpoint) greetTCP(ctx context.Context, place Place, token, stream string) (conn net.Conn, g greeted, err error) {
 	dialed, err := port.Dial(ctx, place.Addr, port.KindServices, e.cfg.TLS)
 	if err != nil {
 		return nil, g, err
@@ -534,7 +616,7 @@ func (e *Endpoint) greetTCP(ctx context.Context, place Place, token string) (con
 	var h hello
 	var w welcome
 	if err = wire.ReadMessage(conn, greetingBytes, &c); err == nil {
-		h = e.hello(c, token)
+		h = e.hello(c, token, stream)
 		err = wire.WriteMessage(conn, h)
 	}
 	if err == nil {
@@ -551,11 +633,12 @@ func (e *Endpoint) greetTCP(ctx context.Context, place Place, token string) (con
 		return nil, g, fmt.Errorf("%s: %w", place.Addr, err)
 	}
 	conn.SetDeadline(time.Time{})
-	return conn, greeted{ring: w.RingBytes, token: e.tokenOf(c, h)}, nil
+	return conn, greeted{w.RingBytes, e.tokenOf(c, h), w.Stream != ""}, nil
 }
 
 // greeted is what both sides of a new connection know.
 type greeted struct {
-	ring  int
-	token string
+	ring   int
+	token  string
+	stream bool // they agreed on one
 }

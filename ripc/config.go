@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
@@ -64,6 +65,11 @@ type Config struct {
 	Resolver Resolver
 	// Transport restricts how this endpoint connects to others and lets them connect.
 	Transport Transport
+	// LongTransport makes the streams, over RDMA for example, that carry the bodies of long messages
+	// between two endpoints that are connected over TCP and both have such a transport. Nil: TCP
+	// carries them. It is not allowed with TLS: streams do not encrypt. A stream counts as 2 MiB for
+	// MaxBytes.
+	LongTransport fabric.Streams
 	// RingBytes is the memory for messages to each peer that it has not taken: a power of two. A
 	// message takes a quarter of it at most.
 	RingBytes int
@@ -142,5 +148,6 @@ func (c *Config) check() error {
 	fault(c.MaxBytes < 0 || c.MaxBytesPerClient < 0,
 		"MaxBytes %d, MaxBytesPerClient %d: they must not be less than 0", c.MaxBytes, c.MaxBytesPerClient)
 	fault(c.Transport < Auto || c.Transport > TCP, "Transport %d: there is no such transport", c.Transport)
+	fault(c.TLS != nil && c.LongTransport != nil, "TLS and LongTransport are both set: streams encrypt nothing")
 	return errors.Join(errs...)
 }

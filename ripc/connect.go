@@ -35,7 +35,8 @@ type hello struct {
 	Version     int         `json:"version"`
 	Incarnation string      `json:"incarnation"`
 	RingBytes   int         `json:"ring_bytes"`
-	Long        string      `json:"long,omitempty"` // the connection is for the long messages of the pair with this token
+	Long        string      `json:"long,omitempty"`   // the connection is for the long messages of the pair with this token
+	Stream      string      `json:"stream,omitempty"` // they may go through a stream of the transport with this name
 	Nonce       trust.Nonce `json:"nonce"`
 	MAC         trust.MAC   `json:"mac"` // of all that, and of the challenge
 }
@@ -45,11 +46,12 @@ type welcome struct {
 	Refused     string    `json:"refused,omitempty"`
 	Incarnation string    `json:"incarnation"`
 	RingBytes   int       `json:"ring_bytes"`
-	MAC         trust.MAC `json:"mac"` // of all that, and of the hello
+	Stream      string    `json:"stream,omitempty"` // they go through one
+	MAC         trust.MAC `json:"mac"`              // of all that, and of the hello
 }
 
-func (e *Endpoint) hello(c challenge, token string) hello {
-	h := hello{Version: version, Incarnation: e.incarnation, RingBytes: e.cfg.RingBytes, Long: token, Nonce: trust.NewNonce()}
+func (e *Endpoint) hello(c challenge, token, stream string) hello {
+	h := hello{Version: version, Incarnation: e.incarnation, RingBytes: e.cfg.RingBytes, Long: token, Stream: stream, Nonce: trust.NewNonce()}
 	h.MAC = e.key.MAC(trust.Dialer, c, h)
 	return h
 }
@@ -78,8 +80,14 @@ func (e *Endpoint) judge(c challenge, h hello, who Peer) (w welcome, err error) 
 	if err != nil {
 		w.Refused = err.Error()
 	}
+	return e.signed(h, w), err
+}
+
+// signed is an answer with its MAC.
+func (e *Endpoint) signed(h hello, w welcome) welcome {
+	w.MAC = trust.MAC{}
 	w.MAC = e.key.MAC(trust.Listener, h, w)
-	return w, err
+	return w
 }
 
 // heed checks the answer to a hello.
@@ -92,6 +100,8 @@ func (e *Endpoint) heed(h hello, w welcome, want string) error {
 	switch {
 	case w.Refused != "":
 		return fmt.Errorf("%w: %.300s", ErrRefused, w.Refused)
+	case w.Stream != "" && w.Stream != h.Stream:
+		return fmt.Errorf("%w: it names a stream that was not asked for", ErrRefused)
 	case want != "" && w.Incarnation != want:
 		return fmt.Errorf("%w: another process is there", ErrNoService)
 	}
@@ -213,7 +223,7 @@ func (e *Endpoint) call(ctx context.Context, place Place) (*peer, error) {
 }
 
 func (e *Endpoint) dialTCP(ctx context.Context, place Place) (*peer, error) {
-	conn, g, err := e.greetTCP(ctx, place, "")
+	conn, g, err := e.greetTCP(ctx, place, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -245,16 +255,15 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 	if err == nil {
 		var w welcome
 		w, err = e.judge(c, h, who)
-		answer := func() error { return wire.WriteMessage(conn, w) }
 		switch {
 		case err == nil && h.Long != "":
-			err = e.acceptBulk(conn, who, h.Long, answer)
+			err = e.acceptBulk(conn, who, h, w)
 		case err == nil || errors.Is(err, ErrRefused):
-			err = errors.Join(err, answer())
+			err = errors.Join(err, wire.WriteMessage(conn, w))
 		}
 	}
 	if err == nil && h.Long == "" {
-		_, err = e.linkTCP(conn, greeted{h.RingBytes, e.tokenOf(c, h)}, nil)
+		_, err = e.linkTCP(conn, greeted{ring: h.RingBytes, token: e.tokenOf(c, h)}, nil)
 	} else if err != nil {
 		conn.Close()
 	}

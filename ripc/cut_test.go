@@ -77,7 +77,7 @@ func install(t *testing.T, e *Endpoint, n int) *valve {
 	p := e.peers[0]
 	p.long.dialing = true
 	e.unlock()
-	conn, err := e.callBulk(t.Context(), p.long.place, p.long.token)
+	conn, _, err := p.callBulk(t.Context(), "")
 	must(t, err)
 	v := &valve{Conn: conn, left: pair.BlockBytes + n}
 	v.changed = sync.NewCond(&v.mu)

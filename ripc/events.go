@@ -30,6 +30,18 @@ func (e PeerLost) String() string {
 }
 func (PeerLost) event() {}
 
+// StreamRefused is an event: Config.LongTransport made no stream to a process that has the same
+// transport, so TCP carries the bodies of long messages.
+type StreamRefused struct {
+	Peer string
+	Err  error // why
+}
+
+func (e StreamRefused) String() string {
+	return fmt.Sprintf("no stream for long messages: %s: %v", e.Peer, e.Err)
+}
+func (StreamRefused) event() {}
+
 // ServiceMoved is an event: a service to which this endpoint sends was found at another place than
 // before.
 type ServiceMoved struct {

@@ -130,7 +130,7 @@ func TestAnIdentityCannotBeForged(t *testing.T) {
 	if len(tokens) != 1 {
 		t.Fatalf("%d pairs of alice", len(tokens))
 	}
-	if conn, _, err := thief.greetTCP(ctx, there.Place(), tokens[0]); err == nil {
+	if conn, _, err := thief.greetTCP(ctx, there.Place(), tokens[0], ""); err == nil {
 		conn.Close()
 		t.Error("another process brings the long messages of a pair")
 	}

@@ -21,13 +21,14 @@ type longs struct {
 	fetchers   int
 
 	// Over TCP: the connection on which bodies come and go.
-	bulk    *bulk
-	dialer  bool   // this side made the pair, and makes that connection
-	dialing bool   // it does
-	place   Place  // where
-	token   string // names the pair there
-	ready   chan struct{}
-	isReady bool
+	bulk     *bulk
+	dialer   bool   // this side made the pair, and makes that connection
+	dialing  bool   // it does
+	place    Place  // where
+	token    string // names the pair there
+	reserved bool   // memory of a stream is counted
+	ready    chan struct{}
+	isReady  bool
 }
 
 // sending is a long message that this side sends.

@@ -171,7 +171,7 @@ func (p *localPort) dial(ctx context.Context, place Place) (*peer, error) {
 	if err := shm.Hear(conn, &challenge); err != nil {
 		return fail(err)
 	}
-	h := p.e.hello(challenge, "")
+	h := p.e.hello(challenge, "", "")
 	if err := shm.Send(conn, h); err != nil {
 		return fail(err)
 	}

@@ -42,8 +42,8 @@
 // reach: each peer has a protection domain of its own, in which there is nothing that is remotely
 // writable but the bytes of that peer's own replica. Nothing is remotely readable.
 //
-// Large messages do not fit rows. Stream gives package rdmc a stream of bytes over a pair of its
-// own, through slots of memory that are registered once; see slots.
+// Large messages do not fit rows. Stream gives packages rdmc and ripc a stream of bytes over a pair
+// of its own, through slots of memory that are registered once; see slots.
 //
 // Neither bytes nor lines are encrypted or authenticated on the wire. The connection over which
 // pairs are set up is: it is the one for rows (package handshake). It stays open as long as the

@@ -43,6 +43,10 @@ func TestLargeMessagesGoThroughStreams(t *testing.T) {
 	verbstest.Large(t, transports(fake.Options{Seed: 1, Goroutine: true}), 3_000_001, 2)
 }
 
+func TestLongMessagesGoIntoWindowsThroughStreams(t *testing.T) {
+	verbstest.Windows(t, transports(fake.Options{Seed: 4, Goroutine: true}), 3_000_001)
+}
+
 func TestJoinsAndLeavesLeaveNothing(t *testing.T) {
 	verbstest.Joins(t, transports(fake.Options{Seed: 2, Goroutine: true}), 3)
 }

@@ -35,6 +35,10 @@ func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) { verbstest.Mixed(t, 
 
 func TestLargeMessagesGoThroughStreams(t *testing.T) { verbstest.Large(t, transports(t), 64<<20, 2) }
 
+func TestLongMessagesGoIntoWindowsThroughStreams(t *testing.T) {
+	verbstest.Windows(t, transports(t), 16<<20)
+}
+
 func TestJoinsAndLeavesLeaveNothing(t *testing.T) {
 	times := 200
 	if testing.Short() {
