@@ -202,6 +202,54 @@ func TestMessagesAtAPlaceThatWasLeftMayBeReceived(t *testing.T) {
 	}
 }
 
+// Long messages at a place that was left, which nobody took from there, are not lost silently when
+// the place ends, before or after its channel is given up. The same holds if only the service ends.
+func TestLongMessagesAtAPlaceThatWasLeftAreCounted(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		for _, closed := range []bool{false, true} {
+			onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+				ctx := testutil.Within(t)
+				there := open(Config{})
+				server, client := register(t, there, "server"), register(t, open(Config{MoveTime: -1}), "")
+				must(t, server.TakeLong(inLib))
+				to := client.To("server")
+				must(t, client.SendLong(ctx, to, Body{}, []byte("head")))
+				must(t, client.SendLong(ctx, to, NewBody([]byte("body"))))
+				inTime(t, "the messages", func() bool {
+					there.lock()
+					defer there.unlock()
+					return server.queue.len() == 2
+				})
+				client.e.moved("server", []Place{{Addr: "another"}})
+				client.e.lock()
+				p := to.left.peer
+				if given {
+					to.leave()
+				}
+				client.e.unlock()
+				if closed {
+					must(t, server.Close())
+				} else {
+					there.lock()
+					there.peers[0].fail(ErrClosed)
+					there.unlock()
+				}
+				inTime(t, "the end of the messages", func() bool {
+					client.e.lock()
+					defer client.e.unlock()
+					return len(p.long.sendings) == 0
+				})
+				client.e.lock()
+				gone := to.gone
+				client.e.unlock()
+				if gone == nil || gone.Unreceived != 2 || gone.Exact != closed {
+					t.Errorf("given up: %v, closed: %v: %+v", given, closed, gone)
+				}
+			})
+		}
+	}
+}
+
 // waitsFor sends a message to a service, which has no place for it until free gives one back.
 func waitsFor(t *testing.T, ctx context.Context, client *Service, to *Service, size int, free func()) {
 	t.Helper()

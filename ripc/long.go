@@ -39,6 +39,7 @@ type sending struct {
 	out  *pair.Outgoing[*sending]
 	hold shared.Hold // on the memory that the peer looks at
 	held bool
+	went bool    // the offer is in the ring
 	kept int64   // bytes of a copy that count for the peer
 	w    *waiter // of the goroutine that sends, while it waits
 	err  error   // that ended it
@@ -323,6 +324,7 @@ func (m *sending) begin(ctx context.Context, r *route, offer *pair.Offer, head [
 	parts := append([][]byte{offer.Append(make([]byte, 0, pair.MaxOfferBytes))}, head...)
 	accepted, err := p.putOrWait(ctx, r, pair.Offered, m.out.ID, parts, nil)
 	if accepted {
+		m.went = true
 		return nil
 	}
 	p.unlistSending(m)
@@ -450,6 +452,12 @@ func (p *peer) unlistSending(m *sending) {
 	}
 }
 
+// isSent reports whether nobody waits for the message, of which the peer has all. One without a body
+// was sent with its offer.
+func (m *sending) isSent() bool {
+	return m.to != nil && m.call == 0 && (m.out.IsHere() || m.went && m.out.Size == 0)
+}
+
 // turnedAway notes that the service was closed before it received the message: a request is sent
 // again, and of a message the sender learns later.
 func (m *sending) turnedAway() {
@@ -460,7 +468,7 @@ func (m *sending) turnedAway() {
 			w.err, w.answered = &GoneError{Unreceived: 1, Exact: true, Cause: errServiceClosed}, true
 			p.e.rouse(w)
 		}
-	case m.to != nil && m.to.uses(p, m.out.Channel): // else it was counted with the others of the channel
+	case m.to != nil:
 		m.to.miss(1, true, errServiceClosed)
 	}
 }
@@ -485,15 +493,4 @@ func (p *peer) wakeTurns() {
 		p.e.rouse(w)
 	}
 	p.long.turns = p.long.turns[:0]
-}
-
-// unfreed is how many long messages to a service were sent and the peer has not given back. One
-// without a body was sent with its offer.
-func (p *peer) unfreed(to *Remote) (n int) {
-	for _, m := range p.long.sendings {
-		if m.call == 0 && m.to == to && (m.out.IsHere() || m.out.Size == 0) {
-			n++
-		}
-	}
-	return n
 }

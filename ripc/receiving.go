@@ -456,7 +456,9 @@ func (p *peer) failLong(why error) {
 	l := &p.long
 	for _, s := range slices.Clone(l.sendings) {
 		s.drop(true)
-		if s.err == nil {
+		if s.isSent() {
+			s.to.miss(1, false, why)
+		} else if s.err == nil {
 			gone := &GoneError{Cause: why, Unreceived: 1}
 			if s.to != nil {
 				gone.Service = s.to.id

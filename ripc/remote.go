@@ -158,16 +158,9 @@ func (r *Remote) lost(p *peer, channel int, why error) {
 		r.carries.lose(why)
 		return
 	}
-	if n, long := p.unreceived(channel), p.unfreed(r); n+long > 0 {
-		r.miss(n+long, (p.direct || p.send.tx.IsShut(channel)) && long == 0, why)
+	if n := p.unreceived(channel); n > 0 {
+		r.miss(n, p.direct || p.send.tx.IsShut(channel), why)
 	}
-}
-
-// uses reports whether a channel leads to the service, or to a place that the service has left. The
-// caller holds the endpoint's mu.
-func (r *Remote) uses(p *peer, channel int) bool {
-	is := func(to *route) bool { return to != nil && to.peer == p && to.channel == channel }
-	return is(r.route.Load()) || is(r.left)
 }
 
 // miss notes messages that were not received, for the next call that sends. Exact says that no
@@ -248,8 +241,9 @@ func (r *Remote) open(ctx context.Context, p *peer, at Place) error {
 	return nil
 }
 
-// unreceived returns how many messages of a channel were not received. Requests are not counted:
-// their callers learn of each, or gave it up. The caller holds the endpoint's mu.
+// unreceived returns how many short messages of a channel were not received. Requests are not
+// counted: their callers learn of each, or gave it up. Long messages are counted one by one, when
+// they end: they outlast their channel. The caller holds the endpoint's mu.
 func (p *peer) unreceived(channel int) int {
 	p.send.lock()
 	defer p.send.unlock()
