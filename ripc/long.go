@@ -452,8 +452,8 @@ func (p *peer) unlistSending(m *sending) {
 	}
 }
 
-// isSent reports whether nobody waits for the message, of which the peer has all. One without a body
-// was sent with its offer.
+// isSent reports whether nobody waits for the message, because the peer has all of it. One without a
+// body was sent with its offer.
 func (m *sending) isSent() bool {
 	return m.to != nil && m.call == 0 && (m.out.IsHere() || m.went && m.out.Size == 0)
 }
