@@ -452,7 +452,7 @@ func (p *peer) unlistSending(m *sending) {
 	}
 }
 
-// isSent reports whether nobody waits for the message, because the peer has all of it. One without a
+// isSent reports whether nobody waits for the message, because the peer has it. One without a
 // body was sent with its offer.
 func (m *sending) isSent() bool {
 	return m.to != nil && m.call == 0 && (m.out.IsHere() || m.went && m.out.Size == 0)
