@@ -81,20 +81,11 @@ func (c *simulatedClient) ask(ctx context.Context, o *remote, f func(answer []by
 	for attempt := 1; ; attempt++ {
 		r := c.routes[shard]
 		if o.whole != nil && r.Stale() {
-			l, err := o.whole.located(ctx)
-			if err != nil {
+			if ok, err := c.locate(ctx, o, r, began); err != nil {
 				return err
-			}
-			ok, dropped := r.Found(l.Addresses[o.shard], c.carrier.Pick)
-			if over := c.carrier.Over(began); !ok && over != nil {
-				return fmt.Errorf("replicated: %w: %w", ErrUnreachable, over)
-			}
-			if !ok {
+			} else if !ok {
 				c.carrier.Sleep(locatePause)
 				continue
-			}
-			if dropped {
-				c.carrier.Dropped(shard, 0)
 			}
 		}
 		l := r.Begin(c.carrier.Now(), attempt)
@@ -119,6 +110,22 @@ func (c *simulatedClient) ask(ctx context.Context, o *remote, f func(answer []by
 			c.carrier.Sleep(pause)
 		}
 	}
+}
+
+// locate asks where the shard of an object is, and reports whether there is a member to ask.
+func (c *simulatedClient) locate(ctx context.Context, o *remote, r *client.Route, began time.Time) (bool, error) {
+	l, err := o.whole.located(ctx)
+	if err != nil {
+		return false, err
+	}
+	ok, dropped := r.Found(l.Addresses[o.shard], c.carrier.Pick)
+	if over := c.carrier.Over(began); !ok && over != nil {
+		return false, fmt.Errorf("replicated: %w: %w", ErrUnreachable, over)
+	}
+	if dropped {
+		c.carrier.Dropped(o.number(), 0)
+	}
+	return ok, nil
 }
 
 // wait implements asker. No other goroutine runs while the lock is given up.

@@ -29,14 +29,10 @@ func parseAnswer(name string, b []byte) (v order.Version, reply []byte, err erro
 		return v, nil, fmt.Errorf("replicated: %w", ErrCompacted)
 	case relay.Unknown:
 		return v, nil, fmt.Errorf("replicated: %w %q: %s", ErrUnknownOperation, name, reply)
-	case relay.NotReached:
-		return v, nil, &saidError{ErrNotFinal, string(reply)}
-	case relay.NotKept:
-		return v, nil, &saidError{ErrNotKept, string(reply)}
-	case relay.Cut:
-		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
-	case relay.Crowded:
-		return v, nil, fmt.Errorf("replicated: %s: %w", name, ErrTooManySessions)
+	case relay.NotReached, relay.NotKept:
+		return v, nil, &saidError{saidKinds[a.Said], string(reply)}
+	case relay.Cut, relay.Crowded:
+		return v, nil, fmt.Errorf("replicated: %s: %w", name, saidKinds[a.Said])
 	case relay.Full:
 		return v, nil, invoke.ErrFull
 	case relay.Away:
@@ -49,7 +45,11 @@ func parseAnswer(name string, b []byte) (v order.Version, reply []byte, err erro
 	return v, nil, err
 }
 
-var saidKinds = map[relay.Said]error{relay.TooLarge: ErrTooLarge, relay.NoKey: ErrNoKey, relay.NotPersistent: ErrNotPersistent}
+// saidKinds are the errors of answers.
+var saidKinds = map[relay.Said]error{
+	relay.NotReached: ErrNotFinal, relay.NotKept: ErrNotKept, relay.Cut: ErrReplyNotKept, relay.Crowded: ErrTooManySessions,
+	relay.TooLarge: ErrTooLarge, relay.NoKey: ErrNoKey, relay.NotPersistent: ErrNotPersistent,
+}
 
 // saidError is an error of a member, in the member's words.
 type saidError struct {

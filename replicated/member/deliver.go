@@ -145,10 +145,8 @@ func (o *object) apply(m *squall.Message, data []byte, own bool, waiting invoke.
 		o.operationsEnabled()
 	}
 	if result.Parted != nil && o.check.diverged != nil {
-		o.check.diverged(&DivergedError{
-			Object: o.sg.Name, Commands: result.Parted.Count,
-			Member: squall.NodeID(result.Parted.One), Other: squall.NodeID(result.Parted.Other),
-		})
+		p := result.Parted
+		o.check.diverged(&DivergedError{Object: o.sg.Name, Commands: p.Count, Member: squall.NodeID(p.One), Other: squall.NodeID(p.Other)})
 	}
 	if result.Hash && !m.Replayed() {
 		o.hash(own, result.Wish)
@@ -164,15 +162,8 @@ func (o *object) apply(m *squall.Message, data []byte, own bool, waiting invoke.
 	case machine.Reply:
 		o.gather(m.Sender, data)
 	}
-	if p := waiting; p != nil {
-		out := o.outcomeOf(m, result.Status)
-		out.Reply, out.Typed, out.Session = result.Reply, o.typed, result.Session
-		if result.Kind == machine.Command {
-			if out.Reply = o.reply; result.Status == machine.Elsewhere {
-				out.Args = data[machine.CommandBytes:]
-			}
-		}
-		p.Complete(out)
+	if waiting != nil {
+		o.complete(m, data, waiting)
 	}
 	if result.Replies && !own && !m.Replayed() && o.failed == nil {
 		reply := result.Reply
@@ -182,6 +173,19 @@ func (o *object) apply(m *squall.Message, data []byte, own bool, waiting invoke.
 		o.answer(m.Sender, result.Call, result.Status, reply)
 	}
 	o.waiting = nil
+}
+
+// complete gives the result of a record to the call that waits for it here.
+func (o *object) complete(m *squall.Message, data []byte, waiting invoke.Pending) {
+	result := &o.result
+	out := o.outcomeOf(m, result.Status)
+	out.Reply, out.Typed, out.Session = result.Reply, o.typed, result.Session
+	if result.Kind == machine.Command {
+		if out.Reply = o.reply; result.Status == machine.Elsewhere {
+			out.Args = data[machine.CommandBytes:]
+		}
+	}
+	waiting.Complete(out)
 }
 
 // outcomeOf returns the outcome of a record of a message, without its reply. The outcome is valid

@@ -54,7 +54,20 @@ func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, 
 	case err != nil || !m.IsRequest() || r.Ask != relay.Describe:
 		return b, relay.ErrMalformed
 	}
-	all := []replicated.ObjectInfo{}
+	all, err := g.describe(m, &r)
+	if err != nil {
+		return b, err
+	}
+	data, err := invoke.Marshal(all)
+	if err != nil {
+		return b, fmt.Errorf("replicated: describing objects: %w", err)
+	}
+	return (&relay.Answer{Said: relay.Done, Text: data}).AppendTo(b), nil
+}
+
+// describe returns the objects that a client may know of, and why there is none.
+func (g *guide) describe(m *ripc.Message, r *relay.Request) (all []replicated.ObjectInfo, err error) {
+	all = []replicated.ObjectInfo{}
 	var denied, halted error
 	for _, d := range g.desks {
 		select {
@@ -63,25 +76,19 @@ func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, 
 			continue
 		default:
 		}
-		if err := d.allow(m, &r); err != nil {
-			if denied == nil {
-				denied = err
-			}
-			continue
+		if err := d.allow(m, r); err == nil {
+			all = append(all, d.object.info())
+		} else if denied == nil {
+			denied = err
 		}
-		all = append(all, d.object.info())
 	}
-	if len(all) == 0 && (denied != nil || halted != nil) {
-		if denied != nil {
-			return b, denied
-		}
-		return b, halted
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case denied != nil:
+		return nil, denied
 	}
-	data, err := invoke.Marshal(all)
-	if err != nil {
-		return b, fmt.Errorf("replicated: describing objects: %w", err)
-	}
-	return (&relay.Answer{Said: relay.Done, Text: data}).AppendTo(b), nil
+	return all, halted
 }
 
 // group appends the answer which group with a name this process is in, or nothing if there is none.

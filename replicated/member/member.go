@@ -45,19 +45,8 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 			o.outbox.wake.Ring()
 		}
 	}
-	shared := &inside{}
-	for i, o := range all {
-		if !o.opened.CompareAndSwap(false, true) {
-			for _, other := range all[:i] {
-				other.opened.Store(false)
-			}
-			return nil, fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
-		}
-		o.together, o.servers, o.inside = all, servers, shared
-		o.cluster, o.logger = cfg.Cluster, cfg.Logger
-		if o.logger == nil {
-			o.logger = slog.Default()
-		}
+	if err := putTogether(&cfg, all, servers); err != nil {
+		return nil, err
 	}
 	g, err := squall.Open(ctx, cfg)
 	if err != nil {
@@ -73,6 +62,25 @@ func Open(ctx context.Context, cfg squall.Config, objects ...AnyObject) (*squall
 		}
 	}
 	return g, nil
+}
+
+// putTogether makes objects those of one group, which is about to be opened.
+func putTogether(cfg *squall.Config, all []*object, servers *Object[*servers]) error {
+	shared := &inside{}
+	for i, o := range all {
+		if !o.opened.CompareAndSwap(false, true) {
+			for _, other := range all[:i] {
+				other.opened.Store(false)
+			}
+			return fmt.Errorf("replicated: object %q was opened before: make another one with New", o.sg.Name)
+		}
+		o.together, o.servers, o.inside = all, servers, shared
+		o.cluster, o.logger = cfg.Cluster, cfg.Logger
+		if o.logger == nil {
+			o.logger = slog.Default()
+		}
+	}
+	return nil
 }
 
 // startAnew makes the object one that was not opened, after a group could not be opened with it.
@@ -320,15 +328,9 @@ func (o *object) command(ctx context.Context, s *stay, name string, args invoke.
 	if err := o.ready(); err != nil {
 		return err
 	}
-	n := -1
-	if e := o.enabledIn(s); e != nil {
-		n = args.Known(e)
-	}
-	if n < 0 {
-		var err error
-		if n, err = o.number(ctx, s, name); err != nil {
-			return err
-		}
+	n, err := o.operation(ctx, s, name, args)
+	if err != nil {
+		return err
 	}
 	if !s.begin() {
 		return o.elsewhere()
@@ -353,6 +355,16 @@ func (o *object) command(ctx context.Context, s *stay, name string, args invoke.
 		return o.elsewhere()
 	}
 	return err
+}
+
+// operation returns the number of an operation, which args may know.
+func (o *object) operation(ctx context.Context, s *stay, name string, args invoke.Encoder) (int, error) {
+	if e := o.enabledIn(s); e != nil {
+		if n := args.Known(e); n >= 0 {
+			return n, nil
+		}
+	}
+	return o.number(ctx, s, name)
 }
 
 // sendCommand sends a command of a stay. A command that is alone is encoded in the ring if its size

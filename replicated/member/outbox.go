@@ -161,38 +161,36 @@ func (o *object) handOverOnce(ctx context.Context) (again time.Duration) {
 	} else if !has {
 		return 0
 	}
-	for to, w := range o.outbox.ways {
+	all = slices.DeleteFunc(all, func(to machine.Destination) bool { return !o.relays(to) })
+	for to, w := range c.ways {
 		if !slices.Contains(all, to) {
 			w.end()
-			delete(o.outbox.ways, to)
+			delete(c.ways, to)
 		}
 	}
 	for _, to := range all {
-		w := o.outbox.ways[to]
-		if !o.relays(to) {
-			if w != nil {
-				w.end()
-				delete(o.outbox.ways, to)
-			}
-			continue
-		}
+		w := c.ways[to]
 		if w == nil {
 			w = &way{}
-			o.outbox.ways[to] = w
+			c.ways[to] = w
 		}
-		err := o.forward(ctx, to, w)
-		if err == nil {
-			err = o.tellHanded(ctx, to, w)
-		}
-		if err != nil {
+		if o.handOverTo(ctx, to, w); w.stuck != nil {
 			again = retry
-			if ctx.Err() == nil && (w.stuck == nil || w.stuck.Error() != err.Error()) {
-				o.logger.Warn("what a handler sent waits", "object", o.sg.Name, "destination", to.Name, "error", err)
-			}
 		}
-		w.stuck = err
 	}
 	return again
+}
+
+// handOverTo forwards what is for one destination. What keeps it from that is in stuck.
+func (o *object) handOverTo(ctx context.Context, to machine.Destination, w *way) {
+	err := o.forward(ctx, to, w)
+	if err == nil {
+		err = o.tellHanded(ctx, to, w)
+	}
+	if err != nil && ctx.Err() == nil && (w.stuck == nil || w.stuck.Error() != err.Error()) {
+		o.logger.Warn("what a handler sent waits", "object", o.sg.Name, "destination", to.Name, "error", err)
+	}
+	w.stuck = err
 }
 
 func (w *way) end() {
@@ -265,25 +263,30 @@ func (o *object) forward(ctx context.Context, to machine.Destination, w *way) er
 			w.mu.Lock()
 			a := arrived{o: o, w: w, before: w.Before(), at: next[i].Cursor, attempt: w.Attempt()}
 			w.mu.Unlock()
-			err := o.forwardOne(ctx, to, a, &next[i], i == len(next)-1)
-			w.mu.Lock()
-			switch {
-			case err == nil:
-				w.Sent(a.at)
-			case errors.Is(err, squall.ErrTooLarge) || errors.Is(err, ripc.ErrTooLarge): // at every member
-				o.logger.Error("what a handler sent is dropped", "object", o.sg.Name, "destination", to.Name, "error", err)
-				w.Drop(a.at)
-				err = nil
-			default: // nothing may wait for what was sent before
-				w.Lose(a.attempt, err)
-				_ = w.Restart()
-			}
-			w.mu.Unlock()
-			if err != nil {
+			if err := o.forwarded(to, w, a, o.forwardOne(ctx, to, a, &next[i], i == len(next)-1)); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// forwarded notes how the forwarding of one thing ended, and returns why nothing more can be
+// forwarded.
+func (o *object) forwarded(to machine.Destination, w *way, a arrived, err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err == nil:
+		w.Sent(a.at)
+	case errors.Is(err, squall.ErrTooLarge) || errors.Is(err, ripc.ErrTooLarge): // at every member
+		o.logger.Error("what a handler sent is dropped", "object", o.sg.Name, "destination", to.Name, "error", err)
+		w.Drop(a.at)
+		return nil
+	default: // nothing may wait for what was sent before
+		w.Lose(a.attempt, err)
+		_ = w.Restart()
+	}
+	return err
 }
 
 // atOnce is how many are copied under the lock.
@@ -295,23 +298,7 @@ func first(all []machine.Sent, n int) []machine.Sent { return all[:min(n, len(al
 // delivered behind the others.
 func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arrived, s *machine.Sent, last bool) error {
 	if to.Kind == machine.ToSubgroup {
-		sub, err := o.group.Subgroup(to.Name)
-		if err != nil {
-			return err
-		}
-		if !last {
-			return sub.Send(ctx, s.Data)
-		}
-		f, err := sub.SendFuture(ctx, s.Data)
-		if err != nil {
-			return err
-		}
-		go func() {
-			var out invoke.Outcome
-			_, out.Err = f.Wait(ctx)
-			a.Complete(&out)
-		}()
-		return nil
+		return o.forwardMessage(ctx, to, a, s, last)
 	}
 	name, shard := relay.CutShard(to.Name)
 	i := slices.IndexFunc(o.together, func(other *object) bool { return other.sg.Name == name })
@@ -336,19 +323,45 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arriv
 	if !ok {
 		return fmt.Errorf("replicated: object %q: %w %q", to.Name, replicated.ErrUnknownOperation, s.Operation)
 	}
-	number, err := other.calls.put(a)
+	return other.sendForwarded(ctx, machine.Header{Operation: n, Shard: shard}, source, a, s)
+}
+
+// sendForwarded sends the record of a command from another object.
+func (o *object) sendForwarded(ctx context.Context, h machine.Header, source string, a arrived, s *machine.Sent) error {
+	number, err := o.calls.put(a)
 	if err != nil {
 		return err
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	record := machine.AppendForwarded((*buf)[:0], machine.Header{Operation: n, Call: number, Time: now(), Shard: shard}, source, a.before, a.at)
-	record = append(record, s.Data...)
+	h.Call, h.Time = number, now()
+	record := append(machine.AppendForwarded((*buf)[:0], h, source, a.before, a.at), s.Data...)
 	*buf = record[:0]
-	if err = other.sub.Send(ctx, record); err != nil && other.calls.take(number) == nil {
+	if err = o.sub.Send(ctx, record); err != nil && o.calls.take(number) == nil {
 		return nil // it was given up meanwhile
 	}
 	return err
+}
+
+// forwardMessage sends a message to a subgroup that is no object.
+func (o *object) forwardMessage(ctx context.Context, to machine.Destination, a arrived, s *machine.Sent, last bool) error {
+	sub, err := o.group.Subgroup(to.Name)
+	if err != nil {
+		return err
+	}
+	if !last {
+		return sub.Send(ctx, s.Data)
+	}
+	f, err := sub.SendFuture(ctx, s.Data)
+	if err != nil {
+		return err
+	}
+	go func() {
+		var out invoke.Outcome
+		_, out.Err = f.Wait(ctx)
+		a.Complete(&out)
+	}()
+	return nil
 }
 
 // forwardTime bounds how long a shard at other members is waited for at a time.

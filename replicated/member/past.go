@@ -158,17 +158,8 @@ func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	if h.stay != s {
 		h.copies, h.stay = nil, s
 	}
-	best := -1
-	for i, c := range h.copies {
-		if !v.Before(c.upTo) && (best < 0 || h.copies[best].upTo.Before(c.upTo)) {
-			best = i
-		}
-	}
-	var c *pastCopy
-	err := replicated.ErrNotKept
-	if best >= 0 {
-		c = h.copies[best]
-		h.copies = append(h.copies[:best], h.copies[best+1:]...)
+	c, err := h.takeLast(v), replicated.ErrNotKept
+	if c != nil {
 		err = c.advance(log, v)
 	}
 	for attempt := 0; errors.Is(err, replicated.ErrNotKept) && attempt < 2; attempt++ { // a snapshot may be taken meanwhile
@@ -195,6 +186,21 @@ func (o *object) rebuild(s *stay, log *squall.Log, v squall.Version) error {
 	}
 	h.sweep.Reset(pastKept)
 	return nil
+}
+
+// takeLast takes the last copy that is not after v out of the list; nil: there is none.
+func (h *history) takeLast(v squall.Version) (c *pastCopy) {
+	best := -1
+	for i, c := range h.copies {
+		if !v.Before(c.upTo) && (best < 0 || h.copies[best].upTo.Before(c.upTo)) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		c = h.copies[best]
+		h.copies = append(h.copies[:best], h.copies[best+1:]...)
+	}
+	return c
 }
 
 // beginning returns a copy as of the log's snapshot, or of an object that begins.

@@ -319,7 +319,22 @@ func (r *replica) restored(from io.Reader) error {
 		r.operationsEnabled()
 		return nil
 	}
-	length := binary.LittleEndian.Uint64(size[:])
+	if err := r.restoreMachine(from, binary.LittleEndian.Uint64(size[:])); err != nil {
+		return err
+	}
+	r.operationsEnabled()
+	r.tellWatchers()
+	if err := r.unknown(); err != nil {
+		return err
+	}
+	if err := r.restore(from); err != nil {
+		return fmt.Errorf("replicated: object %q: decoding the state: %w", r.name, err)
+	}
+	return nil
+}
+
+// restoreMachine reads the first part of a snapshot.
+func (r *replica) restoreMachine(from io.Reader, length uint64) error {
 	if length > machine.MaxEncodedBytes {
 		return fmt.Errorf("replicated: object %q: the state says that its sessions take %d bytes", r.name, length)
 	}
@@ -329,14 +344,6 @@ func (r *replica) restored(from io.Reader) error {
 	}
 	if err := r.machine.Decode(head.Bytes()); err != nil {
 		return fmt.Errorf("replicated: object %q: %w", r.name, err)
-	}
-	r.operationsEnabled()
-	r.tellWatchers()
-	if err := r.unknown(); err != nil {
-		return err
-	}
-	if err := r.restore(from); err != nil {
-		return fmt.Errorf("replicated: object %q: decoding the state: %w", r.name, err)
 	}
 	return nil
 }

@@ -247,15 +247,7 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 		s.end()
 		return err
 	}
-	a := &o.answers
-	a.mu.Lock()
-	a.gathered[number] = g
-	a.mu.Unlock()
-	defer func() {
-		a.mu.Lock()
-		delete(a.gathered, number)
-		a.mu.Unlock()
-	}()
+	defer o.answers.expect(number, g)()
 	data, err := record(number)
 	if err == nil {
 		err = o.post(ctx, data, nil, posted{number, s}, under <= few)
@@ -276,6 +268,18 @@ func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, y
 		return &invoke.Refusal{Operation: name, Status: g.out.Status, Reply: g.out.Reply}
 	}
 	return o.collect(ctx, g, n, yield)
+}
+
+// expect has the replies to a call come to g, until the function that it returns is called.
+func (a *answering) expect(number uint64, g *gathering) func() {
+	a.mu.Lock()
+	a.gathered[number] = g
+	a.mu.Unlock()
+	return func() {
+		a.mu.Lock()
+		delete(a.gathered, number)
+		a.mu.Unlock()
+	}
 }
 
 // collect yields the replies of a command that was executed: the first n, or those of all members

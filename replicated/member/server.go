@@ -90,11 +90,11 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	if err == nil {
 		err = s.serveShards(ctx, cfg)
 	}
-	if err == nil {
-		return s, nil
+	if err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("replicated: serving: %w", err)
 	}
-	_ = s.Close()
-	return nil, fmt.Errorf("replicated: serving: %w", err)
+	return s, nil
 }
 
 // serve serves an object: with a desk, and another one for each of its shards.

@@ -277,19 +277,7 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 	o, stay := s.o, s.o.stay.Load()
 	switch {
 	case r.Ordered():
-		h := machine.Header{Shard: d.shard}
-		if r.Ask == relay.Command || r.Ask == relay.Forward {
-			n, ok := o.numbers[string(r.Name)]
-			if !ok {
-				return errors.New("the operation is not enabled yet")
-			}
-			h.Operation = n
-		}
-		var under int
-		if h.Call, under, err = o.calls.add(answeredTo(answer), nil); err == nil {
-			s.post(r.AppendRecord(nil, h), posted{call: h.Call}, under)
-		}
-		return err
+		return s.order(d, r, answer)
 	case r.Ask == relay.Touch:
 		out := invoke.Outcome{}
 		if known, _ := o.touch(r.Session, d.shard); !known {
@@ -320,6 +308,23 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 		return relay.ErrMalformed
 	}
 	return nil
+}
+
+// order sends the record of a request.
+func (s *simulatedCopy) order(d *desk, r *relay.Request, answer func([]byte)) (err error) {
+	h := machine.Header{Shard: d.shard}
+	if r.Ask == relay.Command || r.Ask == relay.Forward {
+		n, ok := s.o.numbers[string(r.Name)]
+		if !ok {
+			return errors.New("the operation is not enabled yet")
+		}
+		h.Operation = n
+	}
+	var under int
+	if h.Call, under, err = s.o.calls.add(answeredTo(answer), nil); err == nil {
+		s.post(r.AppendRecord(nil, h), posted{call: h.Call}, under)
+	}
+	return err
 }
 
 // Call implements simulate.Copy.

@@ -17,45 +17,43 @@ func appendOutcome(b []byte, o *invoke.Outcome) []byte {
 	return relay.AppendResult(b, uint64(o.Version.View), uint64(o.Version.Seq), o.Status, o.Session, o.Reply)
 }
 
+// kinds are the answers to errors, in the order in which they are looked for.
+var kinds = []struct {
+	err  error
+	said relay.Said
+}{
+	{replicated.ErrSessionEnded, relay.Ended},
+	{replicated.ErrUnknownOperation, relay.Unknown},
+	{replicated.ErrNotFinal, relay.NotReached},
+	{replicated.ErrNotKept, relay.NotKept},
+	{replicated.ErrReplyNotKept, relay.Cut},
+	{invoke.ErrFull, relay.Full},
+	{replicated.ErrTooManySessions, relay.Crowded},
+	{replicated.ErrCompacted, relay.Compacted},
+	{squall.ErrTooLarge, relay.TooLarge},
+	{replicated.ErrNoKey, relay.NoKey},
+	{squall.ErrNotPersistent, relay.NotPersistent},
+	{relay.ErrMalformed, relay.Else}, // every member would say the same
+}
+
+// saidOf is the kind of the answer to an error.
+func saidOf(err error) relay.Said {
+	if errors.As(err, new(*replicated.HandlerError)) {
+		return relay.Failed
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return k.said
+		}
+	}
+	return relay.Away
+}
+
 // appendError appends the answer to a request that failed at this member.
 func appendError(b []byte, err error) []byte {
-	kind := relay.Else
-	var failed *replicated.HandlerError
-	switch {
-	case errors.As(err, &failed):
-		kind = relay.Failed
-	case errors.Is(err, replicated.ErrSessionEnded):
-		kind = relay.Ended
-	case errors.Is(err, replicated.ErrUnknownOperation):
-		kind = relay.Unknown
-	case errors.Is(err, replicated.ErrNotFinal):
-		kind = relay.NotReached
-	case errors.Is(err, replicated.ErrNotKept):
-		kind = relay.NotKept
-	case errors.Is(err, replicated.ErrReplyNotKept):
-		kind = relay.Cut
-	case errors.Is(err, invoke.ErrFull):
-		kind = relay.Full
-	case errors.As(err, new(*replicated.AccessError)):
-		kind = relay.Denied
-	case errors.Is(err, replicated.ErrTooManySessions):
-		kind = relay.Crowded
-	case errors.Is(err, replicated.ErrCompacted):
-		kind = relay.Compacted
-	case errors.Is(err, squall.ErrTooLarge):
-		kind = relay.TooLarge
-	case errors.Is(err, replicated.ErrNoKey):
-		kind = relay.NoKey
-	case errors.Is(err, squall.ErrNotPersistent):
-		kind = relay.NotPersistent
-	case errors.Is(err, relay.ErrMalformed): // every member would say the same
-	default:
-		kind = relay.Away
-	}
-	text := []byte(err.Error())
 	if denied := (*replicated.AccessError)(nil); errors.As(err, &denied) {
 		refused := relay.Refused{Action: byte(denied.Action), Identity: denied.Identity, Object: denied.Object, Name: denied.Name, Reason: denied.Reason}
-		text = refused.AppendTo(nil)
+		return (&relay.Answer{Said: relay.Denied, Text: refused.AppendTo(nil)}).AppendTo(b)
 	}
-	return (&relay.Answer{Said: kind, Text: text}).AppendTo(b)
+	return (&relay.Answer{Said: saidOf(err), Text: []byte(err.Error())}).AppendTo(b)
 }
