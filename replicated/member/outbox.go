@@ -114,7 +114,6 @@ type courier struct {
 
 // way is how far this member is with one destination.
 type way struct {
-	view   squall.ViewID      // in which the confirmed cursor was told last
 	told   machine.Cursor     // up to here the other members were told
 	stuck  error              // why it does not go on
 	cancel context.CancelFunc // of the goroutine that runs tasks
@@ -425,24 +424,24 @@ func (a arrived) Signal() {}
 // Typed implements invoke.Pending.
 func (a arrived) Typed() any { return nil }
 
-// tellHanded tells the members of the object what has arrived. One record is on its way at a time.
+// tellHanded tells the members of the object what has arrived. One record is on its way at a time:
+// a record that was sent is delivered, in a later view if need be, as long as this member is in the
+// shard.
 func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way) error {
 	w.mu.Lock()
 	confirmed := w.Confirmed()
 	w.mu.Unlock()
-	view := o.group.View().ID
 	o.mu.RLock()
 	oldest := first(o.machine.Outgoing(to, machine.Cursor{}), 1)
-	waits := w.view == view && len(oldest) > 0 && !w.told.Less(oldest[0].Cursor)
-	due := len(oldest) > 0 && !confirmed.Less(oldest[0].Cursor)
+	due := len(oldest) > 0 && w.told.Less(oldest[0].Cursor) && !confirmed.Less(oldest[0].Cursor)
 	o.mu.RUnlock()
-	if waits || !due {
+	if !due {
 		return nil
 	}
 	if err := o.sub.Send(ctx, machine.AppendHanded(nil, machine.Header{Time: now(), Shard: o.outbox.stay.number()}, to, confirmed)); err != nil {
 		return err
 	}
-	w.view, w.told = view, confirmed
+	w.told = confirmed
 	return nil
 }
 

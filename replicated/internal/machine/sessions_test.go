@@ -3,6 +3,7 @@ package machine_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -60,11 +61,11 @@ func (c *clients) any() uint64 {
 
 // pass lets time pass, and ends the sessions whose time is over.
 func (c *clients) pass() {
-	c.time += uint64(c.IntN(20))
+	c.time += min(uint64(c.IntN(20)), math.MaxUint64-1-c.time)
 	if c.IntN(30) == 0 {
 		c.view++
 		for _, k := range c.known {
-			k.expiry = c.time + k.timeout
+			k.expiry = c.after(k.timeout)
 		}
 	}
 	for number, k := range c.known {
@@ -74,10 +75,13 @@ func (c *clients) pass() {
 	}
 }
 
+// after returns the end of a timeout that begins now. The largest time has no end.
+func (c *clients) after(timeout uint64) uint64 { return c.time + min(timeout, math.MaxUint64-c.time) }
+
 func (c *clients) touched(number uint64) *remembered {
 	k := c.known[number]
 	if k != nil {
-		k.expiry = c.time + k.timeout
+		k.expiry = c.after(k.timeout)
 	}
 	return k
 }
@@ -98,7 +102,7 @@ func (c *clients) open() (want, got machine.Status) {
 		}
 		return machine.Done, r.Status
 	}
-	c.known[r.Session] = &remembered{token: number, timeout: timeout, expiry: c.time + timeout, replies: map[uint64]remembrance{}}
+	c.known[r.Session] = &remembered{token: number, timeout: timeout, expiry: c.after(timeout), replies: map[uint64]remembrance{}}
 	c.all = append(c.all, r.Session)
 	return machine.Done, r.Status
 }
@@ -211,6 +215,9 @@ func TestSessionsDoAsTheModelDoes(t *testing.T) {
 	for seed := range uint64(8) {
 		s, b := newSessions(t)
 		c := &clients{sessions: s, Rand: rand.New(rand.NewPCG(seed, 3)), bulky: b, known: map[uint64]*remembered{}}
+		if seed == 0 {
+			c.time = math.MaxUint64 - 10_000 // of a clock that is centuries ahead
+		}
 		for i := range 1500 {
 			did, want, got := c.step()
 			if did == "nothing" {

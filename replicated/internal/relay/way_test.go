@@ -53,6 +53,9 @@ func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 			if step > 20_000 {
 				t.Fatalf("seed %d: confirmed %v of %v", seed, w.Confirmed(), s.lastOf(all))
 			}
+			if w.sent.Less(w.confirmed) {
+				t.Fatalf("seed %d: %v is confirmed, and %v was sent", seed, w.confirmed, w.sent)
+			}
 			switch rnd.IntN(6) {
 			case 0:
 				if step < 300 {
