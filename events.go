@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/viewchange"
@@ -458,7 +459,7 @@ func (j *joinings) report(e join.Event) {
 	if refused, ok := e.(join.Refused); ok {
 		out.quiet = !refused.Final
 	} else {
-		out.quiet = !join.Final(out.Err) && time.Since(j.began) < startTime
+		out.quiet = !port.Final(out.Err) && time.Since(j.began) < startTime
 	}
 	j.mu.Lock()
 	if out.quiet = out.quiet || out.text == j.last[out.Step]; !out.quiet {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/trust"
 )
 
 // Of a flood of rejected connections, so many are told of one by one in each window; the window's
@@ -37,7 +37,7 @@ func (r *rejections) count() uint64 { return r.total.Load() }
 func (r *rejections) add(p port.Rejection) {
 	r.total.Add(1)
 	if r.tells() {
-		r.emit(ConnectionRejected{Remote: p.Remote, Reason: p.Reason.String(), Err: p.Err, text: p.String(), broken: p.Reason == port.Broken && !errors.Is(p.Err, join.ErrSecret)})
+		r.emit(ConnectionRejected{Remote: p.Remote, Reason: p.Reason.String(), Err: p.Err, text: p.String(), broken: p.Reason == port.Broken && !errors.Is(p.Err, trust.ErrSecret)})
 	}
 }
 

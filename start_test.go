@@ -176,10 +176,10 @@ func TestProcessesWithDifferentSecretsSayAtOnceAtBothEndsThatTheyDiffer(t *testi
 				d := listed(t, 2, list, &joiner)
 				d.Secret = test.there
 				_, err := squall.Open(testutil.Within(t), d)
-				if !errors.Is(err, squall.ErrRefused) || !strings.Contains(err.Error(), "set the same Config.Secret at all members") {
+				if !errors.Is(err, squall.ErrRefused) || !strings.Contains(err.Error(), "set the same Config.Secret at both") {
 					t.Errorf("the joiner reads %v", err)
 				}
-				eventually(t, "the member reports it", func() bool { return member.has("set the same Config.Secret at all members") })
+				eventually(t, "the member reports it", func() bool { return member.has("set the same Config.Secret at both") })
 			})
 		}
 	}

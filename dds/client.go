@@ -88,6 +88,7 @@ type client struct {
 	welcome remote.Welcome
 	met     bool  // welcome is that of a relay
 	failed  error // of the last attempt to reach a relay
+	refused error // … if each relay fails whenever it is asked, until a configuration changes
 	calls   map[uint64]*call
 	called  uint64
 	sets    []*sending // in the order of their numbers
@@ -184,7 +185,8 @@ func RelayService(cluster, space string, member order.NodeID) ripc.ID {
 
 // Dial makes this process a client of the space, outside of the group: its topics, writers and
 // readers are used as those of a member are, by a relay, which is a member that serves clients. It
-// returns when a relay is reached.
+// returns when a relay is reached, or at once if each relay fails whenever it is asked, as with the
+// wrong port, TLS on one side only, another secret, or another cluster or space.
 //
 // When the relay fails, the client goes on with another one. Each sample that was written takes
 // effect once, in the order of its writer. Readers go on where they were: with what the tail of the
@@ -245,17 +247,21 @@ func (cfg *ClientConfig) validate() error {
 func (c *client) because(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed != nil {
+	if c.failed != nil && !errors.Is(err, c.failed) {
 		err = fmt.Errorf("%w; %w", err, c.failed)
 	}
 	return err
 }
 
-// until waits until f, which is called under the lock, says that something is so, or fails.
+// until waits until f, which is called under the lock, says that something is so, or fails. It also
+// fails if each relay refuses the client.
 func (c *client) until(ctx context.Context, f func() (bool, error)) error {
 	for {
 		c.mu.Lock()
 		ok, err := f()
+		if !ok && err == nil {
+			err = c.refused
+		}
 		changed := c.changed
 		c.mu.Unlock()
 		if ok || err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/ripc"
@@ -32,7 +33,7 @@ const (
 func (c *client) run() {
 	relays := max(len(c.cfg.Addresses), len(c.cfg.Services))
 	pause := backoff.Backoff{First: leastPause, Longest: mostPause}
-	for i, failures := 0, 0; c.ctx.Err() == nil; i++ {
+	for i, failures, finals := 0, 0, 0; c.ctx.Err() == nil; i++ {
 		met, err := c.use(i % relays)
 		if c.ctx.Err() != nil {
 			return
@@ -40,16 +41,45 @@ func (c *client) run() {
 		if met {
 			c.tell(Relayed{c.name(i % relays), err})
 			pause.Reset()
-			failures = 0
+			failures, finals = 0, 0
 			continue
 		}
-		c.mu.Lock()
-		c.failed = fmt.Errorf("the last attempt, at %s: %w", c.name(i%relays), err)
-		c.mu.Unlock()
+		if finals++; !c.isFinal(err) {
+			finals = 0
+		}
+		c.missed(fmt.Errorf("the last attempt, at %s: %w", c.name(i%relays), err), finals >= relays)
 		if failures++; failures%relays == 0 {
 			_ = pause.Wait(c.ctx) // the loop looks whether the client goes on
 		}
 	}
+}
+
+// isFinal reports whether a relay that failed in this way fails whenever it is asked, until a
+// configuration changes. A relay that is about to end may know the space no more: after a relay has
+// taken the client, others are waited for.
+func (c *client) isFinal(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return port.Final(err) || !c.met && errors.Is(err, errRefused)
+}
+
+// errRefused is why a process that was reached does not serve the client.
+var errRefused = errors.New("it does not serve this client")
+
+// missed notes that no relay was reached. Final says that each one fails whenever it is asked.
+func (c *client) missed(why error, final bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed, c.refused = why, nil
+	if !final {
+		return
+	}
+	c.refused = why
+	for n, k := range c.calls {
+		delete(c.calls, n)
+		k.result <- why
+	}
+	c.news()
 }
 
 func (c *client) name(i int) string {
@@ -85,6 +115,9 @@ func (c *client) use(i int) (met bool, err error) {
 		c.at.mu.Unlock()
 	}
 	conn, err := service.Dial(ctx, id)
+	if errors.Is(err, ripc.ErrNoService) && c.at != nil {
+		err = fmt.Errorf("%w: space %q of cluster %q is not there: %w", errRefused, c.p.Name, c.cfg.Cluster, err)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -133,7 +166,7 @@ func (c *client) greet(conn io.Writer, in *core.Frames) (welcome remote.Welcome,
 		return welcome, cmp.Or(err, remote.ErrMalformed)
 	}
 	if welcome.Refused != "" {
-		return welcome, errors.New(welcome.Refused)
+		return welcome, fmt.Errorf("%w: %.300s", errRefused, welcome.Refused)
 	}
 	return welcome, nil
 }
@@ -150,7 +183,7 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.welcome, c.met = l, welcome, true
+	c.link, c.welcome, c.met, c.refused = l, welcome, true, nil
 	waiting := slices.Sorted(maps.Keys(c.calls))
 	for i := range c.topics {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})
@@ -256,6 +289,10 @@ func (c *client) make(k *call) {
 	c.called++
 	k.request.Call = c.called
 	k.result = make(chan error, 1)
+	if c.refused != nil {
+		k.result <- c.refused
+		return
+	}
 	c.calls[c.called] = k
 	if err := c.post(k); err != nil {
 		delete(c.calls, c.called)

@@ -356,6 +356,30 @@ func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
 	}
 }
 
+// Dial fails at once if each relay fails whenever it is asked.
+func TestAClientThatNoRelayWillEverTakeFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, nil)
+	secret := ripc.Config{Secret: []byte("a")}
+	relays := []string{serve(t, all[0], member.RelayConfig{Endpoint: secret}).Addr(), serve(t, all[1], member.RelayConfig{Endpoint: secret}).Addr()}
+	for name, c := range map[string]struct {
+		cfg  dds.ClientConfig
+		text string
+	}{
+		"the port of members": {dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{all[0].Group().Addr(), all[1].Group().Addr()}}, "use the address at which a member serves clients"},
+		"another secret":      {dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: relays}, "set the same Config.Secret at both"},
+		"another cluster":     {dds.ClientConfig{Space: "fleet", Cluster: "other", Addresses: relays, Endpoint: secret}, `space "fleet" of cluster "other" is not there`},
+		"another space":       {dds.ClientConfig{Space: "ships", Cluster: "test", Addresses: relays, Endpoint: secret}, `space "ships" of cluster "test" is not there`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testutil.Within(t)
+			if p, err := dds.Dial(ctx, c.cfg); ctx.Err() != nil || err == nil || strings.Count(err.Error(), c.text) != 1 {
+				t.Errorf("Dial returns %v, %v", p, err)
+			}
+		})
+	}
+}
+
 // startMembers starts processes that are members of a group, each with so many processors of the
 // runtime. It returns an address of the group.
 func startMembers(t *testing.T, processors int, specs ...memberSpec) (addr string, all []*proc.Child) {

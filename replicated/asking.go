@@ -7,6 +7,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -69,7 +70,7 @@ func (c *Client) askOne(ctx context.Context, o *remote, attempt int, f func(answ
 		m.Release()
 	case errors.Is(err, ripc.ErrTooLarge):
 	case c.ctx.Err() == nil && (ctx.Err() == nil || !errors.Is(err, context.Cause(ctx))):
-		err = fmt.Errorf("%w: %w", invoke.ErrAway, err)
+		err = &awayError{err}
 	}
 	if errors.Is(err, invoke.ErrAway) {
 		c.end(o, l, err)
@@ -79,27 +80,43 @@ func (c *Client) askOne(ctx context.Context, o *remote, attempt int, f func(answ
 	return err
 }
 
+// awayError is why another member is asked.
+type awayError struct{ error }
+
+func (e *awayError) Is(target error) bool { return target == invoke.ErrAway }
+
+func (e *awayError) Unwrap() error { return e.error }
+
 // tries is what a client has learned of the members that it asked in vain.
 type tries struct {
 	before  error // why another member is asked
-	other   error // a member was of another group
-	nowhere int   // members in a row that do not know the object
+	final   error // of a member that fails whenever it is asked, or is of another group
+	nowhere int   // members in a row that failed so, or do not know the object
+}
+
+// with adds to the error of the last member that of an earlier one that fails whenever it is asked.
+func (t *tries) with(last error) error {
+	if t.final == nil || t.final == last {
+		return last
+	}
+	return fmt.Errorf("%w; another member: %w", last, t.final)
 }
 
 // judge reports whether what became of an attempt is final, and with which error.
 func (c *Client) judge(ctx context.Context, o *remote, t *tries, attempt int, err error) (final bool, _ error) {
 	away := errors.Is(err, invoke.ErrAway)
-	if errors.Is(err, ErrOtherGroup) {
-		t.other = err
+	final = errors.Is(err, ErrOtherGroup) || port.Final(err)
+	if final {
+		t.final = err
 	}
-	if errors.Is(err, ripc.ErrNoService) || errors.Is(err, ErrOtherGroup) {
+	if final || errors.Is(err, ripc.ErrNoService) {
 		t.nowhere++
 	} else {
 		t.nowhere = 0
 	}
 	if away && t.nowhere > 0 && c.isRound(o, t.nowhere) && ctx.Err() == nil {
-		if t.other != nil {
-			return true, t.other
+		if t.final != nil {
+			return true, hopeless(t.final)
 		}
 		if err := c.absent(ctx, o); err != nil {
 			return true, err
@@ -111,14 +128,11 @@ func (c *Client) judge(ctx context.Context, o *remote, t *tries, attempt int, er
 	case c.ctx.Err() != nil, away && c.closing.Load() && c.isRound(o, attempt):
 		return true, fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
 	case !away && ctx.Err() != nil && t.before != nil:
-		if t.other != nil {
-			t.before = fmt.Errorf("%w: %w", t.other, t.before)
-		}
-		return true, unreached(err, t.before)
+		return true, unreached(err, t.with(t.before))
 	case !away:
 		return true, err
 	case ctx.Err() != nil:
-		return true, fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), err)
+		return true, fmt.Errorf("replicated: %w: %w: the last answer was: %w", ErrUnreachable, context.Cause(ctx), t.with(err))
 	}
 	return false, nil
 }

@@ -156,6 +156,14 @@ func (c *Client) absent(ctx context.Context, o *remote) error {
 	return fmt.Errorf("replicated: %w: %q of cluster %q: the members serve %q", ErrNoObject, o.name, c.cfg.Cluster, names)
 }
 
+// hopeless is the error of a call for which no member can be reached until a configuration changes.
+func hopeless(why error) error {
+	if errors.Is(why, ErrOtherGroup) {
+		return why
+	}
+	return fmt.Errorf("replicated: %w: %w", ErrUnreachable, why)
+}
+
 // unreached is the error of a call whose context ended while no member could be reached.
 func unreached(cause, last error) error {
 	if errors.Is(last, ripc.ErrUnreachable) || errors.Is(last, ripc.ErrNoService) || errors.Is(last, ripc.ErrRefused) || errors.Is(last, ripc.ErrClosed) || errors.Is(last, ripc.ErrPeerGone) {

@@ -49,7 +49,8 @@ var (
 	// ErrNotPersistent is squall.ErrNotPersistent: an object that is not persistent has no past.
 	ErrNotPersistent = errs.ErrNotPersistent
 	// ErrUnreachable is returned to a client that reached no member until the context of its call
-	// ended. The error says why.
+	// ended, or at once if no member will ever be reached: if at each address there is the wrong port,
+	// TLS on one side only, a certificate that is not accepted or another secret. The error says why.
 	ErrUnreachable = errors.New("no member can be reached")
 )
 

@@ -56,12 +56,14 @@ func (e *Endpoint) hello(c challenge, token, stream string) hello {
 	return h
 }
 
-// judge checks a hello. An unproven one gets no answer.
+// judge checks a hello, and returns the answer. There is none if it does not refuse the hello, and
+// the error is not nil.
 func (e *Endpoint) judge(c challenge, h hello, who Peer) (w welcome, err error) {
 	said := h
 	said.MAC = trust.MAC{}
 	if err := e.key.Check(h.MAC, trust.Dialer, c, said); err != nil {
-		return w, fmt.Errorf("%w: it does not know the secret", err)
+		w.Refused = trust.ErrSecret.Error() // without a MAC: this process proves nothing either
+		return w, fmt.Errorf("%w: %w", err, trust.ErrSecret)
 	}
 	w.Incarnation, w.RingBytes = e.incarnation, e.cfg.RingBytes
 	switch err = checkRing(h.RingBytes); {
@@ -95,7 +97,7 @@ func (e *Endpoint) heed(h hello, w welcome, want string) error {
 	said := w
 	said.MAC = trust.MAC{}
 	if err := e.key.Check(w.MAC, trust.Listener, h, said); err != nil {
-		return fmt.Errorf("%w: it does not know the secret", err)
+		return fmt.Errorf("%w: %w", err, trust.ErrSecret)
 	}
 	switch {
 	case w.Refused != "":
@@ -258,7 +260,7 @@ func (e *Endpoint) acceptTCP(conn net.Conn) {
 		switch {
 		case err == nil && h.Long != "":
 			err = e.acceptBulk(conn, who, h, w)
-		case err == nil || errors.Is(err, ErrRefused):
+		case err == nil || w.Refused != "":
 			err = errors.Join(err, wire.WriteMessage(conn, w))
 		}
 	}

@@ -124,7 +124,7 @@ func (p *localPort) greet(conn *net.UnixConn, who Peer) error {
 		return err
 	}
 	w, err := p.e.judge(c, h, who)
-	if errors.Is(err, ErrRefused) {
+	if w.Refused != "" {
 		return errors.Join(err, shm.Send(conn, w))
 	}
 	if err != nil {

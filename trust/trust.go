@@ -17,6 +17,9 @@ import (
 // ErrUnproven is returned if a process did not prove its claimed identity.
 var ErrUnproven = errors.New("the process does not prove its identity")
 
+// ErrSecret says that two processes do not know the same secret.
+var ErrSecret = errors.New("the secrets of the two processes differ, or only one of them has one: set the same Config.Secret at both")
+
 // Digest is 32 bytes with a text form of 43 characters, base64url without padding. The zero value
 // means that there is none.
 type Digest [32]byte

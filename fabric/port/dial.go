@@ -12,6 +12,7 @@ import (
 
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/wire"
+	"github.com/squall-go/squall/trust"
 )
 
 // Dial connects to a node's port and says what the connection is for. The context bounds connect,
@@ -79,6 +80,17 @@ func introduce(raw net.Conn, addr string, kind Kind, tlsConfig *tls.Config) (net
 		return nil, refusedCertificate(err)
 	}
 	return conn, nil
+}
+
+// Final reports whether a dial that failed in this way fails whenever it is made, until the
+// configuration of one of the two processes changes.
+func Final(err error) bool {
+	for _, final := range [...]error{ErrWrongPort, ErrTLSDiffers, ErrNoCertificateShown, trust.ErrSecret} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 func readAnswer(conn net.Conn, kind Kind) error {

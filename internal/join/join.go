@@ -105,8 +105,6 @@ var (
 	// ErrAborted says that the view was proposed and then given up. The text names the node that
 	// failed and why.
 	ErrAborted = errors.New("the first view was aborted")
-	// ErrSecret says that two processes do not know the same secret.
-	ErrSecret = errors.New("the secrets of the two processes differ, or only one of them has one: set the same Config.Secret at all members")
 	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder or
 	// the leader.
 	ErrTooManyRedirects = errors.New("too many redirects")

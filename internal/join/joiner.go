@@ -2,7 +2,6 @@ package join
 
 import (
 	"cmp"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 
@@ -505,7 +505,7 @@ func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 		err = fmt.Errorf("redirected to %s: %w", c.addr, err)
 	}
 	a.failures[a.at] = err
-	if errors.Is(err, ErrSecret) || !slices.ContainsFunc(a.failures, func(err error) bool { return !Final(err) }) {
+	if errors.Is(err, trust.ErrSecret) || !slices.ContainsFunc(a.failures, func(err error) bool { return !port.Final(err) }) {
 		a.err = fmt.Errorf("join: %s: %w", a.addrs[a.at], err)
 		a.hangUpGreets(e)
 		return
@@ -517,12 +517,6 @@ func (a *Joiner) next(now time.Duration, c *call, err error, e *Effects) {
 		return
 	}
 	a.at, a.resume = 0, now+a.pause.Next()
-}
-
-// Final reports whether an address that failed in this way fails whenever it is asked, until the
-// configuration of a process changes.
-func Final(err error) bool {
-	return errors.Is(err, ErrSecret) || errors.Is(err, port.ErrWrongPort) || errors.Is(err, port.ErrTLSDiffers) || errors.Is(err, port.ErrNoCertificateShown) || errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // Tick lets time pass.

@@ -99,7 +99,7 @@ func (d *limiter) challenge(c *conversation) (q Request, err error) {
 		err = k.Check(q.MAC, trust.Dialer, asked, said)
 	}
 	if err != nil && (q.Secured || len(d.shared) > 0) {
-		err = errors.Join(fmt.Errorf("%w: %w", ErrSecret, err), c.Say(Message{Verb: sayRefuse, Text: ErrSecret.Error()}))
+		err = errors.Join(fmt.Errorf("%w: %w", trust.ErrSecret, err), c.Say(Message{Verb: sayRefuse, Text: trust.ErrSecret.Error()}))
 	}
 	if err == nil {
 		err = trust.CheckCertificate(c.Conn.Conn, q.Member.Certificate)
@@ -165,7 +165,7 @@ func (c *conversation) prove(k trust.Key, theirs Challenge, secured bool) {
 		answer.MAC = trust.MAC{}
 		err := k.Check(m.MAC, trust.Listener, said, answer)
 		if err != nil && m.Verb == sayRefuse {
-			return fmt.Errorf("%w: %w", ErrRefused, ErrSecret)
+			return fmt.Errorf("%w: %w", ErrRefused, trust.ErrSecret)
 		}
 		return err
 	}

@@ -159,11 +159,11 @@ func TestJ14OnlyAProcessThatProvesTheSecretIsAnswered(t *testing.T) {
 			if err := wire.ReadMessage(conn, wire.MaxMessageBytes, &answer); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := fmt.Sprintf("%+v", answer), fmt.Sprintf("%+v", Message{Verb: sayRefuse, Text: ErrSecret.Error()}); got != want {
+			if got, want := fmt.Sprintf("%+v", answer), fmt.Sprintf("%+v", Message{Verb: sayRefuse, Text: trust.ErrSecret.Error()}); got != want {
 				t.Errorf("the answer is %s", got)
 			}
 			expectSilence(t, conn)
-			all[0].await("rejected", turnedAway(port.NotMember, ErrSecret))
+			all[0].await("rejected", turnedAway(port.NotMember, trust.ErrSecret))
 		})
 	}
 	if c := g.doors[0].Candidates(); len(c) > 0 {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/ripc"
 	"github.com/squall-go/squall/ripc/directory/internal/registry"
 )
@@ -132,6 +133,7 @@ func (c *Client) ask(ctx context.Context, r request) (answer reply, from *conn, 
 	if err != nil {
 		return answer, nil, err
 	}
+	finals := 0 // members in a row that fail whenever they are asked, until a configuration changes
 	for k := range rounds * len(c.cfg.Members) {
 		if k > 0 && k%len(c.cfg.Members) == 0 {
 			select {
@@ -151,7 +153,10 @@ func (c *Client) ask(ctx context.Context, r request) (answer reply, from *conn, 
 			err = fmt.Errorf("directory: asking %s: %w", at.member, err)
 			c.drop(at)
 		}
-		if ctx.Err() != nil || c.ctx.Err() != nil {
+		if finals++; !port.Final(err) {
+			finals = 0
+		}
+		if ctx.Err() != nil || c.ctx.Err() != nil || finals == len(c.cfg.Members) {
 			break
 		}
 	}

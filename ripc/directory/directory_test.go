@@ -19,6 +19,7 @@ import (
 	_ "github.com/squall-go/squall/persist/bolt"
 	"github.com/squall-go/squall/ripc"
 	"github.com/squall-go/squall/ripc/directory/internal/registry"
+	"github.com/squall-go/squall/trust"
 	"go.uber.org/goleak"
 )
 
@@ -496,5 +497,22 @@ func TestTheRecordsOfARequestAreBounded(t *testing.T) {
 		if want && (err != nil || len(r.Results) != n) || !want && !errors.Is(err, ripc.ErrLimit) {
 			t.Errorf("%d records: %d results, %v", n, len(r.Results), err)
 		}
+	}
+}
+
+// A client asks no member again if all members fail whenever they are asked.
+func TestAClientWithAnotherSecretIsToldSoAfterOneRound(t *testing.T) {
+	t.Parallel()
+	var rejected atomic.Int32
+	there, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Secret: []byte("a"), OnReject: func(error) { rejected.Add(1) }})
+	must(t, err)
+	defer there.Close()
+	c, _ := client(t, ClientConfig{Members: []string{there.Addr(), there.Addr()}, Secret: []byte("b")}, ripc.Config{})
+	if _, err := c.Resolve(testutil.Within(t), "name"); !errors.Is(err, trust.ErrSecret) {
+		t.Error(err)
+	}
+	eventually(t, "the endpoint did not tell of the client", func() bool { return rejected.Load() >= 2 })
+	if n := rejected.Load(); n != 2 {
+		t.Errorf("the two members were asked %d times", n)
 	}
 }
