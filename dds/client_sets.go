@@ -151,11 +151,8 @@ func (s *sending) failed() error {
 // appendSets appends the sets that can be sent now. The client's lock is held.
 func (c *client) appendSets(out []byte) []byte {
 	for _, s := range c.sets {
-		switch {
-		case s.sent || s.ordered():
+		if s.sent || s.ordered() || !s.due() {
 			continue
-		case !s.due():
-			return out // later ones come behind it
 		}
 		s.sent = true
 		for i := range s.of {

@@ -231,6 +231,36 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 	}
 }
 
+func TestAClientOpensItsWritersAnewAsTheyWereChanged(t *testing.T) {
+	all := open(t, 1, nil)
+	first := serve(t, all[0], member.RelayConfig{Grace: time.Millisecond})
+	c := dial(t, nil, first.Addr())
+	set := dds.QoS{Ownership: qos.Exclusive, Strength: 1}
+	w := writer(t, topic(t, c, dds.QoS{Ownership: qos.Exclusive}), set)
+	set.Strength = 5
+	if err := w.Change(testutil.Within(t), set); err != nil {
+		t.Fatal(err)
+	}
+	addr := first.Addr()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := member.Serve(t.Context(), member.RelayConfig{Member: all[0], Endpoint: ripc.Config{Addr: addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close() })
+	write(t, w, position{N: 1})
+	if err := w.Flush(testutil.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all[0].Endpoints() {
+		if e.QoS.Strength != 5 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
 func TestWhatAClientCannotHaveIsRefused(t *testing.T) {
 	all := open(t, 1, nil)
 	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())

@@ -190,8 +190,8 @@ type attendance struct {
 	client   [16]byte // name of the client in the space
 
 	// Of the goroutine that receives.
-	set      uint64 // number of the coherent set of this process that has the client's; 0: there is none
-	setBytes int
+	set      uint64   // number of the coherent set of this process that has the client's
+	setBytes int      // of its samples; 0: no set is open
 	declared topicSum // new topics
 
 	// Under the member's lock.
@@ -359,11 +359,11 @@ func (a *attendance) carry(body []byte) error {
 
 // inSet returns the number of the coherent set that a sample of the client is in, and begins it.
 func (a *attendance) inSet(e *remote.Entry) (uint64, error) {
+	if a.setBytes == 0 {
+		a.set = a.r.p.NewSet()
+	}
 	if a.setBytes += e.Bytes(); a.setBytes > remote.MaxSetBytes {
 		return 0, fmt.Errorf("%w: a coherent set of more than %d bytes", remote.ErrMalformed, remote.MaxSetBytes)
-	}
-	if a.set == 0 {
-		a.set = a.r.p.NewSet()
 	}
 	return a.set, nil
 }
@@ -371,7 +371,7 @@ func (a *attendance) inSet(e *remote.Entry) (uint64, error) {
 // endSet ends the coherent set that the client has begun, if there is one. It does not wait until
 // that has its position.
 func (a *attendance) endSet(ctx context.Context, drop bool) error {
-	if a.set == 0 {
+	if a.setBytes == 0 {
 		return nil
 	}
 	data, err := space.AppendEnd(nil, core.Now(), a.r.p.Self, a.set, drop)
@@ -379,7 +379,7 @@ func (a *attendance) endSet(ctx context.Context, drop bool) error {
 		err = a.r.p.sub.Send(ctx, data)
 	}
 	if err == nil {
-		a.set, a.setBytes = 0, 0
+		a.setBytes = 0
 	}
 	return err
 }
@@ -620,7 +620,7 @@ func (a *attendance) leave(bye bool) {
 	p.Mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), a.r.cfg.ClientTimeout)
 	defer cancel()
-	if a.set != 0 { // its end did not come
+	if a.setBytes > 0 { // its end did not come
 		a.settle(ctx, func(ctx context.Context) error { return a.endSet(ctx, true) })
 	}
 	for _, x := range all {

@@ -139,7 +139,8 @@ func (w *world) enter(p dds.Space) {
 	w.check(err)
 }
 
-// unordered writes samples that go without an order. Their instances end with their writer.
+// unordered writes samples that go without an order. Their instances end in the order, with their
+// writer or before.
 func (w *world) unordered() {
 	set := dds.QoS{Reliability: qos.Reliability{Kind: qos.BestEffort}, History: qos.KeepAll()}
 	var out *dds.Writer[sample]
@@ -169,10 +170,11 @@ func (w *world) unordered() {
 			}
 		}
 	}
+	w.check(out.Dispose(w.ctx, sample{Key: 0}))
 	w.check(out.Close(w.ctx))
 	for _, r := range readers {
-		for n := range int32(2) {
-			if s, err := r.Next(w.ctx); err != nil || s.Value.Key != n || s.Info.Valid || s.Info.Instance != dds.NoWriters {
+		for n, state := range []dds.InstanceState{dds.Disposed, dds.NoWriters} {
+			if s, err := r.Next(w.ctx); err != nil || s.Value.Key != int32(n) || s.Info.Valid || s.Info.Instance != state {
 				w.Fatalf("at the end of a writer without an order: %+v, %v", s, err)
 			}
 		}
