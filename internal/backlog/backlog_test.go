@@ -52,8 +52,8 @@ func (a *application) mark(n uint64) func() {
 }
 
 func message(n uint64, extra int) Message {
-	data := binary.LittleEndian.AppendUint64(nil, n)
-	return Message{Data: append(data, bytes.Repeat([]byte{byte(n)}, extra)...), View: 3, Seq: order.Seq(n)}
+	data := append(binary.LittleEndian.AppendUint64(nil, n), bytes.Repeat([]byte{byte(n)}, max(0, extra))...)
+	return Message{Data: data[:8+extra], View: 3, Seq: order.Seq(n)}
 }
 
 // A loop that delivers, is refused and offers again, with a hand-over that begins at any moment, is
@@ -98,7 +98,7 @@ func randomRun(t *testing.T, seed uint64) {
 		}
 		var run []Message
 		for range min(1+random.IntN(30), int(total-n)) {
-			run = append(run, message(n+uint64(len(run)), random.IntN(500)))
+			run = append(run, message(n+uint64(len(run)), max(-8, random.IntN(500)-50)))
 		}
 		for len(run) > 0 && !through {
 			var taken int

@@ -367,6 +367,14 @@ func TestGateScripts(t *testing.T) {
 			greet 2 8              => 2:greeted
 			failed 7 absent        =>
 			view 3 1 2 3           => 1:later 2:greeted 1!`,
+		"J12 one that fails in two views counts once": `
+			view 2 1 2 3 7         => lost(7)
+			failed 7 absent        =>
+			view 3 1 2 3 7 8       => lost(8)
+			failed 7 absent        =>
+			view 4 1 2 3 8         =>
+			after 10s              =>
+			greet 1 7              => 1:greeted`,
 		"J12 one that appeared, and failed later, is not held back": `
 			view 2 1 2 3 7         => lost(7)
 			failed 7               =>

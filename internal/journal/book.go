@@ -155,7 +155,6 @@ func (b *Book) Extend(e End) error {
 			return b.failed("first block", err)
 		}
 		b.first = first
-		b.begin(b.end.Records)
 	}
 	b.last, b.end = e.Block, e
 	return nil

@@ -155,6 +155,10 @@ func TestAScanGoesOnBehindWhatIsDamaged(t *testing.T) {
 	grow(t, clean, scanKey, 0, 60)
 	whole, _, _ := scanned(t, clean, nil)
 	for i := range clean.logs {
+		h, err := Look(clean.logs[i].Data)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for at := 0; at < len(clean.logs[i].Data); at += 37 {
 			m := clean.copy()
 			m.logs[i].Data = bytes.Clone(m.logs[i].Data)
@@ -165,6 +169,9 @@ func TestAScanGoesOnBehindWhatIsDamaged(t *testing.T) {
 			}
 			if !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, fmt.Sprintf("block %d,", i+1)) }) && at != 4 {
 				t.Fatalf("block %d byte %d: %v", i+1, at, faults)
+			}
+			if at == 0 && h.Kind == Fragment && h.Part+1 == h.Parts && len(faults) != 1 {
+				t.Fatalf("block %d, the end of a record, is damage %d times: %v", i+1, len(faults), faults)
 			}
 		}
 	}

@@ -262,11 +262,11 @@ func TestALogThatLacksSomethingAgainIsNotFreedByTheStayBefore(t *testing.T) {
 	}
 }
 
-// The process leaves a shard as its backlog is handed over, to the end: what the shard delivered
-// since then is not recorded, so the log is not complete, and no state is offered behind it.
-func TestSH5AFreshStayThatIsLeftAsItsBacklogEndsHasNoCompleteLog(t *testing.T) {
-	s := newStage(t, Config{Logs: true, Recovers: true})
-	id := s.installed(fresh(5), 0)
+// handingOver is a fresh stay whose backlog is being handed over, and a view in which the process is
+// in another shard.
+func handingOver(t *testing.T) (s *stage, id Stay, moved *views.View) {
+	s = newStage(t, Config{Logs: true, Recovers: true})
+	id = s.installed(fresh(5), 0)
 	s.core.Begins(id, 5, 0, false)
 	s.core.Ready(id)
 	s.wants("1 hold", "1 lack", "1 hold log", "1 await", "1 fetch 1")
@@ -274,11 +274,31 @@ func TestSH5AFreshStayThatIsLeftAsItsBacklogEndsHasNoCompleteLog(t *testing.T) {
 		s.ends(Result{Last: order.Version{View: 4, Seq: 1}})
 		s.wants(next...)
 	}
+	moved, _ = moving()
+	moved.ID, moved.Subgroups[0], moved.Subgroups[1] = 7, moved.Subgroups[1], moved.Subgroups[0]
+	return s, id, moved
+}
+
+// The backlog of the stay was empty before the process left the shard: its log has all that the
+// shard delivered, and it offers the state where a view begins that it was in.
+func TestSH5AFreshStayThatIsLeftAfterItsBacklogOffersItsLog(t *testing.T) {
+	s, id, moved := handingOver(t)
+	s.ends(Result{})
+	s.wants("1 arrive", "1 free log", "1 live", "1 restored")
+	s.installed(settled(6), 0)
+	s.installed(moved, 1)
+	s.wants("2 hold", "2 lack", "1 over")
+	s.core.Begins(id, 6, 0, true)
+	s.wants("1 offer")
+}
+
+// The process leaves a shard as its backlog is handed over, to the end: what the shard delivered
+// since then is not recorded, so the log is not complete, and no state is offered behind it.
+func TestSH5AFreshStayThatIsLeftAsItsBacklogEndsHasNoCompleteLog(t *testing.T) {
+	s, id, moved := handingOver(t)
 	s.installed(settled(6), 0)
 	s.wants()
-	a, _ := moving()
-	a.ID, a.Subgroups[0], a.Subgroups[1] = 7, a.Subgroups[1], a.Subgroups[0]
-	s.installed(a, 1)
+	s.installed(moved, 1)
 	s.wants("2 hold", "2 lack", "1 drop", "1 over")
 	s.ends(Result{}) // it was through before it was told to end
 	s.wants("1 arrive")

@@ -86,6 +86,14 @@ func TestAFreshMemberWithTheStateStaysForThoseThatWaitForIt(t *testing.T) {
 	if o.Done(o.Find(5, 0), 3); o.Depended(b) {
 		t.Error("it has to stay, and no member waits for the state")
 	}
+	senior := &Offers[int]{Self: 1, Keeps: func(string) bool { return true }}
+	if senior.Installed(a); !senior.Depended(a) {
+		t.Error("the most senior member that has the state need not stay")
+	}
+	senior.Done(senior.Find(5, 0), 3)
+	if senior.Done(senior.Find(5, 0), 4); senior.Depended(a) || senior.Wanted(5, 0) {
+		t.Error("the state is kept, and no member waits for it")
+	}
 	other := &Offers[int]{Self: 3, Keeps: func(string) bool { return true }}
 	other.Installed(a)
 	other.Withhold(5, 0)

@@ -506,20 +506,26 @@ func TestX1ASnapshotIsKeptUntilAllAreDoneOrGone(t *testing.T) {
 
 // A member that goes while it is given a state frees its place at once.
 func TestAStreamEndsWhenItsMemberIsGone(t *testing.T) {
+	for _, said := range []error{nil, errors.New("an error of the application")} { // it may well not report it
+		streamEnds(t, said)
+	}
+}
+
+func streamEnds(t *testing.T, said error) {
 	w := newWorld(t, 1, 0)
 	started := make(chan struct{})
 	w.old[0].Put(5, 1, func(out io.Writer) error {
 		close(started)
 		for {
 			if _, err := out.Write(make([]byte, 1000)); err != nil {
-				return nil // an application may well not report it
+				return said
 			}
 		}
 	})
 	w.asking(0, w.fresh, w.fresh, unchanged)
 	<-started
 	w.old[0].Installed(w.without(w.fresh))
-	if given := <-w.old[0].given; given.Err == nil {
+	if given := <-w.old[0].given; given.Err == nil || said != nil && errors.Is(given.Err, said) {
 		t.Errorf("%+v", given)
 	}
 }
