@@ -262,8 +262,8 @@ func TestALogThatLacksSomethingAgainIsNotFreedByTheStayBefore(t *testing.T) {
 	}
 }
 
-// handingOver is a fresh stay whose backlog is being handed over, and a view in which the process is
-// in another shard.
+// handingOver is a fresh stay whose backlog is being handed over, and a view in which the process
+// is in another shard.
 func handingOver(t *testing.T) (s *stage, id Stay, moved *views.View) {
 	s = newStage(t, Config{Logs: true, Recovers: true})
 	id = s.installed(fresh(5), 0)
