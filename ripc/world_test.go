@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -176,7 +175,7 @@ func (w *world) log(format string, args ...any) {
 // until has all endpoints look at their peers until something holds.
 func (w *world) until(what string, holds func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Microsecond) {
 		for _, n := range w.ends {
 			if n == nil {
 				continue
