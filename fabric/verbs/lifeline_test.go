@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/verbs/internal/fake"
@@ -49,6 +50,26 @@ func TestALinkThatIsClosedElsewhereLeavesReadinessToTheLoop(t *testing.T) {
 		parker.Look()
 	}
 	must(t, c.close())
+}
+
+// impatient is a connection on which every time that is allowed has passed.
+type impatient struct{ net.Conn }
+
+func (c impatient) SetDeadline(time.Time) error { return c.Conn.SetDeadline(time.Unix(1, 0)) }
+
+// A peer that was slow is called again: it is not gone before the heartbeats say so.
+func TestASetupThatTakesTooLongCountsAsHangingUp(t *testing.T) {
+	w := newWorld(t, 2, smallShape, fake.Options{Seed: 1})
+	defer w.close(t)
+	here, there := tcpPair(t)
+	for _, n := range []struct {
+		at   *node
+		conn net.Conn
+	}{{w.nodes[0], here}, {w.nodes[1], there}} {
+		if _, err := n.at.links.Connect(t.Context(), impatient{n.conn}, 1-n.at.self); !errors.Is(err, fabric.ErrHungUp) || errors.Is(err, fabric.ErrRefused) {
+			t.Errorf("rank %d: %v", n.at.self, err)
+		}
+	}
 }
 
 // A peer agrees on the transport, and then says nothing: closing a table does not wait for it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -117,6 +118,10 @@ func meet(ctx context.Context, conn net.Conn, pair device.Pair, mine func() setu
 	}
 	if !stop() {
 		err = context.Cause(ctx)
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		// The peer may live: it, or this process, got no processor. The dialer tries again, and the
+		// heartbeats decide.
+		err = fmt.Errorf("%w: %w", fabric.ErrHungUp, err)
 	}
 	return remote, err
 }

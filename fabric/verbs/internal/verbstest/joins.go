@@ -67,8 +67,10 @@ func Joins(t *testing.T, of Transports, times int) {
 			if got != text {
 				t.Errorf("%q was delivered, not %q", got, text)
 			}
+		case <-third.Done(): // its message is not delivered any more
+			t.Fatalf("visit %s: the member ended: %v", text, third.Err())
 		case <-ctx.Done():
-			t.Fatalf("visit %s: nothing is delivered; the member: %v", text, third.Err())
+			t.Fatalf("visit %s: nothing is delivered", text)
 		}
 		if err := third.Close(ctx); err != nil {
 			t.Fatalf("visit %s: close: %v", text, err)
