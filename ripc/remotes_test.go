@@ -1,8 +1,10 @@
 package ripc
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
@@ -43,6 +45,32 @@ func TestAServiceForgetsAddressesThatAreNotConnected(t *testing.T) {
 		must(t, client.Send(ctx, held))
 		if _, other := known(); !other {
 			t.Error("an address that is connected is not known")
+		}
+	})
+}
+
+// The address of a service in one process is kept as long as notices go there, also when nothing
+// else does any more.
+func TestAnAddressIsKeptAsLongAsNoticesGoThere(t *testing.T) {
+	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+		ctx := testutil.Within(t)
+		server, here := register(t, open(Config{}), "server"), open(Config{})
+		client := register(t, here, "client")
+		var serving sync.WaitGroup
+		defer serving.Wait()
+		serving.Go(func() { echo(ctx, server) })
+		defer server.Close()
+		m, err := client.Call(ctx, client.To("server"), []byte("x"))
+		must(t, err)
+		defer m.Release()
+		r := m.Sender()
+		must(t, client.Notify(ctx, r, 1))
+		if _, err := client.DialRemote(ctx, r); !errors.Is(err, ErrNoService) {
+			t.Errorf("a stream to a service that takes none: %v", err)
+		}
+		must(t, here.audit(true))
+		if m.Sender() != r {
+			t.Error("the service has another address")
 		}
 	})
 }

@@ -62,3 +62,37 @@ func TestAPanicEndsTheCallsOfItsBatch(t *testing.T) {
 		t.Errorf("%d commands were executed", n)
 	}
 }
+
+// The courier looks again when a record says what was handed over: more may have arrived since that
+// record was sent.
+func TestTheCourierGoesOnWhenARecordSaysWhatArrived(t *testing.T) {
+	begin := replicated.NewCommand[[]byte, []byte]("begin")
+	o := New(squall.SubgroupConfig{Name: "tasks"}, func() *struct{} { return &struct{}{} },
+		Handle(begin, func(_ *struct{}, c *Context, _ []byte) ([]byte, error) {
+			return nil, c.Start("task", nil)
+		})).object
+	o.deliver([]squall.Message{
+		{View: 1, Sender: 1, Data: machine.AppendKnows(nil, machine.Header{Time: 1}, 1, []string{"begin"})},
+		{View: 1, Seq: 1, Sender: 1, Data: machine.AppendEnable(nil, machine.Header{Time: 1}, 1, []string{"begin"})},
+	})
+	to := machine.Destination{Kind: machine.ToTask, Name: "task"}
+	for i, x := range []struct {
+		what string
+		data []byte
+		left int
+	}{
+		{"a task", machine.AppendCommand(nil, machine.Header{Time: 2}), 1},
+		{"another task", machine.AppendCommand(nil, machine.Header{Time: 2}), 2},
+		{"the first task is done", machine.AppendHanded(nil, machine.Header{Time: 2}, to, machine.Cursor{View: 1, Seq: 2, Index: 1}), 1},
+	} {
+		o.deliver([]squall.Message{{View: 1, Seq: squall.Seq(2 + i), Sender: 1, Data: x.data}})
+		if n := len(o.machine.Outgoing(to, machine.Cursor{})); n != x.left {
+			t.Errorf("%s: %d tasks wait, want %d", x.what, n, x.left)
+		}
+		select {
+		case <-o.outbox.wake:
+		default:
+			t.Errorf("%s: the courier does not look", x.what)
+		}
+	}
+}
