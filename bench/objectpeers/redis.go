@@ -23,24 +23,11 @@ func measureRedis(ctx context.Context, o options) (r result, err error) {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
-	addrs, err := ports(1)
-	if err != nil {
-		return r, err
-	}
-	host, port, err := net.SplitHostPort(addrs[0])
-	if err != nil {
-		return r, err
-	}
-	socket := filepath.Join(dir, "socket")
-	server, err := start("redis-server", "--bind", host, "--port", port, "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	server, to, err := o.startRedis(dir)
 	if err != nil {
 		return r, err
 	}
 	defer server.end()
-	to := []string{"-h", host, "-p", port}
-	if o.place == "unix" {
-		to = []string{"-s", socket}
-	}
 	err = until(ctx, func(ctx context.Context) error {
 		return exec.CommandContext(ctx, "redis-cli", append(to, "ping")...).Run()
 	})
@@ -57,6 +44,24 @@ func measureRedis(ctx context.Context, o options) (r result, err error) {
 		return r, err
 	}
 	return resultOf(n, time.Duration(float64(n)/rate*float64(time.Second)), o.clients), nil
+}
+
+// startRedis starts a server, and returns how its clients reach it.
+func (o options) startRedis(dir string) (server *process, to []string, err error) {
+	addrs, err := ports(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	host, port, err := net.SplitHostPort(addrs[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	socket := filepath.Join(dir, "socket")
+	if to = []string{"-h", host, "-p", port}; o.place == "unix" {
+		to = []string{"-s", socket}
+	}
+	server, err = start("redis-server", "--bind", host, "--port", port, "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	return server, to, err
 }
 
 // redisBenchmark returns the rate of SET without pipelining.

@@ -76,26 +76,11 @@ func measure(size, callers int, d time.Duration) (r result, err error) {
 	}
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "socket")
-	server := exec.Command(os.Args[0], "-serve", socket)
-	in, err := server.StdinPipe()
+	end, err := startServer(socket)
 	if err != nil {
 		return r, err
 	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return r, err
-	}
-	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
-		return r, err
-	}
-	defer func() {
-		in.Close()
-		err = errors.Join(err, server.Wait())
-	}()
-	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
-		return r, err
-	}
+	defer func() { err = errors.Join(err, end()) }()
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.CallContentSubtype("raw")))
 	if err != nil {
@@ -110,6 +95,28 @@ func measure(size, callers int, d time.Duration) (r result, err error) {
 	took := time.Since(began)
 	r = result{Rate: float64(n) / took.Seconds(), P50: float64(took.Microseconds()) / float64(n) * float64(callers), OK: err == nil}
 	return r, err
+}
+
+// startServer starts the process that answers, and returns when it listens.
+func startServer(socket string) (end func() error, err error) {
+	server := exec.Command(os.Args[0], "-serve", socket)
+	in, err := server.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	server.Stderr = os.Stderr
+	if err := server.Start(); err != nil {
+		return nil, err
+	}
+	end = func() error { return errors.Join(in.Close(), server.Wait()) }
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		return nil, errors.Join(err, end())
+	}
+	return end, nil
 }
 
 // calls has the callers call for a while, and returns how often they did.

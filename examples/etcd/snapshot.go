@@ -112,15 +112,10 @@ func (s *Store) Restore(r io.Reader) error {
 		}
 		s.members[m.ID] = m
 	}
-	var all []version
-	for range h.Versions {
-		v, err := decodeVersion(d)
-		if err != nil {
-			return err
-		}
-		all = append(all, v)
+	all, err := decodeVersions(d, h.Versions)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(all, inOrder)
 	for _, v := range all {
 		s.of(v.key()).add(v)
 	}
@@ -132,4 +127,16 @@ func (s *Store) Restore(r io.Reader) error {
 		return true
 	})
 	return nil
+}
+
+func decodeVersions(d *cbor.Decoder, count int) (all []version, err error) {
+	for range count {
+		v, err := decodeVersion(d)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, inOrder)
+	return all, nil
 }

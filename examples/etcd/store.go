@@ -148,14 +148,9 @@ const newest = math.MaxInt64
 
 // keyRange reads keys.
 func (s *Store) keyRange(r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	at := r.Revision
-	switch {
-	case at <= 0:
-		at = s.revision
-	case at > s.revision:
-		return nil, rpctypes.ErrGRPCFutureRev
-	case at < s.compacted:
-		return nil, rpctypes.ErrGRPCCompacted
+	at, err := s.at(r.Revision)
+	if err != nil {
+		return nil, err
 	}
 	out := &pb.RangeResponse{Header: s.header()}
 	// Where the order of keys is asked for and nothing is left out, keys beyond the limit are only
@@ -183,6 +178,19 @@ func (s *Store) keyRange(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 		}
 	}
 	return out, nil
+}
+
+// at returns the revision that a request means.
+func (s *Store) at(revision int64) (int64, error) {
+	switch {
+	case revision <= 0:
+		return s.revision, nil
+	case revision > s.revision:
+		return 0, rpctypes.ErrGRPCFutureRev
+	case revision < s.compacted:
+		return 0, rpctypes.ErrGRPCCompacted
+	}
+	return revision, nil
 }
 
 // within reports whether a revision is in bounds, of which 0 is none.
