@@ -327,14 +327,7 @@ func rowsConverge(t *testing.T, open Open) {
 	random := make([]*rand.Rand, len(tables))
 	for r := range tables {
 		random[r] = rand.New(rand.NewPCG(seed, uint64(r)))
-		for l := 2; l < lines; l++ {
-			jobs[r] = append(jobs[r], pushed{l * fabric.LineBytes, 0})
-		}
-		for off := shape.ControlBytes; off < shape.RowBytes; off += part {
-			cut := 1 + random[r].IntN(part-1)
-			jobs[r] = append(jobs[r], pushed{off, cut}, pushed{off + cut, part - cut})
-		}
-		random[r].Shuffle(len(jobs[r]), func(i, j int) { jobs[r][i], jobs[r][j] = jobs[r][j], jobs[r][i] })
+		jobs[r] = allOf(shape, lines, part, random[r])
 	}
 	together(t, tables, func(table *fabric.Table) bool {
 		self := table.Self()
@@ -355,6 +348,19 @@ func rowsConverge(t *testing.T, open Open) {
 			}
 		}
 	}
+}
+
+// allOf is all of a row, in pieces and in random order.
+func allOf(shape fabric.RowShape, lines, part int, random *rand.Rand) (jobs []pushed) {
+	for l := 2; l < lines; l++ {
+		jobs = append(jobs, pushed{l * fabric.LineBytes, 0})
+	}
+	for off := shape.ControlBytes; off < shape.RowBytes; off += part {
+		cut := 1 + random.IntN(part-1)
+		jobs = append(jobs, pushed{off, cut}, pushed{off + cut, part - cut})
+	}
+	random.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+	return jobs
 }
 
 // pushed is a part of a row that is written and pushed at once: a line, if n is 0.
@@ -436,19 +442,7 @@ func failureOnce(t *testing.T, open Open) {
 	}
 	for _, table := range rest {
 		defer table.Close()
-		var failures []fabric.Failure
-		until(t, table, "the failure", func() bool {
-			failures = append(failures, table.Failures()...)
-			return len(failures) > 0
-		})
-		for range 300 {
-			table.PushLine(all, fabric.LineBytes)
-			table.Push(all, 2*fabric.LineBytes, 64)
-			table.Poll()
-			table.Flush()
-			table.Fail(2, errors.New("again"))
-			failures = append(failures, table.Failures()...)
-		}
+		failures := failuresOf(t, table, all)
 		if len(failures) != 1 || failures[0].Rank != 2 || !errors.Is(failures[0].Err, fabric.ErrPeerGone) {
 			t.Errorf("F5: rank %d saw %v", table.Self(), failures)
 		}
@@ -461,6 +455,23 @@ func failureOnce(t *testing.T, open Open) {
 		table.PushLine(all, fabric.LineBytes)
 	}
 	together(t, rest, func(table *fabric.Table) bool { return load(table, 1-table.Self(), fabric.LineBytes) == 1 })
+}
+
+// failuresOf waits for the failure of rank 2, and for others that must not come.
+func failuresOf(t *testing.T, table *fabric.Table, all []order.Rank) (failures []fabric.Failure) {
+	until(t, table, "the failure", func() bool {
+		failures = append(failures, table.Failures()...)
+		return len(failures) > 0
+	})
+	for range 300 {
+		table.PushLine(all, fabric.LineBytes)
+		table.Push(all, 2*fabric.LineBytes, 64)
+		table.Poll()
+		table.Flush()
+		table.Fail(2, errors.New("again"))
+		failures = append(failures, table.Failures()...)
+	}
+	return failures
 }
 
 // nothingLeft opens and closes worlds, and counts descriptors and goroutines.

@@ -105,13 +105,8 @@ const mostDuration = time.Minute
 
 // run checks each fabric, and prints the results.
 func (o *options) run(ctx context.Context, addr string, out io.Writer) error {
-	if o.duration <= 0 || o.duration > mostDuration {
-		return fmt.Errorf("--duration %v: must be more than 0, and at most %v", o.duration, mostDuration)
-	}
-	for _, name := range o.fabrics {
-		if _, is := fabrics[name]; !is {
-			return fmt.Errorf("--fabric %s: there are shm, tcp and verbs", name)
-		}
+	if err := o.valid(); err != nil {
+		return err
 	}
 	var results []*Result
 	wrong := 0
@@ -138,6 +133,18 @@ func (o *options) run(ctx context.Context, addr string, out io.Writer) error {
 	}
 	if wrong > 0 {
 		return fmt.Errorf("%s failed", show.Counted(wrong, "check", "checks"))
+	}
+	return nil
+}
+
+func (o *options) valid() error {
+	if o.duration <= 0 || o.duration > mostDuration {
+		return fmt.Errorf("--duration %v: must be more than 0, and at most %v", o.duration, mostDuration)
+	}
+	for _, name := range o.fabrics {
+		if _, is := fabrics[name]; !is {
+			return fmt.Errorf("--fabric %s: there are shm, tcp and verbs", name)
+		}
 	}
 	return nil
 }

@@ -190,22 +190,27 @@ func listen(ctx context.Context, addr string, ready func(addr string)) error {
 			defer cancel()
 			return e.group.Close(closing)
 		}
-		var err error
-		switch c.Do {
-		case "begin":
-			index = 0
-		case "send":
-			if _, err = e.flood(ctx, c, &index); err == nil {
-				err = e.say(ctx, control{Do: "sent"})
-			}
-		case "count", "hash":
-			c.Do += "ed"
-			err = e.say(ctx, c)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := e.answer(ctx, c, &index); err != nil && ctx.Err() == nil {
 			slog.Warn("a check could not be answered", "error", err)
 		}
 	}
+}
+
+// answer does what the end that checks asks for.
+func (e *end) answer(ctx context.Context, c control, index *uint64) error {
+	switch c.Do {
+	case "begin":
+		*index = 0
+	case "send":
+		if _, err := e.flood(ctx, c, index); err != nil {
+			return err
+		}
+		return e.say(ctx, control{Do: "sent"})
+	case "count", "hash":
+		c.Do += "ed"
+		return e.say(ctx, c)
+	}
+	return nil
 }
 
 // check checks one fabric.

@@ -162,16 +162,18 @@ func (p *process) subgroup(i int, l Load) squall.SubgroupConfig {
 	case l.Snapshots, l.Stateful:
 		sg.Snapshot, sg.Restore = r.snapshot, r.restore
 	case l.Durable:
-		sg.Log.Recover = func(log *squall.Log) error {
-			start := time.Now()
-			err := r.recover(log)
-			if err == nil {
-				p.tell(News{Kind: NewsRestored, Restored: &Restored{p.spec.ID, r.restored(), time.Since(start)}})
-			}
-			return err
-		}
+		sg.Log.Recover = func(log *squall.Log) error { return p.recover(r, log) }
 	}
 	return sg
+}
+
+func (p *process) recover(r *replica, log *squall.Log) error {
+	start := time.Now()
+	err := r.recover(log)
+	if err == nil {
+		p.tell(News{Kind: NewsRestored, Restored: &Restored{p.spec.ID, r.restored(), time.Since(start)}})
+	}
+	return err
 }
 
 // happened takes an event of the group.
@@ -354,9 +356,8 @@ func (p *process) answer(r Request) {
 	case DoBlock:
 		p.meter.stay(r.Subgroup, r.For)
 	case DoLeave:
-		var left error
-		left, err = p.end(r.For, "")
-		err = errors.Join(left, err)
+		left, ended := p.end(r.For, "")
+		err = errors.Join(left, ended)
 	case DoDump:
 		err = p.group.Debug().Dump(p.events)
 	case DoStatus:
