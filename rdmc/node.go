@@ -62,17 +62,8 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if c.TLS != nil && c.Streams != nil {
 		return nil, fmt.Errorf("%w: TLS and Streams are both set: streams encrypt nothing", ErrConfig)
 	}
-	if n.ownPort {
-		if c.Self.Addr == "" {
-			return nil, fmt.Errorf("%w: a node needs an address to listen on, or a port", ErrConfig)
-		}
-		var err error
-		if c.Port, err = port.Open(ctx, port.Config{Addr: c.Self.Addr, TLS: c.TLS}); err != nil {
-			return nil, err
-		}
-	}
-	if n.ownPort || c.Self.Addr == "" {
-		c.Self.Addr = c.Port.Addr()
+	if err := n.listen(ctx); err != nil {
+		return nil, err
 	}
 	if c.FailAfter <= 0 {
 		c.FailAfter = DefaultFailAfter
@@ -90,6 +81,23 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	n.share()
 	c.Port.Handle(port.KindBlocks, n.serve)
 	return n, nil
+}
+
+// listen opens a port, unless the configuration has one, and completes the node's address.
+func (n *Node) listen(ctx context.Context) (err error) {
+	c := &n.cfg
+	if n.ownPort {
+		if c.Self.Addr == "" {
+			return fmt.Errorf("%w: a node needs an address to listen on, or a port", ErrConfig)
+		}
+		if c.Port, err = port.Open(ctx, port.Config{Addr: c.Self.Addr, TLS: c.TLS}); err != nil {
+			return err
+		}
+	}
+	if n.ownPort || c.Self.Addr == "" {
+		c.Self.Addr = c.Port.Addr()
+	}
+	return nil
 }
 
 // Peer is this node as the others know it.

@@ -167,22 +167,8 @@ func (c *compiler) structure(t reflect.Type) (*plan, error) {
 	}
 	p := &plan{kind: kindStruct, goes: t, size: t.Size(), named: t.Name()}
 	c.structs[t] = p
-	if i := strings.IndexByte(p.named, '['); i >= 0 { // an instance of a generic type
-		p.named = p.named[:i]
-	}
-	for f := range fields(t) {
-		if f.Name != "_" {
-			continue
-		}
-		if err := p.option(f.Tag.Get("dds")); err != nil {
-			return nil, err
-		}
-	}
-	if p.named == "" {
-		p.named, c.name = c.name, ""
-	}
-	if p.named == "" {
-		return nil, fmt.Errorf("%w: %v needs a name: a blank field with the tag `dds:\"name=…\"`", ErrType, t)
+	if err := c.options(p, t); err != nil {
+		return nil, err
 	}
 	keysOnly := c.keysOnly
 	for f := range fields(t) {
@@ -203,6 +189,28 @@ func (c *compiler) structure(t reflect.Type) (*plan, error) {
 	}
 	p.runs()
 	return p, p.sortByID()
+}
+
+// options sets what blank fields of a structure say, and its name.
+func (c *compiler) options(p *plan, t reflect.Type) error {
+	if i := strings.IndexByte(p.named, '['); i >= 0 { // an instance of a generic type
+		p.named = p.named[:i]
+	}
+	for f := range fields(t) {
+		if f.Name != "_" {
+			continue
+		}
+		if err := p.option(f.Tag.Get("dds")); err != nil {
+			return err
+		}
+	}
+	if p.named == "" {
+		p.named, c.name = c.name, ""
+	}
+	if p.named == "" {
+		return fmt.Errorf("%w: %v needs a name: a blank field with the tag `dds:\"name=…\"`", ErrType, t)
+	}
+	return nil
 }
 
 // sortByID returns an error if two members have one id.

@@ -219,21 +219,7 @@ func (e *encoder) structure(p *plan, at unsafe.Pointer) {
 			e.value(m.plan, field)
 			continue
 		}
-		if m.optional {
-			field = *(*unsafe.Pointer)(field)
-		}
-		switch {
-		case p.extensibility == Mutable && field == nil:
-		case p.extensibility == Mutable && e.v2:
-			e.identified(m, field)
-		case (p.extensibility == Mutable || m.optional) && !e.v2:
-			e.parameter(m, field)
-		case m.optional && field == nil:
-			e.put8(0)
-		default:
-			e.put8(1)
-			e.value(m.plan, field)
-		}
+		e.marked(p, m, field)
 	}
 	switch {
 	case from > 0:
@@ -244,6 +230,26 @@ func (e *encoder) structure(p *plan, at unsafe.Pointer) {
 		e.put16(0)
 	}
 	e.depth--
+}
+
+// marked writes a member that is optional, or one of a mutable structure, with what says that it is
+// there.
+func (e *encoder) marked(p *plan, m *member, field unsafe.Pointer) {
+	if m.optional {
+		field = *(*unsafe.Pointer)(field)
+	}
+	switch {
+	case p.extensibility == Mutable && field == nil:
+	case p.extensibility == Mutable && e.v2:
+		e.identified(m, field)
+	case (p.extensibility == Mutable || m.optional) && !e.v2:
+		e.parameter(m, field)
+	case m.optional && field == nil:
+		e.put8(0)
+	default:
+		e.put8(1)
+		e.value(m.plan, field)
+	}
 }
 
 // numbers writes members that follow each other and are numbers. Most members are, so this is what

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/space"
 )
@@ -60,14 +61,7 @@ func (p *backend) tend(ctx context.Context) time.Duration {
 	}
 	// Records are sent without waiting for them: what is delivered here may be held up by a reader.
 	if roster < uint64(v.ID) && p.rostered != v.ID {
-		members := make([]space.Process, len(v.Members))
-		for i, m := range v.Members {
-			members[i] = space.Process{Node: uint64(m.ID), Incarnation: m.Incarnation}
-		}
-		data, err := space.AppendRoster(nil, core.Now(), uint64(v.ID), members)
-		if err == nil && p.sub.Send(ctx, data) == nil {
-			p.rostered = v.ID
-		}
+		p.sendRoster(ctx, v)
 	}
 	if patience == 0 {
 		return mostLook
@@ -86,4 +80,16 @@ func (p *backend) tend(ctx context.Context) time.Duration {
 		}
 	}
 	return min(max(patience/4, leastLook), mostLook)
+}
+
+// sendRoster sends the members of a view.
+func (p *backend) sendRoster(ctx context.Context, v *squall.View) {
+	members := make([]space.Process, len(v.Members))
+	for i, m := range v.Members {
+		members[i] = space.Process{Node: uint64(m.ID), Incarnation: m.Incarnation}
+	}
+	data, err := space.AppendRoster(nil, core.Now(), uint64(v.ID), members)
+	if err == nil && p.sub.Send(ctx, data) == nil {
+		p.rostered = v.ID
+	}
 }

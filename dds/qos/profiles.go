@@ -164,28 +164,37 @@ func (p *reading) value() (*tree, error) {
 	for p.in.More() {
 		name, line := "", 0
 		if d == '{' {
-			key, err := p.token()
-			if err != nil {
+			if name, err = p.fieldName(t); err != nil {
 				return nil, err
 			}
-			name, line = key.(string), p.line()
-			if slices.ContainsFunc(t.fields, func(f field) bool { return f.name == name }) {
-				return nil, p.wrong(line, "%q is there twice", name)
-			}
+			line = p.line()
 		}
 		v, err := p.value()
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if d == '{' {
+		case d == '{':
 			v.line = line
 			t.fields = append(t.fields, field{name, v})
-		} else {
+		default:
 			t.items = append(t.items, v)
 		}
 	}
 	_, err = p.token() // the end
 	return t, err
+}
+
+// fieldName reads the name of the next field of an object.
+func (p *reading) fieldName(of *tree) (string, error) {
+	key, err := p.token()
+	if err != nil {
+		return "", err
+	}
+	name := key.(string)
+	if slices.ContainsFunc(of.fields, func(f field) bool { return f.name == name }) {
+		return "", p.wrong(p.line(), "%q is there twice", name)
+	}
+	return name, nil
 }
 
 // profiles makes profiles of the file.
@@ -208,15 +217,7 @@ func (p *reading) profiles(root *tree) (*Profiles, error) {
 		errs = append(errs, faults...)
 	}
 	for _, o := range all.all {
-		for _, b := range bases[o] {
-			name, _ := b.scalar.(string)
-			i := slices.Index(all.Names(), name)
-			if i < 0 {
-				errs = append(errs, p.wrong(b.line, "profile %q extends %v, which is not there; there are %s", o.name, b.scalar, quoted(all.Names())))
-				continue
-			}
-			o.bases = append(o.bases, all.all[i])
-		}
+		errs = append(errs, p.extend(o, bases[o], all)...)
 	}
 	for _, o := range all.all {
 		if o.loops() {
@@ -232,6 +233,19 @@ func (p *reading) profiles(root *tree) (*Profiles, error) {
 		return nil, err
 	}
 	return all, nil
+}
+
+// extend finds the bases of a profile.
+func (p *reading) extend(o *profile, bases []*tree, all *Profiles) (errs []error) {
+	for _, b := range bases {
+		name, _ := b.scalar.(string)
+		if i := slices.Index(all.Names(), name); i >= 0 {
+			o.bases = append(o.bases, all.all[i])
+		} else {
+			errs = append(errs, p.wrong(b.line, "profile %q extends %v, which is not there; there are %s", o.name, b.scalar, quoted(all.Names())))
+		}
+	}
+	return errs
 }
 
 // profile fills in a profile, and returns the names of those that it extends, and all faults.
@@ -309,11 +323,7 @@ func (p *reading) validate(o *profile) (errs []error) {
 func (p *reading) policy(f field) (g given, err error) {
 	i := slices.IndexFunc(Policies(), func(o Policy) bool { return o.String() == f.name })
 	if i < 0 {
-		names := make([]string, len(policies))
-		for i := range policies {
-			names[i] = policies[i].name
-		}
-		return g, p.wrong(f.line, "there is no policy %q; there are %s, and besides them \"extends\", %s", f.name, strings.Join(names, ", "), quoted(entities))
+		return g, p.noPolicy(f)
 	}
 	g = given{policy: Policy(i), line: f.line}
 	known := parts[g.policy]
@@ -343,6 +353,14 @@ func (p *reading) policy(f field) (g given, err error) {
 		}
 	}
 	return g, nil
+}
+
+func (p *reading) noPolicy(f field) error {
+	names := make([]string, len(policies))
+	for i := range policies {
+		names[i] = policies[i].name
+	}
+	return p.wrong(f.line, "there is no policy %q; there are %s, and besides them \"extends\", %s", f.name, strings.Join(names, ", "), quoted(entities))
 }
 
 func (t *tree) String() string {

@@ -191,6 +191,12 @@ func (s *Set) Validate(of Entity) error {
 	if s.Liveliness.Kind == Automatic && s.Liveliness.Lease != 0 {
 		fault(ErrRefused, LivelinessPolicy, "the lease of AUTOMATIC is the time after which the group removes a silent member (FailAfter), the same for all writers")
 	}
+	s.contradictions(fault)
+	return errors.Join(errs...)
+}
+
+// contradictions reports policies that contradict themselves or each other.
+func (s *Set) contradictions(fault func(kind error, p Policy, format string, args ...any)) {
 	for _, e := range s.durations() {
 		if e.d < 0 {
 			fault(ErrInconsistent, e.p, "the duration %v is negative", e.d)
@@ -210,7 +216,6 @@ func (s *Set) Validate(of Entity) error {
 			fault(ErrInconsistent, e.p, "a kind of %d", e.value)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // length is the duration of a policy; of several, the least.

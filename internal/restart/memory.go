@@ -124,16 +124,8 @@ func Load(disk Disk) (*Memory, error) {
 		key  string
 		into any
 	}{{keyNode, &node}, {keyView, &m.state.Successor}, {keyVote, &vote}, {keyLogs, &logs}, {keyRoot, &group}, {keyPast, &past}} {
-		value, err := disk.Get(part.key)
-		if err != nil {
-			return nil, fmt.Errorf("restart: %s: %w", part.key, err)
-		}
-		if value == nil {
-			continue
-		}
-		m.kept[part.key] = slices.Clone(value)
-		if err := decode(value, part.into); err != nil {
-			return nil, damaged(part.key, err)
+		if err := m.read(part.key, part.into); err != nil {
+			return nil, err
 		}
 	}
 	s := &m.state
@@ -150,6 +142,22 @@ func Load(disk Disk) (*Memory, error) {
 		return nil, damaged("restart", err)
 	}
 	return m, nil
+}
+
+// read reads a value, if it is there.
+func (m *Memory) read(key string, into any) error {
+	value, err := m.disk.Get(key)
+	if err != nil {
+		return fmt.Errorf("restart: %s: %w", key, err)
+	}
+	if value == nil {
+		return nil
+	}
+	m.kept[key] = slices.Clone(value)
+	if err := decode(value, into); err != nil {
+		return damaged(key, err)
+	}
+	return nil
 }
 
 // damaged says what to do. Guessing would be worse than waiting: this process may have promised

@@ -231,12 +231,17 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	} else if r.Ordered() {
 		return d.serve(ctx, m, &r)
 	}
+	d.queue(m)
+	return nil
+}
+
+// queue takes over a request that the goroutine of queries answers.
+func (d *desk) queue(m *ripc.Message) {
 	d.queries.Lock()
 	d.queries.waiting = append(d.queries.waiting, *m)
 	d.queries.Unlock()
 	*m = ripc.Message{}
 	d.queries.wake.Ring()
-	return nil
 }
 
 // serve relays a request, or notes that a session is in use.

@@ -573,17 +573,21 @@ func (s *Space) sample(by *endpoint, sample *Sample) error {
 	case !w.QoS.Presentation.Coherent:
 		return fmt.Errorf("%w: the writer offers no coherent access", ErrImmutable)
 	}
+	if o := s.setOf(sample); !o.broken { // else it will have no effect
+		sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
+		o.pending = append(o.pending, pending{by, *sample})
+	}
+	return nil
+}
+
+// setOf returns the coherent set of a sample, which begins with its first one.
+func (s *Space) setOf(sample *Sample) *set {
 	i := slices.IndexFunc(s.sets, func(o *set) bool { return o.of == sample.Writer.Process && o.number == sample.Set })
 	if i < 0 {
 		i = len(s.sets)
 		s.sets = append(s.sets, &set{of: sample.Writer.Process, number: sample.Set})
 	}
-	if s.sets[i].broken { // it will have no effect
-		return nil
-	}
-	sample.Key, sample.Data = slices.Clone(sample.Key), slices.Clone(sample.Data)
-	s.sets[i].pending = append(s.sets[i].pending, pending{by, *sample})
-	return nil
+	return s.sets[i]
 }
 
 // Pass gives a sample without an order to the readers of this process: nothing of the space
