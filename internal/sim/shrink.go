@@ -26,7 +26,8 @@ type Shrinker struct {
 	tried int
 	way   string // in which the plan fails
 	best  *Plan
-	err   error // how that failed
+	text  []byte // best, as a file keeps it
+	err   error  // how that failed
 }
 
 // Shrink returns the smallest plan that it found, and how that fails. A plan that does not fail is returned as it is.
@@ -38,6 +39,7 @@ func (s *Shrinker) Shrink(p *Plan) (*Plan, error) {
 	if s.best, s.err, s.way = p, r.Err, r.way(); r.Err == nil {
 		return p, nil
 	}
+	s.text = p.text()
 	for progress := true; progress && !s.stopped(); {
 		progress = false
 		for _, list := range shrinkable {
@@ -71,8 +73,8 @@ const rolls = 4
 func (s *Shrinker) try(change func(*Plan) bool) bool { return s.roll(change, 0) }
 
 func (s *Shrinker) roll(change func(*Plan) bool, roll uint64) bool {
-	p, err := s.best.clone()
-	if err != nil || s.stopped() || !change(p) || p.check() != nil {
+	p := new(Plan)
+	if err := p.UnmarshalJSON(s.text); err != nil || s.stopped() || !change(p) || p.check() != nil {
 		return false
 	}
 	p.Seed += roll << 48
@@ -80,7 +82,7 @@ func (s *Shrinker) roll(change func(*Plan) bool, roll uint64) bool {
 	r := s.Play(p)
 	fails := r.Err != nil && r.way() == s.way
 	if fails {
-		s.best, s.err = p, r.Err
+		s.best, s.text, s.err = p, p.text(), r.Err
 	}
 	if s.Progress != nil {
 		s.Progress(s.tried, s.best)
