@@ -21,7 +21,7 @@ test: ## every test of the library and the command but those of make system, and
 	go test ./... ./cmd/squall/...
 
 system: ## what has the build tag system: the long tests of groups of processes, and all seeds of the tests that draw them, and the tests with programs of other DDS
-	TEST_SEED=new go test -tags system ./cmd/squall/internal/testlab $$(grep -rl --include='*_test.go' 'testutil\.\(Seeds\|Long\)' . | xargs dirname | sort -u)
+	TEST_SEED=new go test -tags system ./cmd/squall/internal/testlab $$(grep -rl --include='*_test.go' 'testutil\.\(Seeds\|Long\)\|^//go:build system' . | xargs dirname | sort -u)
 
 race: ## the short tests under the race detector
 	go test -race -short ./... ./cmd/squall/...
