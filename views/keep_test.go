@@ -125,3 +125,35 @@ func TestWhoKeepsTheLogOfAShardWithoutMembersIsBroughtBackToIt(t *testing.T) {
 		t.Errorf("the only member with the log of another shard goes: %v, %v", v.Subgroups, err)
 	}
 }
+
+// The only disk with a shard's log may be that of a member of another shard, which has no member
+// more than its least. As soon as enough members are in no shard for both, it goes.
+func TestWhoKeepsALogIsBroughtBackWhenOthersTakeItsPlace(t *testing.T) {
+	d := Declaration{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Shards: 3, MinMembers: 2}
+	member := func(id order.NodeID) Member {
+		return Member{ID: id, Incarnation: 1, Addr: "a:1", Disk: uint64(10 + id)}
+	}
+	previous := &View{Members: []Member{member(1), member(2), member(3), member(4)}, Subgroups: []Subgroup{
+		{Name: "log", Shard: 0, Mode: Persistent, Members: []order.Rank{2, 3}}, {Name: "log", Shard: 1, Mode: Persistent, Holders: []Holder{{2, 1, 12}}},
+		{Name: "log", Shard: 2, Mode: Persistent, Members: []order.Rank{0, 1}},
+	}}
+	for _, test := range []struct {
+		joins []Member
+		want  [3][]order.Rank
+	}{
+		{nil, [3][]order.Rank{nil, nil, {0, 1}}},
+		{[]Member{member(5), member(6)}, [3][]order.Rank{{2, 3}, nil, {0, 1}}},
+		{[]Member{member(5), member(6), member(7)}, [3][]order.Rank{{2, 3}, {1, 4}, {0, 5}}},
+	} {
+		members := append(slices.Clone(previous.Members[:3]), test.joins...)
+		v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: members, Declarations: []Declaration{d}, Previous: previous})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s, want := range test.want {
+			if got := v.Subgroups[s].Members; !slices.Equal(got, want) {
+				t.Errorf("%d join: shard %d has %v, want %v", len(test.joins), s, got, want)
+			}
+		}
+	}
+}

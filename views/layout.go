@@ -196,7 +196,7 @@ func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank)
 
 // seat brings the holders of shards without members back to these shards, if no other shard
 // suffers: holders that are in no shard and, for a log, also holders whose present shard keeps
-// enough members without them.
+// enough members without them, or gets them because enough members are in no shard.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	for s := range min(len(old), len(shards)) {
 		if len(old[s].Holders) == 0 {
@@ -207,7 +207,7 @@ func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 				continue
 			}
 			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
-			if at >= 0 && (len(shards[at]) <= d.least() || len(shards[s]) > 0 || !p.keptWithout(old[at], shards[at], order.Rank(r))) {
+			if at >= 0 && (len(shards[at]) <= d.least() && !p.suffice(d, shards) || len(shards[s]) > 0 || !p.keptWithout(old[at], shards[at], order.Rank(r))) {
 				continue
 			}
 			if at >= 0 {
@@ -218,15 +218,30 @@ func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 	}
 }
 
-// dealt places a declaration that has no layout of its own.
-func (p *Placement) dealt(d Declaration, shards [][]order.Rank) (parts []part) {
-	var free []order.Rank
+// suffice reports whether the members that are in no shard can bring all shards to their least
+// size. A member that goes from one shard below or at that size to another leaves the answer as it
+// is.
+func (p *Placement) suffice(d Declaration, shards [][]order.Rank) bool {
+	left := len(p.unplaced(d, shards))
+	for _, in := range shards {
+		left -= max(0, d.least()-len(in))
+	}
+	return left >= 0
+}
+
+// unplaced returns the members that a declaration admits and that are in none of its shards.
+func (p *Placement) unplaced(d Declaration, shards [][]order.Rank) (free []order.Rank) {
 	for r, m := range p.Members {
 		if d.admits(m.ID) && !slices.ContainsFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) }) {
 			free = append(free, order.Rank(r))
 		}
 	}
-	free = d.deal(shards, free)
+	return free
+}
+
+// dealt places a declaration that has no layout of its own.
+func (p *Placement) dealt(d Declaration, shards [][]order.Rank) (parts []part) {
+	free := d.deal(shards, p.unplaced(d, shards))
 	for _, in := range shards {
 		slices.Sort(in)
 		part := part{members: in, senders: slices.Clone(in)}
