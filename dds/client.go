@@ -15,6 +15,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/ripc"
 )
@@ -28,6 +29,7 @@ const (
 // ClientConfig says how a process outside of the group reaches its members.
 type ClientConfig struct {
 	Cluster string // the name of the group
+	Group   string // the identity of the group (squall.View.Group); empty: that of the relay which answers first
 	Space   string // the name of the space: of the subgroup that it is
 	// Addresses are the addresses of relays (Relay.Addr). The client uses one relay, and another when
 	// that relay fails.
@@ -64,6 +66,9 @@ var (
 	// members do not know any more which of its samples they have: the last ones may be in the order,
 	// or not.
 	ErrForgotten = remote.ErrForgotten
+	// ErrOtherGroup is returned to a client while its relays are of another group than the first one:
+	// one with the same name, that has nothing of the first one's topics. To use it, dial again.
+	ErrOtherGroup = errs.ErrOtherGroup
 	// ErrTooLarge is returned for a sample that is larger than what the space takes.
 	ErrTooLarge = errors.New("dds: the sample is too large")
 )
@@ -86,9 +91,10 @@ type client struct {
 	link    *link         // nil: there is no relay
 	since   time.Time     // … from then on
 	welcome remote.Welcome
-	met     bool  // welcome is that of a relay
-	failed  error // of the last attempt to reach a relay
-	refused error // … if each relay fails whenever it is asked, until a configuration changes
+	met     bool   // welcome is that of a relay
+	group   string // the identity of the group that the client uses; empty: no relay has said it yet
+	failed  error  // of the last attempt to reach a relay
+	refused error  // … if each relay fails whenever it is asked, until a configuration changes
 	calls   map[uint64]*call
 	called  uint64
 	sets    []*sending // in the order of their numbers
@@ -204,7 +210,7 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		p: core.New(cfg.Space), events: cfg.Events, room: bell.New(), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
 		byNumber: map[uint32]*used{}, writing: map[uint64]*clientSet{},
 	}
-	c.p.Backend = c
+	c.p.Backend, c.group = c, cfg.Group
 	if len(cfg.Services) == 0 {
 		c.at = &places{}
 		cfg.Endpoint.Resolver = c.at

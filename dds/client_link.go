@@ -60,7 +60,7 @@ func (c *client) run() {
 func (c *client) isFinal(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return port.Final(err) || !c.met && errors.Is(err, errRefused)
+	return port.Final(err) || errors.Is(err, ErrOtherGroup) || !c.met && errors.Is(err, errRefused)
 }
 
 // errRefused is why a process that was reached does not serve the client.
@@ -168,7 +168,15 @@ func (c *client) greet(conn io.Writer, in *core.Frames) (welcome remote.Welcome,
 	if welcome.Refused != "" {
 		return welcome, fmt.Errorf("%w: %.300s", errRefused, welcome.Refused)
 	}
-	return welcome, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.group == "" {
+		c.group = welcome.Group
+	}
+	if c.group != welcome.Group {
+		err = fmt.Errorf("%w: the client uses group %s of cluster %q, and the relay is of group %.100s", ErrOtherGroup, c.group, c.cfg.Cluster, welcome.Group)
+	}
+	return welcome, err
 }
 
 // begin has everything declared and opened at a relay that the client uses, and the requests sent

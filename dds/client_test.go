@@ -410,6 +410,52 @@ func TestAClientThatNoRelayWillEverTakeFailsAtOnce(t *testing.T) {
 	}
 }
 
+// A client refuses a group with the name of the one that it used first, and goes on when that one is
+// back.
+func TestAClientStaysWithItsGroup(t *testing.T) {
+	t.Parallel()
+	first, second := open(t, 1, nil)[0], open(t, 1, nil)[0]
+	at := testutil.FreeAddress(t)
+	serveAt := func(m *member.Member) *member.Relay {
+		r, err := member.Serve(testutil.Within(t), member.RelayConfig{Member: m, Endpoint: ripc.Config{Addr: at}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	}
+	closed := func(r *member.Relay) {
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := serveAt(first)
+	c := dial(t, nil, at)
+	w := writer(t, topic(t, c, dds.QoS{}), dds.QoS{})
+	write(t, w, position{N: 1})
+	if err := w.Flush(testutil.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	closed(one)
+	two := serveAt(second)
+	write(t, w, position{N: 2})
+	err := w.Flush(testutil.Within(t))
+	if !errors.Is(err, dds.ErrOtherGroup) || !strings.Contains(err.Error(), first.Group().View().Group) || !strings.Contains(err.Error(), second.Group().View().Group) {
+		t.Errorf("with another group: %v", err)
+	}
+	if _, err := dds.NewTopic(testutil.Within(t), c, "another", dds.CBOR[position](), dds.QoS{}); !errors.Is(err, dds.ErrOtherGroup) {
+		t.Errorf("a request, with another group: %v", err)
+	}
+	closed(two)
+	serveAt(first)
+	ctx := testutil.Within(t)
+	for err = w.Flush(ctx); errors.Is(err, dds.ErrOtherGroup); err = w.Flush(ctx) {
+	}
+	if err != nil {
+		t.Errorf("with the first group again: %v", err)
+	}
+}
+
 // startMembers starts processes that are members of a group, each with so many processors of the
 // runtime. It returns an address of the group.
 func startMembers(t *testing.T, processors int, specs ...memberSpec) (addr string, all []*proc.Child) {

@@ -40,7 +40,7 @@ var (
 	// ErrOtherGroup is returned to a client when the members at its addresses are of another group
 	// than the first one that it called: one with the same name, that has none of the first one's
 	// state. The error has the identities of both (squall.View.Group).
-	ErrOtherGroup = errors.New("the members are of another group of this name")
+	ErrOtherGroup = errs.ErrOtherGroup
 	// ErrNoKey is returned by a call on an object in shards that says neither by its key nor with
 	// Shard which of them is meant.
 	ErrNoKey = errors.New("the object is in shards, and the operation has no key")

@@ -286,7 +286,7 @@ func (a *attendance) welcome(in *core.Frames) error {
 	}
 	p := a.r.p
 	a.client = public(hello.Client)
-	answer := remote.Welcome{Version: remote.Version, Persistent: p.Persistent(), MaxBytes: p.sub.MaxMessageBytes()}
+	answer := remote.Welcome{Version: remote.Version, Persistent: p.Persistent(), MaxBytes: p.sub.MaxMessageBytes(), Group: p.group.View().Group}
 	switch {
 	case hello.Version != remote.Version:
 		answer.Refused = fmt.Sprintf("the relay speaks version %d, and the client version %d", remote.Version, hello.Version)

@@ -77,6 +77,7 @@ type Welcome struct {
 	Persistent bool   `cbor:"3,keyasint"`           // the space has a log
 	MaxBytes   int    `cbor:"4,keyasint"`           // of a sample's record
 	Position   uint64 `cbor:"6,keyasint"`
+	Group      string `cbor:"7,keyasint"` // the identity of the relay's group
 }
 
 // Op is what a client asks for.
