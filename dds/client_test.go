@@ -410,7 +410,7 @@ func TestAClientThatNoRelayWillEverTakeFailsAtOnce(t *testing.T) {
 	}
 }
 
-// A client refuses a group with the name of the one that it used first, and goes on when that one is
+// A client refuses a group with the name of the one that it used first. It goes on when that one is
 // back.
 func TestAClientStaysWithItsGroup(t *testing.T) {
 	t.Parallel()
