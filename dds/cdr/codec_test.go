@@ -279,6 +279,53 @@ func TestNestingIsBounded(t *testing.T) {
 	}
 }
 
+// A hash of 16 bytes has the key itself if no key of the type is larger.
+func TestAKeyThatIsLargerThanAHashIsNotReadFromIt(t *testing.T) {
+	type Key16 struct {
+		K [16]uint8 `dds:"key"`
+	}
+	type Key17 struct {
+		K [17]uint8 `dds:"key"`
+	}
+	for _, c := range []struct {
+		of   reflect.Type
+		want error
+	}{{reflect.TypeFor[Key16](), nil}, {reflect.TypeFor[Key17](), cdr.ErrHash}} {
+		p, err := cdr.NewPayloads(c.of, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.AppendInstanceOfHash(nil, [16]byte{}); !errors.Is(err, c.want) {
+			t.Errorf("%v: %v", c.of, err)
+		}
+	}
+}
+
+// Values next to each other are not nested.
+func TestManyElementsAreNotNested(t *testing.T) {
+	type Union struct {
+		_ struct{} `dds:"union"`
+		D int32    `dds:"switch"`
+		A int32    `dds:"case=1"`
+	}
+	type Inner struct{ N *int32 }
+	type Many struct {
+		Unions []Union
+		Inner  []Inner
+	}
+	c, v := codec[Many](t), Many{make([]Union, 100), make([]Inner, 100)}
+	for _, f := range []cdr.Format{cdr.XCDR1, cdr.XCDR2} {
+		var got Many
+		b, err := c.Append(nil, &v, f)
+		if err == nil {
+			err = c.Decode(b, &got)
+		}
+		if err != nil || !reflect.DeepEqual(got, v) {
+			t.Errorf("%v: %+v, %v", f, got, err)
+		}
+	}
+}
+
 func TestHostileBytesAreRefusedBeforeMemoryIsTaken(t *testing.T) {
 	type Big struct {
 		A []App

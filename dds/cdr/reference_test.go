@@ -73,7 +73,14 @@ func (c *trial) shapeOf(depth int) *shape {
 		return &shape{goes: reflect.SliceOf(elem.goes), form: 'q', elem: elem}
 	case 8:
 		elem := c.shapeOf(depth + 1)
-		return &shape{goes: reflect.ArrayOf(1+c.rng.IntN(3), elem.goes), form: 'a', elem: elem}
+		for c.rng.IntN(3) == 0 {
+			elem = &shape{goes: reflect.ArrayOf(1+c.rng.IntN(2), elem.goes), form: 'a', elem: elem}
+		}
+		n := 1 + c.rng.IntN(3)
+		if elem.form == 'n' {
+			n = pick(c.rng, n, 17)
+		}
+		return &shape{goes: reflect.ArrayOf(n, elem.goes), form: 'a', elem: elem}
 	case 9:
 		key, elem := &shape{goes: reflect.TypeFor[string](), form: 's'}, c.shapeOf(depth+1)
 		if c.rng.IntN(2) == 0 {

@@ -103,6 +103,7 @@ func TestExpressionsHoldOrNot(t *testing.T) {
 		"serial > 9223372036854775808.0":         true,
 		"serial > -1e300":                        true,
 		"shapesize > -3.5":                       true,
+		"patron.age NOT BETWEEN 1 AND 2":         false,
 		"shapesize < -2.5":                       true,
 		"shapesize = -3.0":                       true,
 		"shapesize > -1e19 AND shapesize < 1e19": true,

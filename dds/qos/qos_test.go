@@ -252,6 +252,14 @@ func TestContradictionsAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
+	for _, s := range []qos.Set{
+		{Deadline: time.Second, Separation: time.Second},
+		{History: qos.KeepLast(4), Limits: qos.Limits{Samples: 4, SamplesPerInstance: 4}},
+	} {
+		if err := s.Validate(qos.Reader); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
 	automatic := qos.Set{Liveliness: qos.Liveliness{Lease: time.Second}}
 	if err := automatic.Validate(qos.Writer); !errors.Is(err, qos.ErrRefused) || !strings.Contains(err.Error(), "FailAfter") {
 		t.Errorf("a lease of AUTOMATIC: %v", err)

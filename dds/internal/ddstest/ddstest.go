@@ -158,7 +158,7 @@ func (w *world) unordered() {
 	_, err := out.Matched(w.ctx, len(readers))
 	w.check(err)
 	w.times = map[int32]span{}
-	for n := range int32(5) {
+	write := func(n int32) {
 		from := core.Now()
 		w.check(out.Write(w.ctx, w.value(value{n % 2, n})))
 		w.times[n] = span{from, core.Now()}
@@ -170,14 +170,24 @@ func (w *world) unordered() {
 			}
 		}
 	}
-	w.check(out.Dispose(w.ctx, sample{Key: 0}))
-	w.check(out.Close(w.ctx))
-	for _, r := range readers {
-		for n, state := range []dds.InstanceState{dds.Disposed, dds.NoWriters} {
-			if s, err := r.Next(w.ctx); err != nil || s.Value.Key != int32(n) || s.Info.Valid || s.Info.Instance != state {
-				w.Fatalf("at the end of a writer without an order: %+v, %v", s, err)
+	for n := range int32(5) {
+		write(n)
+	}
+	ended := func(key int32, state dds.InstanceState) {
+		for _, r := range readers {
+			if s, err := r.Next(w.ctx); err != nil || s.Value.Key != key || s.Info.Valid || s.Info.Instance != state {
+				w.Fatalf("the end of instance %d without an order: %+v, %v", key, s, err)
 			}
 		}
+	}
+	w.check(out.Dispose(w.ctx, sample{Key: 0}))
+	ended(0, dds.Disposed)
+	w.check(out.Unregister(w.ctx, sample{Key: 1}))
+	ended(1, dds.NoWriters)
+	write(5) // the writer has a part in the instance again
+	w.check(out.Close(w.ctx))
+	ended(1, dds.NoWriters)
+	for _, r := range readers {
 		w.check(r.Close(w.ctx))
 	}
 }

@@ -48,7 +48,9 @@ func TestAReaderThatIsStoppedShowsWhatItHad(t *testing.T) {
 		t.Errorf("the reader goes on, and has lost %d samples and was ready %d times", o.lost, ready)
 	}
 	sample("a", "5")
-	w.takes(o.cache, Query{}, "a=5")
+	feed(Fed{Kind: FedPresent, Key: "a"}) // the next list
+	feed(Fed{Kind: FedAbsent})
+	w.takes(o.cache, Query{}, "a=5 b?")
 }
 
 // What comes while a reader is stopped is bounded: beyond the bound the reader shows it, each set

@@ -307,3 +307,22 @@ func TestAReaderWithAnAddressOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// When another address of a participant is proved, samples for its readers go there.
+func TestSamplesGoToTheAddressThatIsProvedNow(t *testing.T) {
+	w, p, out, sent := alone(t)
+	received(t, w, p, stranger(1, nowhere, wire.Infinite))
+	o, other := p.peers[0], netip.MustParseAddrPort("10.0.9.8:7410")
+	o.paths = append(o.paths, path{meta: other, data: other})
+	p.prove(o, 0)
+	e := endpoint(qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}})
+	e.GUID, e.Unicast = wire.GUID{Prefix: o.Prefix, Entity: wire.Reader(2, true)}, []wire.Locator{netip.AddrPortFrom(nowhere.Addr(), 9999)}
+	p.withReader(o, e)
+	p.prove(o, 1)
+	p.Flush()
+	clear(sent.bytes)
+	out.Write(Change{Payload: payload(1, 100)})
+	if p.Flush(); sent.bytes[other] == 0 || len(sent.bytes) != 1 {
+		t.Errorf("a sample was sent to %v", sent.bytes)
+	}
+}

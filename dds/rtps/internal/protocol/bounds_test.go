@@ -308,6 +308,11 @@ func TestTheMemoryOfAnnouncementsIsBounded(t *testing.T) {
 	if o.bytes < endpointBytes-2*one {
 		t.Fatalf("the endpoints of a peer take %d bytes, and more fit", o.bytes)
 	}
+	e.GUID, e.QoS.Deadline = o.writers[0].GUID, time.Second // it has changed, and takes the place of what was known
+	p.discovered(p.publicationsOf, o, &Sample{Payload: e.Append(nil)})
+	if got := o.endpoint(e.GUID).QoS.Deadline; got != time.Second {
+		t.Fatalf("an endpoint that has changed has the deadline %v", got)
+	}
 	before := len(o.writers)
 	p.withoutWriter(o, o.writers[0].GUID)
 	announce(o)
@@ -361,6 +366,38 @@ func TestAGapOfSamplesThatWerePassedHasNoEffect(t *testing.T) {
 	}
 }
 
+// What a writer will not send to one reader, it may send to another one.
+func TestAGapIsForItsReader(t *testing.T) {
+	_, h, rw, say := injected(t, qos.Set{}, nil)
+	for _, c := range []struct {
+		to   wire.EntityID
+		next int64
+	}{{wire.Reader(77, true), 1}, {rw.reader.Endpoint.GUID.Entity, 5}} {
+		say(func(a *wire.Appender, id wire.EntityID) {
+			a.Heartbeat(wire.Heartbeat{Writer: id, First: 1, Last: 0, Count: 1 << 20})
+			a.Gap(c.to, id, 1, 5)
+		})
+		if h.check(); rw.next != c.next {
+			t.Fatalf("after a GAP for %v the next sample is %d", c.to, rw.next)
+		}
+	}
+}
+
+// A reader that comes late does not hold up a writer whose history is short.
+func TestAWriterHasRoomForALateReader(t *testing.T) {
+	w, _, p := only(t)
+	out := p.OpenWriter(w.now, endpoint(qos.Set{Durability: qos.TransientLocal}), true)
+	for i := range 2 * unacknowledged {
+		out.Write(Change{Payload: payload(i, 8)})
+	}
+	received(t, w, p, stranger(1, nowhere, wire.Infinite))
+	e := endpoint(qos.Set{Durability: qos.TransientLocal})
+	e.GUID = wire.GUID{Prefix: p.peers[0].Prefix, Entity: wire.Reader(1, true)}
+	if p.withReader(p.peers[0], e); len(out.proxies) != 1 || !out.Room() {
+		t.Errorf("%d readers match, and the first one gets all from %d of %d on", len(out.proxies), out.proxies[0].start, out.next())
+	}
+}
+
 // A writer that waits for a reader has room again when the reader is gone.
 func TestAWriterHasRoomWhenItsReaderIsGone(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
@@ -391,6 +428,9 @@ func TestAReaderThatAsksForFragmentsIsNotSilent(t *testing.T) {
 	for count := range uint32(4) {
 		p.now += int64(p.cfg.Silent)/2 + 1
 		out.nackFrag(e.GUID, &wire.NackFrag{Sequence: 1, Missing: wire.Numbers{Base: 1}, Count: count + 1})
+		if due := out.proxies[0].at - p.now; due <= 0 || due > int64(heartbeatEvery)/4 { // to know soon whether they came
+			t.Fatalf("the next heartbeat is due after %v", time.Duration(due))
+		}
 		if out.tick(); h.silent > 0 {
 			t.Fatalf("after %d answers the reader counts as silent", count+1)
 		}

@@ -209,7 +209,7 @@ func (h *host) check() {
 
 func (w *Writer) check(t *testing.T) {
 	t.Helper()
-	gone, last, end, needed := 0, w.first-1, int64(0), w.needed()
+	gone, last, end, needed := 0, w.first-1, int64(0), w.acked()
 	for i := range w.changes {
 		c := &w.changes[i]
 		if c.gone {

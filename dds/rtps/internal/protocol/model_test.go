@@ -172,6 +172,10 @@ func (m *modelHost) Send(to wire.Locator, message []byte) {
 					m.sent[fmt.Sprint(target, d.Reader, d.Writer, d.Sequence)]++
 				}
 			}
+		case wire.KindHeartbeat:
+			if _, err := s.Heartbeat(); err != nil {
+				m.t.Fatal(err)
+			}
 		case wire.KindGap:
 			g, _ := s.Gap()
 			for _, o := range m.matches {
@@ -285,6 +289,12 @@ func matchesOn(t *testing.T, seed uint64, loss float64) {
 		h := others[slices.IndexFunc(others, func(h *host) bool { return h.p.cfg.Prefix == m.reader.GUID.Prefix })]
 		reliable := m.w.Endpoint.QoS.Reliability.Kind == qos.Reliable && m.reader.QoS.Reliability.Kind == qos.Reliable
 		m.check(t, h.got[m.w.Endpoint.GUID], reliable)
+		for seq := m.live; !m.lasting() && seq <= int64(len(m.w.written)); seq++ {
+			sample := fmt.Sprint(m.reader.GUID.Prefix, m.reader.GUID.Entity, m.w.Endpoint.GUID.Entity, seq)
+			if len(m.w.written[seq-1].Payload) <= a.p.cfg.FragmentBytes && a.sent[sample] == 0 {
+				t.Fatalf("sample %d was never sent to reader %v", seq, m.reader.GUID)
+			}
+		}
 	}
 	for what, n := range a.sent {
 		if w.steady && n > 1 {

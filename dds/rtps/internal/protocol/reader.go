@@ -390,7 +390,7 @@ func (rw *RemoteWriter) gap(g *wire.Gap) {
 		return
 	}
 	if g.Numbers.Base > rw.next {
-		rw.skip(max(g.Start, rw.next), g.Numbers.Base)
+		rw.skip(g.Start, g.Numbers.Base)
 	}
 	for seq := g.Numbers.Base; seq < g.Numbers.Base+int64(g.Numbers.N); seq++ {
 		if g.Numbers.Has(seq) && seq >= rw.next {

@@ -163,7 +163,7 @@ func (w *Writer) expire(seq int64) {
 	if c == nil {
 		return
 	}
-	if w.exclude(c); seq < w.needed() {
+	if w.exclude(c); seq < w.acked() {
 		w.drop(c)
 		w.tidy()
 	}
@@ -215,21 +215,10 @@ func (w *Writer) tidy() {
 	}
 }
 
-// needed is the first sample that a reader lacks.
-func (w *Writer) needed() int64 {
-	low := w.acked()
-	for _, r := range w.proxies {
-		if !r.reliable {
-			low = min(low, r.sent)
-		}
-	}
-	return low
-}
-
 // release forgets samples that no reliable reader lacks (RT3) and that are no part of a history. It
 // returns how many it looked at: none twice, so that the length of the history does not count.
 func (w *Writer) release() (looked int) {
-	low := w.needed()
+	low := w.acked()
 	for i := w.find(w.freed); i < len(w.changes) && w.changes[i].seq < low; i++ {
 		if c := &w.changes[i]; !c.durable {
 			w.drop(c)
@@ -291,8 +280,9 @@ func (w *Writer) unmatchPeer(o *peer) {
 	}
 }
 
-// pump sends what the windows of the readers admit.
+// pump sends what the windows of the readers admit: to a reader that is not reliable, everything.
 func (w *Writer) pump() {
+	unreliable := false
 	for _, r := range w.proxies {
 		if !r.begun {
 			continue
@@ -314,9 +304,10 @@ func (w *Writer) pump() {
 			r.at = w.p.now // with the next tick, behind the samples that are written until then
 			w.p.wake(r.at)
 		}
-		if !r.reliable && r.sent > was {
-			w.release()
-		}
+		unreliable = unreliable || !r.reliable && r.sent > was
+	}
+	if unreliable { // the next samples wait for nobody, perhaps
+		w.release()
 	}
 }
 

@@ -315,9 +315,6 @@ func (s *Submessage) numbers(at, baseBytes int) (n Numbers, end int, err error) 
 	for i := range words {
 		n.Bits[i] = s.Order.Uint32(s.Body[at+4*i:])
 	}
-	if left := n.N % 32; left > 0 {
-		n.Bits[words-1] &= ^uint32(0) << (32 - left)
-	}
 	return n, at + 4*words, nil
 }
 

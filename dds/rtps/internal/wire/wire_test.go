@@ -282,6 +282,9 @@ func TestLocatorsOfOtherKindsAreSkipped(t *testing.T) {
 
 func TestMalformedSubmessagesAreRefused(t *testing.T) {
 	le := func(n int) []byte { return make([]byte, n) }
+	fragment := func(rest ...byte) []byte {
+		return append(append([]byte{0, 0, 28, 0}, append(le(12), 1, 0, 0, 0)...), rest...)
+	}
 	for name, s := range map[string]struct {
 		kind  Kind
 		flags byte
@@ -296,7 +299,8 @@ func TestMalformedSubmessagesAreRefused(t *testing.T) {
 		"a gap that goes back":                  {KindGap, 0, le(28)},
 		"a fragment of nothing":                 {KindDataFrag, 0, le(36)},
 		"a target that is short":                {KindInfoTarget, 0, le(8)},
-		"a fragment with a number that is huge": {KindDataFrag, 0, append(append(le(16), 1, 0, 0, 0), []byte{0xff, 0xff, 0xff, 0xff, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 2}...)},
+		"a fragment with a number that is huge": {KindDataFrag, 0, fragment(0xff, 0xff, 0xff, 0xff, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 2)},
+		"a fragment after the end":              {KindDataFrag, 0, fragment(2, 0, 0, 0, 1, 0, 4, 0, 4, 0, 0, 0, 1, 2, 3, 4)},
 	} {
 		sub := Submessage{Kind: s.kind, Flags: s.flags | 1, Body: s.body, Order: binary.LittleEndian}
 		if err := decodeAny(&sub); !errors.Is(err, ErrMalformed) {
