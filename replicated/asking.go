@@ -170,7 +170,7 @@ func (c *Client) locate(ctx context.Context, o *remote) error {
 	case r.locating <- struct{}{}:
 		defer func() { <-r.locating }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return o.notLocated(ctx)
 	}
 	for {
 		if !c.stale(r) {
@@ -198,10 +198,15 @@ func (c *Client) waitForMembers(ctx context.Context, o *remote) error {
 	case <-time.After(locatePause):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("replicated: %w: shard %d of object %q has no member that serves clients: %w", ErrUnreachable, o.shard, o.whole.name, context.Cause(ctx))
+		return o.notLocated(ctx)
 	case <-c.ctx.Done():
 		return fmt.Errorf("replicated: %w: the client was closed", ErrUnreachable)
 	}
+}
+
+// notLocated is the error of a call that ended before a member of its shard was found.
+func (o *remote) notLocated(ctx context.Context) error {
+	return fmt.Errorf("replicated: %w: no member was found that serves shard %d of object %q: %w", ErrUnreachable, o.shard, o.whole.name, context.Cause(ctx))
 }
 
 // locatePause is how long a client waits for a shard that no member serves.

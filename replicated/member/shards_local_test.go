@@ -101,6 +101,55 @@ func TestShardsAreFoundAfterAMistake(t *testing.T) {
 	}
 }
 
+// A call to a shard that has lost its last member ends with its context, or with its client, however
+// many others wait with it: which of them looks for a member makes no difference.
+func TestACallToAShardWithoutMembersEnds(t *testing.T) {
+	t.Parallel()
+	all := open(t, 1, func(int) *member.Object[*shelf] { return shelves(squall.SubgroupConfig{}) }, nil)
+	c, err := replicated.Dial(t.Context(), replicated.ClientConfig{Cluster: "test", Addresses: serveShelves(t, all)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := "a"
+	for replicated.ShardOf(key, testShards) == 0 { // where the single member is
+		key += "a"
+	}
+	called := make(chan error, 1)
+	go func() {
+		_, err := countOf.Call(context.Background(), c.Object("shelves"), key) // a query does not wait for a session
+		called <- err
+	}()
+	ends := func(what string, call func(context.Context) error) {
+		for within := 20 * time.Millisecond; ; within *= 2 { // until there was time to find out
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			err := call(ctx)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if errors.Is(err, replicated.ErrUnreachable) {
+				return
+			}
+		}
+	}
+	for _, at := range []replicated.Target{c.Object("shelves"), all[0].bank} {
+		ends("a query", func(ctx context.Context) error {
+			_, err := countOf.Call(ctx, at, key)
+			return err
+		})
+		ends("a command", func(ctx context.Context) error {
+			_, err := addTo.Call(ctx, at, addition{key, 1})
+			return err
+		})
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-called; !errors.Is(err, replicated.ErrUnreachable) {
+		t.Errorf("a call without an end, at a client that was closed: %v", err)
+	}
+}
+
 // The shards of a persistent object and their past are there again when all members were down.
 func TestShardsSurviveTheEndOfAllMembers(t *testing.T) {
 	t.Parallel()
