@@ -101,8 +101,8 @@ func TestShardsAreFoundAfterAMistake(t *testing.T) {
 	}
 }
 
-// A call to a shard that has lost its last member ends with its context, or with its client, however
-// many others wait with it: which of them looks for a member makes no difference.
+// A call to a shard that has lost its last member ends with its context, or with its client,
+// whichever call looks for a member.
 func TestACallToAShardWithoutMembersEnds(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, func(int) *member.Object[*shelf] { return shelves(squall.SubgroupConfig{}) }, nil)
