@@ -215,21 +215,7 @@ type writer struct {
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
 func (w *world) lap(lap int, joins bool) {
-	w.set = dds.QoS{
-		Durability: pick(w.rng, qos.Volatile, qos.Transient, qos.Transient),
-		Ownership:  pick(w.rng, qos.Shared, qos.Exclusive),
-	}
-	if w.set.Durability > qos.Volatile {
-		w.set.Service.History = pick(w.rng, qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(2))
-	}
-	if w.codec = dds.CBOR[sample](); w.rng.IntN(2) == 0 {
-		var err error
-		w.codec, err = dds.XCDR[sample](pick(w.rng, cdr.XCDR1, cdr.XCDR2))
-		w.check(err)
-		if w.rng.IntN(2) == 0 {
-			w.codec = sizing{w.codec}
-		}
-	}
+	w.draw()
 	w.topics, w.writers, w.groups, w.keys, w.times = nil, nil, nil, map[int32]*instance{}, map[int32]span{}
 	w.declare(lap, w.spaces...)
 	for range 2 {
@@ -239,26 +225,7 @@ func (w *world) lap(lap int, joins bool) {
 		w.openReaders()
 	}
 	for range 60 {
-		switch k := w.rng.IntN(24); {
-		case k == 0:
-			w.openReaders()
-		case k == 1 && len(w.writers) < 4:
-			w.openWriter()
-		case k == 2 && len(w.writers) > 1:
-			w.closeWriter()
-		case k < 5:
-			w.settle()
-			w.matches()
-			for _, g := range w.groups {
-				w.query(g)
-			}
-		case k < 8:
-			w.coherent()
-		case k == 8:
-			w.change()
-		default:
-			w.write()
-		}
+		w.step()
 	}
 	if joins {
 		m, err := w.member(len(w.members), w.members[0].Group().Addr(), 2)
@@ -282,6 +249,49 @@ func (w *world) lap(lap int, joins bool) {
 	w.matches()
 	for len(w.writers) > 0 {
 		w.closeWriter()
+	}
+}
+
+// draw draws the policies and the codec of a lap.
+func (w *world) draw() {
+	w.set = dds.QoS{
+		Durability: pick(w.rng, qos.Volatile, qos.Transient, qos.Transient),
+		Ownership:  pick(w.rng, qos.Shared, qos.Exclusive),
+	}
+	if w.set.Durability > qos.Volatile {
+		w.set.Service.History = pick(w.rng, qos.KeepAll(), qos.KeepLast(1), qos.KeepLast(2))
+	}
+	if w.codec = dds.CBOR[sample](); w.rng.IntN(2) == 0 {
+		var err error
+		w.codec, err = dds.XCDR[sample](pick(w.rng, cdr.XCDR1, cdr.XCDR2))
+		w.check(err)
+		if w.rng.IntN(2) == 0 {
+			w.codec = sizing{w.codec}
+		}
+	}
+}
+
+// step does one of the things that happen in a lap.
+func (w *world) step() {
+	switch k := w.rng.IntN(24); {
+	case k == 0:
+		w.openReaders()
+	case k == 1 && len(w.writers) < 4:
+		w.openWriter()
+	case k == 2 && len(w.writers) > 1:
+		w.closeWriter()
+	case k < 5:
+		w.settle()
+		w.matches()
+		for _, g := range w.groups {
+			w.query(g)
+		}
+	case k < 8:
+		w.coherent()
+	case k == 8:
+		w.change()
+	default:
+		w.write()
 	}
 }
 

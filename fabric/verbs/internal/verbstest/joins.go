@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,77 +25,89 @@ func Joins(t *testing.T, of Transports, times int) {
 	defer cancel()
 	late := time.AfterFunc(time.Minute, cancel) // a visit takes too long
 	defer late.Stop()
-	delivered := make(chan string, 16)
-	logged := &lines{}
+	v := &visits{T: t, ctx: ctx, of: of, late: late, delivered: make(chan string, 16)}
 	defer func() {
 		if t.Failed() {
-			t.Logf("the members said:\n%s", logged)
+			t.Logf("the members said:\n%s", &v.logged)
 		}
 	}()
-	var addrs []string
-	open := func(id squall.NodeID) *squall.Group {
-		t.Helper()
-		g, err := squall.Open(ctx, squall.Config{
-			Cluster: "rdma", ID: id, Listen: "127.0.0.1:0", Join: addrs, InitialMembers: 1, FailAfter: 30 * time.Second,
-			Fabric: squall.FabricTransport, Transport: of(t, order.Rank(id-1)), Logger: slog.New(slog.NewTextHandler(logged, nil)).With("member", id),
-			Subgroups: []squall.SubgroupConfig{{Name: "all", Deliver: func(m squall.Message) {
-				if id == 1 {
-					delivered <- string(m.Data)
-				}
-			}}},
-		})
-		if err != nil {
-			t.Fatalf("member %d: %v", id, err)
-		}
-		return g
-	}
-	first := open(1)
-	addrs = []string{first.View().Members[0].Addr}
-	second := open(2)
-	visit := func(text string) {
-		t.Helper()
-		late.Reset(time.Minute)
-		third := open(3)
-		all, err := third.Subgroup("all")
-		if err == nil {
-			err = all.Send(ctx, []byte(text))
-		}
-		if err != nil {
-			t.Fatalf("visit %s: send: %v", text, err)
-		}
-		select {
-		case got := <-delivered:
-			if got != text {
-				t.Errorf("%q was delivered, not %q", got, text)
-			}
-		case <-third.Done(): // its message is not delivered any more
-			t.Fatalf("visit %s: the member ended: %v", text, third.Err())
-		case <-ctx.Done():
-			t.Fatalf("visit %s: nothing is delivered", text)
-		}
-		if err := third.Close(ctx); err != nil {
-			t.Fatalf("visit %s: close: %v", text, err)
-		}
-		for i, g := range []*squall.Group{first, second} {
-			if !awaitMembers(ctx, g, 2) {
-				t.Fatalf("visit %s: member %d goes on with it", text, i+1)
-			}
-		}
-	}
-	visit("first")
+	first := v.open(1)
+	v.addrs = []string{first.View().Members[0].Addr}
+	v.hosts = []*squall.Group{first, v.open(2)}
+	v.visit("first")
 	before, devices := fabrictest.Resources(), settled("")
 	began := time.Now()
 	for i := range times {
-		visit(fmt.Sprint(i))
+		v.visit(fmt.Sprint(i))
 	}
 	t.Logf("%d joins and leaves in %v; held before: %v; %s", times, time.Since(began), before, devices)
 	fabrictest.Settle(t, before)
 	if now := settled(devices); now != devices {
 		t.Errorf("devices held before: %s, and after: %s", devices, now)
 	}
-	for _, g := range []*squall.Group{second, first} {
+	for _, g := range slices.Backward(v.hosts) {
 		if err := g.Close(ctx); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// visits are those of a third member to a group of two.
+type visits struct {
+	*testing.T
+	ctx       context.Context
+	of        Transports
+	late      *time.Timer
+	addrs     []string
+	hosts     []*squall.Group
+	delivered chan string // at the first member
+	logged    lines
+}
+
+func (v *visits) open(id squall.NodeID) *squall.Group {
+	v.Helper()
+	g, err := squall.Open(v.ctx, squall.Config{
+		Cluster: "rdma", ID: id, Listen: "127.0.0.1:0", Join: v.addrs, InitialMembers: 1, FailAfter: 30 * time.Second,
+		Fabric: squall.FabricTransport, Transport: v.of(v.T, order.Rank(id-1)), Logger: slog.New(slog.NewTextHandler(&v.logged, nil)).With("member", id),
+		Subgroups: []squall.SubgroupConfig{{Name: "all", Deliver: func(m squall.Message) {
+			if id == 1 {
+				v.delivered <- string(m.Data)
+			}
+		}}},
+	})
+	if err != nil {
+		v.Fatalf("member %d: %v", id, err)
+	}
+	return g
+}
+
+func (v *visits) visit(text string) {
+	v.Helper()
+	v.late.Reset(time.Minute)
+	third := v.open(3)
+	all, err := third.Subgroup("all")
+	if err == nil {
+		err = all.Send(v.ctx, []byte(text))
+	}
+	if err != nil {
+		v.Fatalf("visit %s: send: %v", text, err)
+	}
+	select {
+	case got := <-v.delivered:
+		if got != text {
+			v.Errorf("%q was delivered, not %q", got, text)
+		}
+	case <-third.Done(): // its message is not delivered any more
+		v.Fatalf("visit %s: the member ended: %v", text, third.Err())
+	case <-v.ctx.Done():
+		v.Fatalf("visit %s: nothing is delivered", text)
+	}
+	if err := third.Close(v.ctx); err != nil {
+		v.Fatalf("visit %s: close: %v", text, err)
+	}
+	for i, g := range v.hosts {
+		if !awaitMembers(v.ctx, g, 2) {
+			v.Fatalf("visit %s: member %d goes on with it", text, i+1)
 		}
 	}
 }
