@@ -133,8 +133,8 @@ type Config struct {
 	Events func(Event)  // called from the group's goroutines; it must not block
 	// OnView is called on the loop with every view, before anything is delivered in that view. The
 	// deliveries of earlier views come first, except in subgroups that have an upcall queue or no
-	// room, or that still get their state or their log, and except for what is left when callbacks took
-	// a tenth of FailAfter: Message.View says to which view a message belongs.
+	// room, or that still get their state or their log, and except for what is left when callbacks
+	// took a tenth of FailAfter: Message.View says to which view a message belongs.
 	OnView func(*View)
 
 	tuning multicast.Tuning // see package internal/ablation
