@@ -26,7 +26,8 @@ type world struct {
 	started []*Started
 	aborts  map[uint64]bool // by number
 	trace   []string
-	offers  bool // some messages lie where all but the blind see them
+	options []func() // memory of the list of what can happen next
+	offers  bool     // some messages lie where all but the blind see them
 }
 
 // node is a driver of one relay, without connections, goroutines and time.
@@ -130,9 +131,9 @@ func (x *node) openGroup() {
 }
 
 // options are what can happen at a node now.
-func (x *node) options() (all []func()) {
+func (x *node) options(all []func()) []func() {
 	if x.dead {
-		return nil
+		return all
 	}
 	if !x.open {
 		all = append(all, x.openGroup)
@@ -438,10 +439,11 @@ func (w *world) step() bool {
 		x.startSending()
 		x.startFetching()
 	}
-	var all []func()
+	all := w.options[:0]
 	for _, x := range w.nodes {
-		all = append(all, x.options()...)
+		all = x.options(all)
 	}
+	w.options = all
 	if len(all) == 0 {
 		return false
 	}

@@ -2,6 +2,7 @@ package pair
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
@@ -25,6 +26,8 @@ type roomPlan struct {
 }
 
 type roomFrame struct{ channel, bytes int }
+
+var zeros [MinRingBytes]byte
 
 // roomWorld is two processes: in one of them several goroutines send on the channels of one ring,
 // the other one gives frames back. In both, a poller looks at the other process, and sleeps when
@@ -99,7 +102,7 @@ func newRoomWorld(plan *roomPlan) *roomWorld {
 	w.tx = NewSender(w.rows[senderSide], w.copies[readerSide], plan.direct)
 	w.rx = NewReceiver(w.rows[readerSide], w.copies[senderSide], plan.direct)
 	for _, f := range plan.before {
-		if w.tx.Put(Message, f.channel, 0, [][]byte{make([]byte, f.bytes)}) != Accepted {
+		if w.tx.Put(Message, f.channel, 0, [][]byte{zeros[:f.bytes]}) != Accepted {
 			panic("a plan with too many frames")
 		}
 	}
@@ -245,7 +248,7 @@ func (w *roomWorld) send(s *roomSender) {
 		w.wake()
 		return
 	}
-	if w.tx.Put(Message, s.channel, 0, [][]byte{make([]byte, s.bytes)}) == Accepted {
+	if w.tx.Put(Message, s.channel, 0, [][]byte{zeros[:s.bytes]}) == Accepted {
 		w.order = append(w.order, s.id)
 		w.pushFrames()
 		w.ring(readerSide)
@@ -332,25 +335,43 @@ func (w *roomWorld) end() error {
 func (w *roomWorld) state(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
+	text := make([]byte, 0, 512)
+	put := func(numbers ...uint64) {
+		for _, n := range numbers {
+			text = binary.LittleEndian.AppendUint64(text, n)
+		}
+	}
+	flag := func(b bool) uint64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
 	for i := range w.rows {
 		h.Write(w.rows[i][:ControlBytes])
 		h.Write(w.copies[i][:ControlBytes])
 		for _, p := range w.wire[i] {
-			fmt.Fprint(&h, p.off)
+			put(uint64(p.off), uint64(len(p.data)))
 			h.Write(p.data)
 		}
+		put(uint64(len(w.wire[i])))
 	}
 	h.Write(w.order)
 	for _, e := range w.queue.entries {
 		h.WriteByte(e.Sender.id)
 	}
+	put(uint64(len(w.order)), uint64(len(w.queue.entries)))
 	for _, s := range w.senders {
-		fmt.Fprint(&h, s.state, s.entry.woken)
+		put(uint64(s.state), flag(s.entry.woken))
 	}
-	fmt.Fprint(&h, w.pollers, len(w.taken), w.freed, w.tells, w.tx.freed, w.rx.freed)
+	for _, p := range w.pollers {
+		put(uint64(p.state), flag(p.parked), flag(p.bell))
+	}
+	put(uint64(len(w.taken)), uint64(w.freed), flag(w.tells), w.tx.freed, w.rx.freed)
 	for c := range 4 {
-		fmt.Fprint(&h, w.tx.channels[c].freed, w.rx.channels[c].freed)
+		put(uint64(w.tx.channels[c].freed), uint64(w.rx.channels[c].freed))
 	}
+	h.Write(text)
 	return h.Sum64()
 }
 

@@ -163,7 +163,6 @@ func (w *world) step() {
 // and its history (RT3); no reader is sent more than its window; and a writer whose host was told
 // that there is no room has none.
 func (h *host) check() {
-	h.t.Helper()
 	kept := 0
 	for _, r := range append([]*Reader{h.p.publicationsOf, h.p.subscriptionsOf, h.p.livelinessOf}, h.p.readers...) {
 		for _, rw := range r.writers {
@@ -208,7 +207,6 @@ func (h *host) check() {
 }
 
 func (w *Writer) check(t *testing.T) {
-	t.Helper()
 	gone, last, end, needed := 0, w.first-1, int64(0), w.acked()
 	for i := range w.changes {
 		c := &w.changes[i]
