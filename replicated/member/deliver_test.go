@@ -8,6 +8,7 @@ import (
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // awaited is a call that notes how it ended.
@@ -94,5 +95,25 @@ func TestTheCourierGoesOnWhenARecordSaysWhatArrived(t *testing.T) {
 		default:
 			t.Errorf("%s: the courier does not look", x.what)
 		}
+	}
+}
+
+// A client that watches does not get what a handler emitted before it panicked.
+func TestWhatAHandlerEmittedThatPanickedIsForNobody(t *testing.T) {
+	step := replicated.NewCommand[[]byte, []byte]("step")
+	o := New(squall.SubgroupConfig{Name: "steps"}, func() *struct{} { return &struct{}{} },
+		Handle(step, func(_ *struct{}, c *Context, _ []byte) ([]byte, error) {
+			c.Emit("topic", nil)
+			panic("after an event")
+		})).object
+	o.deliver([]squall.Message{
+		{View: 1, Sender: 1, Data: machine.AppendKnows(nil, machine.Header{Time: 1}, 1, []string{"step"})},
+		{View: 1, Seq: 1, Sender: 1, Data: machine.AppendEnable(nil, machine.Header{Time: 1}, 1, []string{"step"})},
+		{View: 1, Seq: 2, Sender: 1, Data: machine.AppendCommand(nil, machine.Header{Time: 2})},
+	})
+	d := &desk{object: o, most: 1 << 10}
+	answer, none := d.watched(&watching{})
+	if a, err := relay.ParseAnswer(answer); err != nil || a.Said == relay.Done || none {
+		t.Errorf("the watcher gets %+v, %v; it waits: %v", a, err, none)
 	}
 }

@@ -99,7 +99,11 @@ func (w *world) use(s *side, f *flow) {
 		f.written = append(f.written, data...)
 		s.send(f.ID(Data), data)
 	case 3, 4, 5, 6:
-		w.read(s, f, 1+w.IntN(window))
+		n := 1 + w.IntN(window)
+		if half := int(f.given) - window/2 - len(f.read); half > 0 && w.IntN(2) == 0 {
+			n = half // the next limit is due behind it
+		}
+		w.read(s, f, n)
 	case 7:
 		if w.grant(s, f); f.waits == nil && !f.Readable() {
 			f.waits = make([]byte, 1+w.IntN(window))
