@@ -7,7 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +37,9 @@ type ClientConfig struct {
 	// Addresses are the addresses of relays (Relay.Addr). The client uses one relay, and another when
 	// that relay fails.
 	Addresses []string
+	// Seed decides with which of Addresses, or Services, the client begins: 1 is the first one, 2 the
+	// second, and so on in turn. 0 is a random one, which spreads clients over the relays.
+	Seed uint64
 	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint
 	// finds them.
 	Services []ripc.ID
@@ -47,6 +53,8 @@ type ClientConfig struct {
 	// OutboxBytes bounds the samples of one writer that are not known to be in the order: Write waits.
 	// 0 is DefaultOutboxBytes.
 	OutboxBytes int
+	// Logger records which relay the client uses, and why it has none. Nil: nothing is logged.
+	Logger *slog.Logger
 	// Events is called for what happens to the writers and readers of this process, in order. It must
 	// not block.
 	Events func(Event)
@@ -215,6 +223,12 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		c.at = &places{}
 		cfg.Endpoint.Resolver = c.at
 	}
+	relays := max(len(cfg.Addresses), len(cfg.Services))
+	first := int((cfg.Seed - 1) % uint64(relays))
+	if cfg.Seed == 0 {
+		first = mathrand.IntN(relays)
+	}
+	cfg.Addresses, cfg.Services = startingWith(cfg.Addresses, first), startingWith(cfg.Services, first)
 	cfg.Endpoint.Addr, cfg.Endpoint.MoveTime = "", -1
 	cfg.Endpoint.RingBytes = cmp.Or(cfg.Endpoint.RingBytes, clientRingBytes)
 	cfg.Endpoint.StreamBytes = cmp.Or(cfg.Endpoint.StreamBytes, clientStreamBytes)
@@ -234,6 +248,14 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		return nil, errors.Join(fmt.Errorf("dds: space %q: no relay was reached: %w", cfg.Space, c.because(err)), c.Close(ctx))
 	}
 	return participant, nil
+}
+
+// startingWith returns a list from one element on, in turn.
+func startingWith[E any](all []E, first int) []E {
+	if len(all) == 0 {
+		return nil
+	}
+	return slices.Concat(all[first:], all[:first])
 }
 
 // validate says what is wrong with a configuration that has its defaults.

@@ -70,6 +70,9 @@ var errRefused = errors.New("it does not serve this client")
 func (c *client) missed(why error, final bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if log := c.cfg.Logger; log != nil && c.failed == nil { // since a relay was used
+		log.Warn("a relay was not reached", "space", c.p.Name, "error", why)
+	}
 	c.failed, c.refused = why, nil
 	if !final {
 		return
@@ -89,8 +92,13 @@ func (c *client) name(i int) string {
 	return c.cfg.Addresses[i]
 }
 
-// tell tells the application of something.
-func (c *client) tell(e Event) {
+// tell tells the application which relay is used, or why there is none.
+func (c *client) tell(e Relayed) {
+	if log := c.cfg.Logger; log != nil && e.Err == nil {
+		log.Info("the client uses a relay", "space", c.p.Name, "relay", e.Relay)
+	} else if log != nil {
+		log.Warn("the client has lost its relay", "space", c.p.Name, "relay", e.Relay, "error", e.Err)
+	}
 	if c.events != nil {
 		c.events(e)
 	}
@@ -191,7 +199,7 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.welcome, c.met, c.refused = l, welcome, true, nil
+	c.link, c.welcome, c.met, c.failed, c.refused = l, welcome, true, nil, nil
 	waiting := slices.Sorted(maps.Keys(c.calls))
 	for i := range c.topics {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})

@@ -1,10 +1,12 @@
 package dds_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -39,7 +41,7 @@ func serve(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay
 // dial returns a client of relays.
 func dial(t testing.TB, events func(dds.Event), addresses ...string) *dds.Participant {
 	t.Helper()
-	p, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: addresses, Events: events})
+	p, err := dds.Dial(t.Context(), dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: addresses, Seed: 1, Events: events})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,6 +409,45 @@ func TestAClientThatNoRelayWillEverTakeFailsAtOnce(t *testing.T) {
 				t.Errorf("Dial returns %v, %v", p, err)
 			}
 		})
+	}
+}
+
+// A client begins with the relay that its seed names, or with a random one, and logs what it uses.
+func TestClientsBeginWithDifferentRelays(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, nil)
+	addresses := []string{serve(t, all[0], member.RelayConfig{}).Addr(), serve(t, all[1], member.RelayConfig{}).Addr()}
+	begins := func(seed uint64) string {
+		var log bytes.Buffer
+		first := make(chan string, 1)
+		c, err := dds.Dial(testutil.Within(t), dds.ClientConfig{
+			Space: "fleet", Cluster: "test", Addresses: addresses, Seed: seed, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Events: func(e dds.Event) {
+				select {
+				case first <- e.(dds.Relayed).Relay:
+				default:
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := <-first
+		if err := c.Close(testutil.Within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(log.String(), addr) {
+			t.Errorf("with the relay at %s the log is: %s", addr, &log)
+		}
+		return addr
+	}
+	for seed, want := range map[uint64]string{1: addresses[0], 2: addresses[1], 3: addresses[0]} {
+		if got := begins(seed); got != want {
+			t.Errorf("seed %d: the client begins at %s of %v", seed, got, addresses)
+		}
+	}
+	for seen := map[string]bool{}; len(seen) < 2; {
+		seen[begins(0)] = true
 	}
 }
 
