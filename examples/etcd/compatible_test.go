@@ -55,6 +55,30 @@ func TestTheTimeOfALeaseBeginsAnewAfterAnOutage(t *testing.T) {
 	}
 }
 
+// A short lease has its whole time again in the first view after a short outage, also in a state
+// that was restored.
+func TestAShortLeaseOutlivesAnOutage(t *testing.T) {
+	in := func(view squall.ViewID, seconds float64) *member.Context {
+		c := at(seconds)
+		c.Version.View = view
+		return c
+	}
+	before := newStore()
+	must(before.grant(in(1, 10), &pb.LeaseGrantRequest{ID: 7, TTL: 1}))
+	restored := newStore()
+	if err := restored.Restore(strings.NewReader(string(snapshotOf(t, before)))); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*Store{"as it was": before, "restored": restored} {
+		if must(s.tick(in(2, 12), nil)); s.leases[7] == nil || s.expiry != at(13).Time {
+			t.Errorf("%s: in the next view, after 2 s, the lease is %+v", name, s.leases[7])
+		}
+		if must(s.tick(in(2, 13), nil)); s.leases[7] != nil {
+			t.Errorf("%s: the lease is still there after its time", name)
+		}
+	}
+}
+
 // While there are leases, time passes by commands, so that an outage can be told from a time in
 // which nobody wanted anything.
 func TestTimePassesWhileThereAreLeases(t *testing.T) {

@@ -33,19 +33,20 @@ const maxTTL = 9_000_000_000
 // never is when nothing expires.
 const never = squall.Time(math.MaxUint64)
 
-// While there are leases, the members execute a command at least every leaseBeat. So a longer time
-// without one is an outage: the members were down, or had no quorum. It ends no lease, because no
-// client could keep its lease alive in it.
+// While there are leases, the members execute a command at least every leaseBeat. A longer time
+// without one is an outage, as is the time before each new view: members were down, or had no
+// quorum. It ends no lease, because no client could keep its lease alive in it.
 const (
 	leaseBeat   = time.Second
 	leaseOutage = 5 * leaseBeat / 2
 )
 
-// pass advances the time of the store. After an outage all leases have their whole time again, as
-// etcd gives it to them when a new leader is there; else what has expired ends.
-func (s *Store) pass(now squall.Time) {
-	outage := len(s.leases) > 0 && now > s.passed+squall.Time(leaseOutage)
-	s.passed = max(s.passed, now)
+// pass advances the time of the store. In a new view, and after another outage, all leases have
+// their whole time again, as etcd gives it to them when a new leader is there; else what has expired
+// ends.
+func (s *Store) pass(view squall.ViewID, now squall.Time) {
+	outage := view != s.view || len(s.leases) > 0 && now > s.passed+squall.Time(leaseOutage)
+	s.view, s.passed = view, max(s.passed, now)
 	if !outage {
 		s.expire(now)
 		return

@@ -22,6 +22,7 @@ type head struct {
 	Revision  int64
 	Compacted int64
 	Passed    squall.Time
+	View      squall.ViewID
 	Leases    []lease
 	Members   [][]byte // protobufs
 	Versions  int
@@ -36,7 +37,7 @@ type saved struct {
 
 // Snapshot implements member.Snapshotter. The lists stay as they are.
 func (s *Store) Snapshot() func(io.Writer) error {
-	h := head{Revision: s.revision, Compacted: s.compacted, Passed: s.passed, Versions: len(s.kept) + len(s.log)}
+	h := head{Revision: s.revision, Compacted: s.compacted, Passed: s.passed, View: s.view, Versions: len(s.kept) + len(s.log)}
 	for _, id := range slices.Sorted(maps.Keys(s.leases)) {
 		h.Leases = append(h.Leases, *s.leases[id])
 	}
@@ -99,7 +100,7 @@ func (s *Store) Restore(r io.Reader) error {
 	if err := d.Decode(&h); err != nil {
 		return err
 	}
-	s.revision, s.compacted, s.passed = h.Revision, h.Compacted, h.Passed
+	s.revision, s.compacted, s.passed, s.view = h.Revision, h.Compacted, h.Passed, h.View
 	for _, l := range h.Leases {
 		l.keys = map[string]struct{}{}
 		s.leases[l.ID] = &l

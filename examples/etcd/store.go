@@ -30,9 +30,10 @@ type Store struct {
 	keys      map[string]*history
 	sorted    *btree.BTreeG[*history] // the same, by key
 	leases    map[int64]*lease
-	expiry    squall.Time // no lease expires before
-	passed    squall.Time // of the last command
-	bytes     int64       // of keys and values, with all versions
+	expiry    squall.Time   // no lease expires before
+	passed    squall.Time   // of the last command
+	view      squall.ViewID // … in which it was executed
+	bytes     int64         // of keys and values, with all versions
 	members   map[uint64]*pb.Member
 
 	changed atomic.Pointer[chan struct{}] // what watchers of this process wait for; nil: there is none that waits
@@ -227,7 +228,7 @@ type batch struct {
 
 // begin begins a command: what expires by its time goes first.
 func (s *Store) begin(c *member.Context) *batch {
-	s.pass(c.Time)
+	s.pass(c.Version.View, c.Time)
 	return &batch{Store: s}
 }
 
