@@ -42,8 +42,8 @@ const (
 )
 
 // pass advances the time of the store. In a new view, and after another outage, all leases have
-// their whole time again, as etcd gives it to them when a new leader is there; else what has expired
-// ends.
+// their whole time again, as etcd gives it to them when a new leader is there. Otherwise what has
+// expired ends.
 func (s *Store) pass(view squall.ViewID, now squall.Time) {
 	outage := view != s.view || len(s.leases) > 0 && now > s.passed+squall.Time(leaseOutage)
 	s.view, s.passed = view, max(s.passed, now)
