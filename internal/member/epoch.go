@@ -95,23 +95,31 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Latest: m.latest, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
 	e.rounds = viewchange.NewRounds(e.change, layout.rounds)
-	for _, o := range m.out {
-		o.ahead = slices.DeleteFunc(slices.Clone(o.ahead), func(a multicast.Ahead) bool { return e.elsewhere(o.name, a.Sender) })
-	}
 	e.subgroups()
 	e.steps()
 	table.OnMove(e.moved)
 	return e, nil
 }
 
-// elsewhere reports whether a node sends in a shard that this member is not in: what it carried is
-// sent there, and this member must not drop what comes after it.
-func (e *epoch) elsewhere(name string, id order.NodeID) bool {
-	r, ok := e.view.RankOf(id)
-	return ok && slices.ContainsFunc(e.view.Shards(name), func(sg views.Subgroup) bool {
-		_, sends := sg.SenderRank(r)
-		return sends && !sg.Has(e.self)
-	})
+// aheadAfter takes off what is delivered here of messages that will be sent again those that were
+// sent in a shard that this member is not in, up to the end of the view: this member must not drop
+// what comes after them. What lies beyond the trim there is sent once more.
+func (e *epoch) aheadAfter(name string, all []multicast.Ahead, trims [][]order.Index) (left []multicast.Ahead) {
+	for _, a := range all {
+		r, ok := e.view.RankOf(a.Sender)
+		for i, sg := range e.view.Subgroups {
+			if !ok || sg.Name != name || sg.Has(e.self) {
+				continue
+			}
+			if k, sends := sg.SenderRank(r); sends && trims[i] != nil { // nil: no member there goes on
+				a.Messages -= min(a.Messages, uint64(trims[i][k]))
+			}
+		}
+		if a.Messages > 0 {
+			left = append(left, a)
+		}
+	}
+	return left
 }
 
 // subgroups makes this member's parts, each of which takes over what its outbox still has to send.
@@ -448,6 +456,9 @@ func (e *epoch) end(d *viewchange.Decision) error {
 		if k, ok := p.sg.SenderRank(e.self); ok {
 			p.outbox.ended(p, d.Trim[i][k])
 		}
+	}
+	for _, o := range e.m.out {
+		o.ahead = e.aheadAfter(o.name, o.ahead, d.Trim)
 	}
 	return nil
 }
