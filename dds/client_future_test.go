@@ -12,7 +12,6 @@ import (
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/ripc"
 )
 
 // The futures of a client say that samples are in the order and, in a persistent space, on the
@@ -94,12 +93,7 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 			if err := relays[n].Close(); err != nil {
 				t.Fatal(err)
 			}
-			again, err := member.Serve(t.Context(), member.RelayConfig{Member: all[n], Endpoint: ripc.Config{Addr: at}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = again.Close() })
-			relays[n] = again
+			relays[n] = serveAt(t, all[n], at)
 		}
 		for _, f := range futures {
 			at, err := f.Persisted(testutil.Within(t), dds.OnEveryDisk)

@@ -25,11 +25,20 @@ import (
 // serve has a member serve clients.
 func serve(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay {
 	t.Helper()
-	cfg.Endpoint.Addr, cfg.Member = "127.0.0.1:0", m
-	r, err := member.Serve(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg.Endpoint.Addr = "127.0.0.1:0"
+	return serveWith(t, m, cfg)
+}
+
+// serveAt is serve at an address that was closed before.
+func serveAt(t testing.TB, m *member.Member, addr string) *member.Relay {
+	t.Helper()
+	return serveWith(t, m, member.RelayConfig{Endpoint: ripc.Config{Addr: addr}})
+}
+
+func serveWith(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay {
+	t.Helper()
+	cfg.Member = m
+	r := testutil.Reopen(t, func(context.Context) (*member.Relay, error) { return member.Serve(t.Context(), cfg) })
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Errorf("closing a relay: %v", err)
@@ -199,12 +208,7 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 					t.Fatal(err)
 				}
 				if i < 3 {
-					r, err := member.Serve(t.Context(), member.RelayConfig{Member: all[n], Endpoint: ripc.Config{Addr: at}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = r.Close() })
-					relays[n] = r
+					relays[n] = serveAt(t, all[n], at)
 				}
 			}
 			if err := <-wrote; err != nil {
@@ -247,11 +251,7 @@ func TestAClientOpensItsWritersAnewAsTheyWereChanged(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := member.Serve(t.Context(), member.RelayConfig{Member: all[0], Endpoint: ripc.Config{Addr: addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = again.Close() })
+	serveAt(t, all[0], addr)
 	write(t, w, position{N: 1})
 	if err := w.Flush(testutil.Within(t)); err != nil {
 		t.Fatal(err)
@@ -457,20 +457,12 @@ func TestAClientStaysWithItsGroup(t *testing.T) {
 	t.Parallel()
 	first, second := open(t, 1, nil)[0], open(t, 1, nil)[0]
 	at := testutil.FreeAddress(t)
-	serveAt := func(m *member.Member) *member.Relay {
-		r, err := member.Serve(testutil.Within(t), member.RelayConfig{Member: m, Endpoint: ripc.Config{Addr: at}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = r.Close() })
-		return r
-	}
 	closed := func(r *member.Relay) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	one := serveAt(first)
+	one := serveAt(t, first, at)
 	c := dial(t, nil, at)
 	w := writer(t, topic(t, c, dds.QoS{}), dds.QoS{})
 	write(t, w, position{N: 1})
@@ -478,7 +470,7 @@ func TestAClientStaysWithItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(one)
-	two := serveAt(second)
+	two := serveAt(t, second, at)
 	write(t, w, position{N: 2})
 	err := w.Flush(testutil.Within(t))
 	if !errors.Is(err, dds.ErrOtherGroup) || !strings.Contains(err.Error(), first.Group().View().Group) || !strings.Contains(err.Error(), second.Group().View().Group) {
@@ -488,7 +480,7 @@ func TestAClientStaysWithItsGroup(t *testing.T) {
 		t.Errorf("a request, with another group: %v", err)
 	}
 	closed(two)
-	serveAt(first)
+	serveAt(t, first, at)
 	ctx := testutil.Within(t)
 	for err = w.Flush(ctx); errors.Is(err, dds.ErrOtherGroup); err = w.Flush(ctx) {
 	}

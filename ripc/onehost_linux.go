@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/shm"
 )
@@ -57,11 +58,8 @@ func (o oneHost) Resolve(ctx context.Context, id ID) (Place, error) {
 }
 
 // Publish implements Resolver.
-func (o oneHost) Publish(_ context.Context, id ID, at Place) (func() error, error) {
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + o.socket(id), Net: "unixpacket"})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%w: another process of this host has %s", ErrRefused, id)
-	}
+func (o oneHost) Publish(ctx context.Context, id ID, at Place) (func() error, error) {
+	l, err := o.listen(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +72,38 @@ func (o oneHost) Publish(_ context.Context, id ID, at Place) (func() error, erro
 		})
 	})
 	return func() error {
-		err := l.Close()
+		err := errors.Join(shutDown(l), l.Close())
 		done.Wait()
 		return err
 	}, nil
+}
+
+// listen takes the socket of a service. A program that the process which had it starts just then
+// has the socket, too, until it runs. Nobody can connect to that any more (shutDown), so listen
+// waits until it is gone.
+func (o oneHost) listen(ctx context.Context, id ID) (*net.UnixListener, error) {
+	for pause := (backoff.Backoff{First: time.Millisecond, Longest: 16 * time.Millisecond}); ; {
+		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + o.socket(id), Net: "unixpacket"})
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+		conn, err := samehost.Dial(ctx, o.socket(id))
+		if err == nil {
+			err = conn.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || pause.Wait(ctx) != nil {
+			return nil, fmt.Errorf("%w: another process of this host has %s", ErrRefused, id)
+		}
+	}
+}
+
+// shutDown has a socket refuse connections, also where another process has it.
+func shutDown(l *net.UnixListener) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	return errors.Join(err, failed)
 }

@@ -4,6 +4,7 @@ package testutil
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -37,6 +39,24 @@ func Overlap(tests int) {
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
 	if !said {
 		_ = flag.Set("test.parallel", strconv.Itoa(max(tests, runtime.GOMAXPROCS(0)))) // a number is valid
+	}
+}
+
+// Reopen opens something at an address that was closed before, and fails the test if it cannot. A
+// process that another test starts has all sockets of this one until it runs its own program, so
+// the address may be in use for a moment.
+func Reopen[T any](t testing.TB, open func(context.Context) (T, error)) T {
+	t.Helper()
+	ctx := Within(t)
+	for {
+		v, err := open(ctx)
+		if err == nil {
+			return v
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -1,6 +1,7 @@
 package member_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -20,10 +21,9 @@ func serviceOf(g *squall.Group, object string) ripc.ID {
 // serveAt has a member serve clients at an address, or at one that is free.
 func serveAt(t *testing.T, m *bankNode, addr string, transport ripc.Transport) *member.Server {
 	t.Helper()
-	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: addr, Transport: transport}}, m.bank)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testutil.Reopen(t, func(context.Context) (*member.Server, error) {
+		return member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: addr, Transport: transport}}, m.bank)
+	})
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
