@@ -73,24 +73,3 @@ func understood(t *testing.T, args []string) {
 		t.Errorf("%q: %v", args, err)
 	}
 }
-
-func TestTheCommandsOfTheGuideAreUnderstood(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../../../docs/guide.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := 0
-	for line := range strings.Lines(string(text)) {
-		line, ours := strings.CutPrefix(line, "squall log ")
-		if !ours {
-			continue
-		}
-		line, _, _ = strings.Cut(line, " #")
-		understood(t, strings.Fields(line))
-		checked++
-	}
-	if checked < 5 {
-		t.Errorf("only %d commands were found", checked)
-	}
-}
