@@ -224,7 +224,8 @@ func (c Claim) Abort() error {
 // Skip declares that this process stays silent for the given number of rounds of turns of this
 // view, so that no member waits for it and no nulls are sent for it. A message sent meanwhile is
 // delivered behind those rounds. One call declares from 0 to MaxSkip rounds; any other number is an
-// error, and nothing is skipped.
+// error, and nothing is skipped. In an Unordered subgroup nobody waits for a turn, and Skip has no
+// effect.
 func (s *Subgroup) Skip(rounds int) error {
 	if rounds < 0 || rounds > MaxSkip {
 		return fmt.Errorf("skip %d rounds: it takes 0 to %d at a time", rounds, MaxSkip)

@@ -440,20 +440,6 @@ func (m *model) invariants() {
 		}
 		m.checkIndex(m.released+n, msg)
 	}
-	m.counts()
-}
-
-// counts asks how many messages wait.
-func (m *model) counts() {
-	var waiting uint64
-	for i := range m.byIndex {
-		if i >= m.taken {
-			waiting++
-		}
-	}
-	if n := m.rx.Waiting(m.sent); n != waiting {
-		m.fail("%d messages wait, want %d", n, waiting)
-	}
 }
 
 // checkIndex asks for the index of a claim.

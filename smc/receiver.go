@@ -168,21 +168,5 @@ func (r *Receiver) skip() {
 	r.next++
 }
 
-// Waiting is how many messages that were not taken have an index below end. All of these indexes
-// were published.
-func (r Receiver) Waiting(end order.Index) (n uint64) {
-	for r.Next() < end {
-		_, kind, err := r.Take()
-		if err != nil {
-			break
-		}
-		if kind != Void {
-			n++
-		}
-		r.Pass()
-	}
-	return n
-}
-
 // NoIndex is beyond every index that a sender may use, and small enough to be turned into a Seq.
 const NoIndex order.Index = 1 << 56

@@ -47,10 +47,10 @@ func TestWhatWasSentInAnotherShardIsNotDroppedInThisOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []multicast.Ahead{{Sender: 2, Messages: 5}, {Sender: 3, Messages: 4}, {Sender: 4, Messages: 3}, {Sender: 9, Messages: 2}}
-	for sent, left := range []uint64{5, 4, 3, 2, 1, 0, 0} { // by node 2; node 4 sends nowhere now, and keeps what it carries
+	all := []multicast.Ahead{{Sender: 2, Indexes: 5}, {Sender: 3, Indexes: 4}, {Sender: 4, Indexes: 3}, {Sender: 9, Indexes: 2}}
+	for sent, left := range []order.Index{5, 4, 3, 2, 1, 0, 0} { // by node 2; node 4 sends nowhere now, and keeps what it carries
 		want := slices.Clone(all)
-		if want[0].Messages = left; left == 0 {
+		if want[0].Indexes = left; left == 0 {
 			want = want[1:]
 		}
 		if got := e.aheadAfter("a", all, [][]order.Index{{9, 9}, {order.Index(sent)}}); !slices.Equal(got, want) {

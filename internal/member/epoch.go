@@ -101,9 +101,9 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	return e, nil
 }
 
-// aheadAfter takes off what is delivered here of messages that will be sent again those that were
-// sent in a shard that this member is not in, up to the end of the view: this member must not drop
-// what comes after them. What lies beyond the trim there is sent once more.
+// aheadAfter takes off what was delivered here of messages that will be sent again: those that were
+// sent in a shard that this member is not in, up to its trim. This member must not drop what comes
+// after them. What lies beyond the trim there is sent once more.
 func (e *epoch) aheadAfter(name string, all []multicast.Ahead, trims [][]order.Index) (left []multicast.Ahead) {
 	for _, a := range all {
 		r, ok := e.view.RankOf(a.Sender)
@@ -112,10 +112,12 @@ func (e *epoch) aheadAfter(name string, all []multicast.Ahead, trims [][]order.I
 				continue
 			}
 			if k, sends := sg.SenderRank(r); sends && trims[i] != nil { // nil: no member there goes on
-				a.Messages -= min(a.Messages, uint64(trims[i][k]))
+				if a.Indexes -= min(a.Indexes, trims[i][k]); mutant.Enabled && mutant.On(mutant.AheadForgotten) {
+					a.Indexes = 0
+				}
 			}
 		}
-		if a.Messages > 0 {
+		if a.Indexes > 0 {
 			left = append(left, a)
 		}
 	}

@@ -364,20 +364,18 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 		}
 		tx.Pass()
 		tx.delivered++
-		if kind == smc.Void {
-			s.unpushed++
-			continue
-		}
-		tx.recent[tx.taken%uint64(len(tx.recent))] = order.Index(m.Seq)
-		tx.taken++
-		if tx.drop > 0 { // M10
+		drop := tx.drop > 0 // M10
+		if drop {
 			tx.drop--
-			if m.body != nil {
-				m.body.Release()
-				s.larges--
-			}
-		} else {
+		}
+		switch {
+		case kind == smc.Void:
+			s.unpushed++
+		case !drop:
 			s.run = append(s.run, m)
+		case m.body != nil:
+			m.body.Release()
+			s.larges--
 		}
 	}
 	if len(s.run) > 0 {

@@ -100,10 +100,8 @@ type sender struct {
 	id        order.NodeID
 	rank      order.Rank
 	line      *sst.Line
-	delivered order.Index   // unordered mode: taken from the ring; what the run at hand still has of it is not delivered
-	drop      uint64        // unordered mode: so many of its messages were delivered in the view before
-	recent    []order.Index // unordered mode: the indexes of the last messages that were taken from the ring, as many as can be in flight
-	taken     uint64        // unordered mode: how many were
+	delivered order.Index // unordered mode: taken from the ring; what the run at hand still has of it is not delivered
+	drop      order.Index // unordered mode: so many of its next indexes were passed in the view before
 }
 
 // progress is how far another member is.
@@ -155,9 +153,6 @@ func New(cfg Config) *Subgroup {
 		s.senders[k] = sender{Receiver: rx, timed: rx, id: s.members[r].ID, rank: r}
 		if s.latest == nil || r == table.Self() {
 			s.senders[k].newest = math.MaxInt64
-		}
-		if sg.Mode == views.Unordered {
-			s.senders[k].recent = make([]order.Index, sg.Window)
 		}
 	}
 	for _, r := range sg.Members {
@@ -540,9 +535,10 @@ func (s *Subgroup) autoSkip(from order.Index) int {
 }
 
 // Skip declares that this sender stays silent for the next n rounds: no member waits for it. A
-// message sent meanwhile takes its turn behind them. After Wedge it is too late.
+// message sent meanwhile takes its turn behind them. After Wedge it is too late. In unordered mode
+// there are no turns, and indexes have no gaps, which Ahead relies on.
 func (s *Subgroup) Skip(n order.Index) {
-	if s.wedged {
+	if s.wedged || s.sg.Mode == views.Unordered {
 		return
 	}
 	s.skipped = min(max(s.sent, s.skipped)+n, maxIndex)

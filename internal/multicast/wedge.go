@@ -159,12 +159,13 @@ func (s *Subgroup) deliverRest() int {
 	return s.deliver()
 }
 
-// Ahead is how many of the messages that a sender will send next a member has delivered already: in
-// unordered mode they may lie beyond the trim.
+// Ahead is how many of the indexes that a sender will use next a member has passed already: in
+// unordered mode it may have delivered messages beyond the trim. What is sent again keeps its place
+// among these, and so do the nulls of claims that were given back.
 type Ahead struct {
 	Sender      order.NodeID
 	Incarnation uint64
-	Messages    uint64
+	Indexes     order.Index
 }
 
 // Ahead is what this member has delivered beyond the trim, for its part in the next view. It stands
@@ -182,29 +183,21 @@ func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 			continue
 		}
 		if k, ok := s.sg.SenderRank(r); ok {
-			s.senders[k].drop = a.Messages
+			s.senders[k].drop = a.Indexes
 		} else {
 			s.ahead = append(s.ahead, a)
 		}
 	}
 }
 
-// noteAhead counts, for each sender, the messages that were taken beyond its trim and the messages
-// that were still to be dropped there. The former are among the recent ones: not all members have
-// them, so their space was not released.
+// noteAhead counts, for each sender, the indexes that were passed beyond its trim, or that are still
+// to be dropped there.
 func (s *Subgroup) noteAhead() {
 	for k := range s.senders {
 		tx := &s.senders[k]
-		n, most := uint64(0), min(tx.taken, uint64(len(tx.recent)))
-		for n < most && tx.recent[(tx.taken-1-n)%uint64(len(tx.recent))] >= s.trim[k] {
-			n++
-		}
-		if tx.drop > 0 {
-			n += tx.drop - min(tx.drop, tx.Waiting(s.here(k)))
-		}
-		if n > 0 {
+		if end := tx.delivered + tx.drop; end > s.trim[k] {
 			m := s.members[tx.rank]
-			s.ahead = append(s.ahead, Ahead{m.ID, m.Incarnation, n})
+			s.ahead = append(s.ahead, Ahead{m.ID, m.Incarnation, end - s.trim[k]})
 		}
 	}
 }

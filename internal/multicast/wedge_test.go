@@ -242,12 +242,15 @@ func TestUnorderedMessagesBeyondTheTrimAreDeliveredOnce(t *testing.T) {
 	g.settle()
 	g.ways.Hold(0, 2, true)
 	g.send(0, "1")
+	if c, ok := g.nodes[0].Sender.Claim(1); !ok || g.nodes[0].Sender.Abort(c) != nil { // it has an index as well
+		t.Fatal("no claim to give back")
+	}
 	g.send(0, "2")
 	g.settle()
 	if trim := fmt.Sprint(g.end(0, 1, 2)); trim != "[1 0 0]" {
 		t.Fatalf("trim %s", trim)
 	}
-	for r, want := range []string{"[{1 0 2}]", "[{1 0 2}]", "[]"} {
+	for r, want := range []string{"[{1 0 3}]", "[{1 0 3}]", "[]"} {
 		if got := fmt.Sprint(g.nodes[r].Ahead()); got != want {
 			t.Errorf("M10: rank %d is ahead by %s, want %s", r, got, want)
 		}
@@ -304,7 +307,7 @@ func TestTheBodyOfAMessageThatWasDeliveredAheadIsFreed(t *testing.T) {
 		all[r].put(0, 5, "a body")
 		cfg.Bodies = all[r]
 		if r == 1 {
-			cfg.Ahead = []multicast.Ahead{{Sender: 1, Messages: 1}}
+			cfg.Ahead = []multicast.Ahead{{Sender: 1, Indexes: 1}}
 		}
 	}, 2, views.Unordered, multicast.Tuning{})
 	g.place(0, 5, len("a body"))
@@ -390,7 +393,7 @@ func spoilt(t *testing.T, apart bool) {
 // node.
 func TestWhatAnEarlierProcessOfANodeSentIsNotDropped(t *testing.T) {
 	g := newGroupAfter(t, func(r int, cfg *multicast.Config) {
-		cfg.Ahead = []multicast.Ahead{{Sender: 1, Incarnation: 7, Messages: 1}} // the members of this view have incarnation 0
+		cfg.Ahead = []multicast.Ahead{{Sender: 1, Incarnation: 7, Indexes: 1}} // the members of this view have incarnation 0
 	}, 2, views.Unordered, multicast.Tuning{})
 	g.send(0, "0")
 	g.settle()

@@ -16,10 +16,11 @@ const (
 	Forgiving       Name = "who was suspected in one view is not suspected in the next"
 	LongSlices      Name = "callbacks run on while a heartbeat waits for them"
 	BeatsAlone      Name = "a heartbeat alone is a sign of life, and not the bytes that it waits for"
+	AheadForgotten  Name = "what was delivered of a sender beyond the trim is forgotten when it was in another shard"
 )
 
 // ViewNames are all of them.
 var ViewNames = []Name{
 	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving, BelievesAll, LongSlices,
-	BeatsAlone,
+	BeatsAlone, AheadForgotten,
 }

@@ -46,6 +46,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.BelievesAll:     "brain",
 	mutant.LongSlices:      "live",
 	mutant.BeatsAlone:      "live",
+	mutant.AheadForgotten:  "fifo",
 
 	mutant.EchoUnrecorded: "log",
 	mutant.EarlyPersisted: "log",
@@ -123,6 +124,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.BelievesAll:    hostilePlan,
 	mutant.LongSlices:     slowPlan,
 	mutant.BeatsAlone:     narrowPlan,
+	mutant.AheadForgotten: turnedPlan,
 	mutant.EchoFirst:      echoPlan,
 	mutant.LastVote:       duelPlan,
 	mutant.VoteForgotten:  duelPlan,

@@ -8,7 +8,7 @@ import (
 )
 
 // turnedPlan is a run with an unordered subgroup in two shards, between which members move with
-// every view, and views that end soon after they began.
+// every view, views that end soon after they began, and claims that are given back.
 func turnedPlan(seed uint64) *Plan {
 	yes := true
 	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%2), Messages: 100, Faults: &yes}), newDice(seed)
@@ -17,7 +17,7 @@ func turnedPlan(seed uint64) *Plan {
 	decl.Shards, decl.MinMembers, decl.MaxMembers, decl.LayoutName = 2, 1, 0, turning
 	for i := range p.Apps {
 		if p.Apps[i].Decl == 0 {
-			p.Apps[i].Messages, p.Apps[i].Gap = 30, d.upTo(p.Hop())
+			p.Apps[i].Messages, p.Apps[i].Gap, p.Apps[i].AbortIn = 30, d.upTo(p.Hop()), pick(d, 0, 2, 4)
 		}
 	}
 	p.Outages, p.Faults, p.Keep.After = 0, nil, 0
