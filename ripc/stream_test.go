@@ -81,10 +81,12 @@ func TestAStreamThatNobodyReadsHoldsUpNoOther(t *testing.T) {
 		for range 3 {
 			unread, err := client.Dial(ctx, "server")
 			must(t, err)
-			unread.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-			n, err := unread.Write(make([]byte, 1<<20))
-			if !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n == 1<<20 {
-				t.Fatalf("%d bytes, %v", n, err)
+			for wait, n := 50*time.Millisecond, 0; n == 0; wait *= 2 { // until it was time enough for a part
+				unread.SetWriteDeadline(time.Now().Add(wait))
+				n, err = unread.Write(make([]byte, 1<<20))
+				if !errors.Is(err, os.ErrDeadlineExceeded) || n == 1<<20 || ctx.Err() != nil {
+					t.Fatalf("%d bytes, %v", n, err)
+				}
 			}
 			_, err = l.Accept()
 			must(t, err)
