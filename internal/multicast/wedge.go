@@ -190,8 +190,8 @@ func (s *Subgroup) takeAhead(v *views.View, ahead []Ahead) {
 	}
 }
 
-// noteAhead counts, for each sender, the indexes that were passed beyond its trim, or that are still
-// to be dropped there.
+// noteAhead counts, for each sender, the indexes that were passed beyond its trim, or are still to
+// be dropped there.
 func (s *Subgroup) noteAhead() {
 	for k := range s.senders {
 		tx := &s.senders[k]
