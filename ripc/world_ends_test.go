@@ -302,25 +302,30 @@ func (w *world) move() {
 	w.hush(o)
 }
 
+// lossTo is what a service has to be told of messages to another one.
+func (o *service) lossTo(to *service) *loss {
+	if o.gone[to.id] == nil {
+		o.gone[to.id] = &loss{}
+	}
+	return o.gone[to.id]
+}
+
 // over takes in that services are closed by a function, perhaps with the process in which they are.
 func (w *world) over(all []*service, ended *end, end func()) {
-	process := ended != nil
+	process, pairs := ended != nil, 0
+	if process {
+		ended.e.lock()
+		pairs = len(ended.e.peers)
+		ended.e.unlock()
+	}
 	var again, ours, gone []*calling
 	for _, o := range all {
 		w.open = slices.DeleteFunc(w.open, func(other *service) bool { return other == o })
 		o.isOpen = false
-		lost := map[*service]*GoneError{}
-		count := func(from *service, exact bool) {
-			if lost[from] == nil {
-				lost[from] = &GoneError{Exact: true}
-			}
-			lost[from].Unreceived++
-			lost[from].Exact = lost[from].Exact && exact
-		}
 		for _, i := range o.order {
 			switch {
 			case i.call == nil && !i.aside:
-				count(i.from, true)
+				i.from.lossTo(o).exact++
 			case i.call != nil && slices.Contains(w.calls, i.call):
 				again = append(again, i.call)
 			}
@@ -330,16 +335,13 @@ func (w *world) over(all []*service, ended *end, end func()) {
 			}
 		}
 		o.order, o.posted = nil, nil
-		for _, h := range w.held {
-			if h.of == o && h.isLong && h.call == nil && !h.aside && h.m.frame != nil && h.from.routes[o] {
-				count(h.from, false)
-			}
-		}
 		for _, from := range w.open {
 			delete(from.routes, o)
-			if n := lost[from]; n != nil && from.isOpen {
-				from.gone[o.id] = n
-			}
+		}
+	}
+	for _, h := range w.held { // perhaps of a service that was closed before
+		if process && h.of.end == ended && h.isLong && h.call == nil && !h.aside && h.m.frame != nil {
+			h.from.lossTo(h.of).bound++
 		}
 	}
 	for _, c := range w.calls {
@@ -351,7 +353,9 @@ func (w *world) over(all []*service, ended *end, end func()) {
 			gone = append(gone, c)
 		}
 	}
+	before := w.peersBeside(ended)
 	w.do("a close", end)
+	w.until("the peers of a process see its end", func() bool { return !process || w.peersBeside(ended) <= before-pairs })
 	again = slices.DeleteFunc(again, func(c *calling) bool { return slices.Contains(ours, c) })
 	for _, c := range slices.Concat(again, ours, gone) {
 		w.until(fmt.Sprintf("a call of %s -> %s ends with its service, long %v", c.from.id, c.to.id, c.isLong), func() bool { return isClosed(c.done) })
@@ -363,16 +367,15 @@ func (w *world) over(all []*service, ended *end, end func()) {
 	}
 	for _, c := range gone {
 		n, ok := errors.AsType[*GoneError](c.err)
-		short, long := !c.isLong && ok && n.Exact == w.direct && n.Unreceived == 0, c.isLong && ok && !n.Exact && n.Unreceived == 1
+		inTime, most := ok && n.Unreceived == 0, ok && !n.Exact && n.Unreceived == 1 // over a socket the word that it was received may be lost
+		short, long := !c.isLong && ok && n.Exact == w.direct && (inTime || most), c.isLong && most
 		w.check((short || long) && n.Service == c.to.id, "a call whose process ended: %v", c.err)
 	}
 	if process && !w.direct {
 		w.reset(all, again)
 		return
 	}
-	told := map[string]bool{}
 	for _, c := range again {
-		key := fmt.Sprintf("%p %s", c.from, c.to.id)
 		n, ok := errors.AsType[*GoneError](c.err)
 		if c.isLong && process && ok && !n.Exact {
 			// It was sent again, to the process that was about to end, or it was told of messages.
@@ -386,10 +389,16 @@ func (w *world) over(all []*service, ended *end, end func()) {
 		}
 		if c.once {
 			w.check(ok && n.Exact && n.Unreceived == 1, "a call that cannot be sent again: %v", c.err)
-		} else if ok && c.from.gone[c.to.id] != nil && !told[key] {
-			told[key] = true
-			w.check(n.Unreceived == c.from.gone[c.to.id].Unreceived, "a call that learns of messages: %v", c.err)
-			delete(c.from.gone, c.to.id)
+		} else if want := c.from.gone[c.to.id]; ok && want != nil {
+			if process && n.Exact && n.Unreceived > 0 && n.Unreceived == want.exact { // the end of the process comes later
+				want.exact = 0
+			} else {
+				w.check(want.is(n), "a call that learns of messages: %v, it has to be a loss of %+v", c.err, *want)
+				want.exact, want.bound = 0, 0
+			}
+			if want.bound == 0 {
+				delete(c.from.gone, c.to.id)
+			}
 		} else {
 			w.check(errors.Is(c.err, ErrNoService) || process && errors.Is(c.err, ErrUnreachable), "a call that was not received: %v", c.err)
 		}
@@ -397,6 +406,16 @@ func (w *world) over(all []*service, ended *end, end func()) {
 			c.from.end.again++
 		}
 	}
+}
+
+// peersBeside is how many peers the endpoints have beside one.
+func (w *world) peersBeside(n *end) (count int) {
+	for _, o := range w.ends {
+		if o != nil && o != n {
+			count += o.e.Peers()
+		}
+	}
+	return count
 }
 
 // reset takes in that a process ended behind a socket: the system may drop its last words, and then
@@ -413,7 +432,7 @@ func (w *world) reset(all []*service, again []*calling) {
 			w.until("the end of a route", func() bool { return r.route.Load() == nil })
 			n, ok := errors.AsType[*GoneError](r.takeGone())
 			if want := from.gone[o.id]; want != nil && !called[from] {
-				w.check(ok && n.Unreceived >= want.Unreceived && (!n.Exact || n.Unreceived == want.Unreceived), "%s to %s: %v, it has to be %v", from.id, o.id, n, want)
+				w.check(ok && n.Unreceived >= want.exact+want.bound && (!n.Exact || want.is(n)), "%s to %s: %v, it has to be a loss of %+v", from.id, o.id, n, *want)
 			}
 			delete(from.gone, o.id)
 		}

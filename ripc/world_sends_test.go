@@ -33,7 +33,7 @@ func (w *world) send() {
 			w.check(w.inRing(from.end, to.end) > 0 || pair.FrameBytes(len(data)) > free, "there is no space for %d bytes, and the window has %d", len(data), free)
 			return
 		}
-	case !fits && to.isOpen && len(data) <= worldMax && from.gone[to.id] == nil:
+	case !fits && to.isOpen && len(data) <= worldMax && from.owed(to) == nil:
 		ctx, cancel := context.WithCancelCause(w.t.Context())
 		why := errors.New("it is not wanted any more")
 		done := make(chan struct{})
@@ -115,7 +115,7 @@ func (w *world) begun(c *calling, i *item, goes bool, otherwise error) {
 			return
 		}
 	} else {
-		w.check(to.isOpen && from.gone[to.id] == nil, "a call of %s went on: %v", to.id, from.gone[to.id])
+		w.check(to.isOpen && from.owed(to) == nil, "a call of %s went on: %v", to.id, from.owed(to))
 		from.routes[to] = true
 	}
 	if !goes {
@@ -397,7 +397,7 @@ func (w *world) sendLong() {
 	}
 	body, release := w.body(from, i.body)
 	var why error
-	if to.isOpen && from.gone[to.id] == nil {
+	if to.isOpen && from.owed(to) == nil {
 		why = w.place(to, i)
 	}
 	r := from.s.To(to.id)
