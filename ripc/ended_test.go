@@ -387,3 +387,43 @@ func TestTheEndOfAPeerWakesAllThatWait(t *testing.T) {
 		}))
 	})
 }
+
+// A call that waits for space has sent nothing: when the service is closed, or its process ends, it
+// does not hide that the last message was not received.
+func TestACallThatWaitsForSpaceIsNotCounted(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
+			ctx := testutil.Within(t)
+			there := open(Config{RingBytes: pair.MinRingBytes})
+			server, client := register(t, there, "server"), register(t, open(Config{RingBytes: pair.MinRingBytes, MoveTime: -1}), "")
+			to := client.To("server")
+			must(t, to.Connect(ctx))
+			sent := 0
+			for client.TrySend(to, make([]byte, 500)) == nil {
+				sent++
+			}
+			p := to.route.Load().peer
+			called := make(chan error)
+			go func() {
+				_, err := client.Call(ctx, to, make([]byte, 500))
+				called <- err
+			}()
+			inTime(t, "the call", func() bool {
+				client.e.lock()
+				defer client.e.unlock()
+				return p.send.room.Len() == 1
+			})
+			if ended {
+				there.lock()
+				there.peers[0].fail(ErrClosed)
+				there.unlock()
+			} else {
+				must(t, server.Close())
+			}
+			err := <-called
+			if gone, ok := errors.AsType[*GoneError](err); !ok || sent == 0 || gone.Unreceived != sent {
+				t.Errorf("ended: %v, %d messages were sent: %v", ended, sent, err)
+			}
+		})
+	}
+}

@@ -146,7 +146,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	}
 	w := e.waiter()
 	defer e.giveBack(w)
-	w.goal, w.peer, w.service, w.channel, w.answered = goalAnswer, p, s, r.channel, false
+	w.goal, w.peer, w.service, w.channel, w.answered = goalAnswer, p, s, 0, false // no channel counts it yet
 	id := p.calls.Begin(w)
 	e.counts.Calls++
 	if accepted, err := p.putOrWait(ctx, r, pair.Request, id, parts, w); !accepted {

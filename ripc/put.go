@@ -60,8 +60,8 @@ func (p *peer) putReply(k pair.Kind, id uint64, parts [][]byte, batched bool) (s
 func (p *peer) putHeld(k pair.Kind, channel int, id uint64, parts [][]byte, w *waiter) (status pair.Status, over bool) {
 	p.send.lock()
 	status, over = p.putLocked(k, channel, id, parts)
-	if w != nil {
-		w.ordinal = p.send.tx.Messages(channel)
+	if w != nil && status == pair.Accepted {
+		w.channel, w.ordinal = channel, p.send.tx.Messages(channel)
 	}
 	p.send.unlock()
 	if status != pair.Accepted {

@@ -18,7 +18,7 @@ type waiter struct {
 	service *Service // goalMessage
 
 	peer    *peer // goalRoom, goalAnswer
-	channel int   // goalAnswer
+	channel int   // goalAnswer: on which the request was sent, 0 before
 	route   *route
 	asks    *waiter     // for the answer to the request that waits for space
 	halts   func() bool // the stream does not write any more
