@@ -1,6 +1,6 @@
-// Package decode reads CBOR from memory that whoever sent it can still change, such as a ring in
-// shared memory: the library checks the whole first, and then trusts what it reads again. So it is
-// given a copy.
+// Package decode reads CBOR from memory that its sender can still change, such as a ring in shared
+// memory. The CBOR library checks the whole input first and then trusts what it reads again. So it
+// gets a copy.
 package decode
 
 import (
