@@ -26,8 +26,7 @@ func (n *taker) MaxRun() int { return 0 }
 // counters of the frozen row are not delivered.
 func hidden(t *testing.T, seed uint64) int {
 	t.Helper()
-	both := []order.Rank{0, 1}
-	sg := views.Subgroup{Name: "a", Mode: views.Unordered, RingBytes: 4096, Window: 8, Members: both, Senders: both}
+	sg := views.Subgroup{Name: "a", Mode: views.Ordered, RingBytes: 4096, Window: 8, Members: []order.Rank{0, 1}, Senders: []order.Rank{1}}
 	v := &views.View{ID: 1, Members: []views.Member{{ID: 1}, {ID: 2}}, Subgroups: []views.Subgroup{sg}}
 	layout := sst.NewLayout(2)
 	columns := multicast.Declare(layout, sg)
@@ -62,7 +61,7 @@ func hidden(t *testing.T, seed uint64) int {
 	for range 2 * messages {
 		parts[0].Deliver()
 	}
-	return int(reach[1]+skips)/(1+skips) - int(taken)
+	return int(reach[0]+skips)/(1+skips) - int(taken)
 }
 
 // N5: what the simulated network makes of a row that is frozen hides no message.
