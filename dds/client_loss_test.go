@@ -80,10 +80,7 @@ func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 	closeAll(t, second)
 	third, w := start(copied)
 	put(w, 30)
-	again, err := member.Serve(t.Context(), member.RelayConfig{Member: third, Endpoint: ripc.Config{Addr: relay.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := serveAt(t, third, relay.Addr())
 	if got := read(); len(got) != 30 {
 		t.Errorf("got %v", got)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/ripc"
 )
 
 var inSets = dds.QoS{Presentation: qos.Presentation{Access: qos.GroupScope, Coherent: true}, KeepUnregistered: true}
@@ -505,11 +504,7 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	if err := writers[1].Write(t.Context(), position{}); err == nil || !strings.Contains(err.Error(), "another writer was closed") {
 		t.Errorf("the other writer of the set: %v", err)
 	}
-	again, err := member.Serve(t.Context(), member.RelayConfig{Member: all[0], Endpoint: ripc.Config{Addr: relay.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = again.Close() })
+	serveAt(t, all[0], relay.Addr())
 	<-used
 	next := writer(t, two(t, c)[1], inSets)
 	if err := c.Coherent(testutil.Within(t), func(s *dds.Set) error { return next.WriteIn(t.Context(), s, position{N: 7}) }); err != nil {
@@ -630,13 +625,8 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 		}
 		write(10)
 		cfg := relayed
-		cfg.Endpoint.Addr, cfg.Member = at, all[n]
-		again, err := member.Serve(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = again.Close() })
-		relays[n] = again
+		cfg.Endpoint.Addr = at
+		relays[n] = serveWith(t, all[n], cfg)
 		write(40)
 		read()
 	}

@@ -25,7 +25,7 @@ import (
 // serve has a member serve clients.
 func serve(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay {
 	t.Helper()
-	cfg.Endpoint.Addr = "127.0.0.1:0"
+	cfg.Endpoint.Addr = testutil.FreeAddress(t) // so that nobody takes it while it is closed
 	return serveWith(t, m, cfg)
 }
 

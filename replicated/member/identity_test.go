@@ -36,7 +36,7 @@ func TestAClientRefusesAnotherGroupOfTheSameName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, second := open(t, 1, ordered, nil), open(t, 1, ordered, nil)
-			s := serveAt(t, first[0], "127.0.0.1:0", transport)
+			s := serveAt(t, first[0], testutil.FreeAddress(t), transport)
 			addr := s.Addr()
 			c := dial(t, replicated.ClientConfig{Addresses: []string{addr}, Endpoint: ripc.Config{Transport: transport}})
 			bank := c.Object("accounts")
@@ -70,8 +70,8 @@ func TestAClientRefusesAnotherGroupOfTheSameName(t *testing.T) {
 func TestAClientGoesOnWithAMemberOfItsGroup(t *testing.T) {
 	t.Parallel()
 	first, second := open(t, 2, ordered, nil), open(t, 1, ordered, nil)
-	one, two := serveAt(t, first[0], "127.0.0.1:0", ripc.Auto), serveAt(t, first[1], "127.0.0.1:0", ripc.Auto)
-	other := serveAt(t, second[0], "127.0.0.1:0", ripc.Auto)
+	one, two := serveAt(t, first[0], "127.0.0.1:0", ripc.Auto), serveAt(t, first[1], testutil.FreeAddress(t), ripc.Auto)
+	other := serveAt(t, second[0], testutil.FreeAddress(t), ripc.Auto)
 	bank := dial(t, replicated.ClientConfig{Addresses: []string{one.Addr(), other.Addr(), two.Addr()}, Seed: 1}).Object("accounts")
 	for range 2 {
 		if _, err := deposit.Call(testutil.Within(t), bank, depositArgs{"ann", 1}); err != nil {

@@ -279,7 +279,7 @@ func (w *world) addMember() {
 	w.must(err)
 	w.t.Cleanup(func() { w.close(n) })
 	w.nodes = append(w.nodes, n)
-	w.serve(n, "127.0.0.1:0")
+	w.serve(n, testutil.FreeAddress(w.t))
 	w.targets = append(w.targets, &target{name: fmt.Sprint("member ", n.id), bank: n.bank, mirror: n.mirror, shelves: n.shelves, node: n})
 }
 
