@@ -543,7 +543,8 @@ func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 	})
 }
 
-// A long message beyond those that a channel may have waits for the end of one of them (RP11).
+// A channel has a bounded number of long messages in flight. A further one waits until one of them
+// ends (RP11).
 func TestALongMessageWaitsForItsTurn(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)

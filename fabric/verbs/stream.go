@@ -148,7 +148,7 @@ func (s *Stream) SetReadDeadline(at time.Time) error { return s.limit(&s.readBy,
 // SetWriteDeadline is that of net.Conn.
 func (s *Stream) SetWriteDeadline(at time.Time) error { return s.limit(&s.writeBy, at) }
 
-// limit sets a deadline, and wakes those that wait when it has passed.
+// limit sets a deadline. When it passes, blocked readers and writers are woken.
 func (s *Stream) limit(deadline *time.Time, at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

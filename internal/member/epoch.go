@@ -101,9 +101,9 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 	return e, nil
 }
 
-// aheadAfter takes off what was delivered here of messages that will be sent again: those that were
-// sent in a shard that this member is not in, up to its trim. This member must not drop what comes
-// after them. What lies beyond the trim there is sent once more.
+// aheadAfter returns the counts of Ahead for the next view. It subtracts the indexes that a sender
+// used in another shard, up to the trim of that shard, because those messages are not sent again.
+// Messages beyond that trim are sent again, and this member still has to drop them.
 func (e *epoch) aheadAfter(name string, all []multicast.Ahead, trims [][]order.Index) (left []multicast.Ahead) {
 	for _, a := range all {
 		r, ok := e.view.RankOf(a.Sender)

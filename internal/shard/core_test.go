@@ -262,8 +262,8 @@ func TestALogThatLacksSomethingAgainIsNotFreedByTheStayBefore(t *testing.T) {
 	}
 }
 
-// handingOver is a fresh stay whose backlog is being handed over, and a view in which the process
-// is in another shard.
+// handingOver returns a fresh stay that is still delivering its backlog, and a view in which the
+// process is in another shard.
 func handingOver(t *testing.T) (s *stage, id Stay, moved *views.View) {
 	s = newStage(t, Config{Logs: true, Recovers: true})
 	id = s.installed(fresh(5), 0)
@@ -292,8 +292,8 @@ func TestSH5AFreshStayThatIsLeftAfterItsBacklogOffersItsLog(t *testing.T) {
 	s.wants("1 offer")
 }
 
-// The process leaves a shard as its backlog is handed over, to the end: what the shard delivered
-// since then is not recorded, so the log is not complete, and no state is offered behind it.
+// The process leaves a shard while it delivers the last of its backlog. Later messages of the shard
+// are not recorded, so the log is not complete, and no state is offered from it.
 func TestSH5AFreshStayThatIsLeftAsItsBacklogEndsHasNoCompleteLog(t *testing.T) {
 	s, id, moved := handingOver(t)
 	s.installed(settled(6), 0)

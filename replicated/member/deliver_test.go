@@ -64,8 +64,8 @@ func TestAPanicEndsTheCallsOfItsBatch(t *testing.T) {
 	}
 }
 
-// The courier looks again when a record says what was handed over: more may have arrived since that
-// record was sent.
+// The courier checks again when its record of what has arrived is delivered: more may have arrived
+// since the record was sent.
 func TestTheCourierGoesOnWhenARecordSaysWhatArrived(t *testing.T) {
 	begin := replicated.NewCommand[[]byte, []byte]("begin")
 	o := New(squall.SubgroupConfig{Name: "tasks"}, func() *struct{} { return &struct{}{} },

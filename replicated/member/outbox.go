@@ -424,9 +424,8 @@ func (a arrived) Signal() {}
 // Typed implements invoke.Pending.
 func (a arrived) Typed() any { return nil }
 
-// tellHanded tells the members of the object what has arrived. One record is on its way at a time:
-// a record that was sent is delivered, in a later view if need be, as long as this member is in the
-// shard.
+// tellHanded tells the members of the object what has arrived. At most one such record is in
+// flight. It is delivered, in this view or a later one, as long as this member is in the shard.
 func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way) error {
 	w.mu.Lock()
 	confirmed := w.Confirmed()

@@ -101,7 +101,7 @@ func (w *world) use(s *side, f *flow) {
 	case 3, 4, 5, 6:
 		n := 1 + w.IntN(window)
 		if half := int(f.given) - window/2 - len(f.read); half > 0 && w.IntN(2) == 0 {
-			n = half // the next limit is due behind it
+			n = half // the next limit follows after these bytes
 		}
 		w.read(s, f, n)
 	case 7:
