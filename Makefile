@@ -42,8 +42,8 @@ damage: ## every field of every page of a store's files damaged, one at a time
 model: ## the model of a view change's decision, as it is and with each flaw; needs spin and gcc
 	docs/model/check.sh
 
-verbs: ## RDMA links over software RDMA in a QEMU guest, which is put together from Debian packages: the fabric's tests, groups of three processes, a benchmark
-	fabric/verbs/guest/run.sh
+verbs: ## RDMA links over software RDMA in a QEMU guest, which is put together from Debian packages: the fabric's tests, groups of three processes, a benchmark. With KERNEL=linux-image-6.12-amd64, in a newer kernel
+	fabric/verbs/guest/run.sh $(if $(KERNEL),-k $(KERNEL))
 
 fuzz: ## every fuzz target for FUZZTIME (20s), one after the other
 	@packages=$$(go list ./... ./cmd/squall/...); for package in $$packages; do \

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Boots a guest of Debian's kernel in QEMU, with RDMA in software (rdma_rxe), and runs commands in it: guest.sh [-t SECONDS] [-p PROGRAM]... COMMAND...
-# Each PROGRAM is copied to /bin of the guest with the libraries that it needs; COMMAND is run by its shell. Everything comes from Debian packages
-# and is put together in a temporary directory, which is removed. Needs root for nothing but installing what is missing.
+# Boots a guest of Debian's kernel in QEMU, with RDMA in software (rdma_rxe), and runs commands in it: boot.sh [-t SECONDS] [-k KERNEL] [-p PROGRAM]... COMMAND...
+# KERNEL is a package that depends on a kernel, like linux-image-amd64, which is used without -k. Each PROGRAM is copied to /bin of the guest with the
+# libraries that it needs; COMMAND is run by its shell. Everything comes from Debian packages and is put together in a temporary directory, which is
+# removed. Needs root for nothing but installing what is missing. The exit status is 77 if a package is missing and cannot be installed.
 set -euo pipefail
 
-limit=600 programs=()
-while getopts t:p: option; do
+limit=600 kernel=linux-image-amd64 programs=()
+while getopts t:k:p: option; do
 	case $option in
 	t) limit=$OPTARG ;;
+	k) kernel=$OPTARG ;;
 	p) programs+=("$OPTARG") ;;
 	*) exit 2 ;;
 	esac
@@ -20,8 +22,7 @@ for package in "${needed[@]}"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 if [[ ${#missing[@]} -gt 0 ]]; then
-	[[ $(id -u) -eq 0 ]] || { echo "install these packages: ${missing[*]}"; exit 1; }
-	apt-get update -q && apt-get install -y -q --no-install-recommends "${missing[@]}"
+	[[ $(id -u) -eq 0 ]] && apt-get update -q && apt-get install -y -q --no-install-recommends "${missing[@]}" || { echo "install these packages: ${missing[*]}"; exit 77; }
 fi
 
 dir=$(mktemp -d)
@@ -30,14 +31,17 @@ root=$dir/root
 mkdir -p "$root"/{bin,proc,sys,dev,tmp,etc/libibverbs.d,lib/modules}
 
 # The kernel, and of its modules those that rxe is made of, in the order in which they are loaded.
-kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1)
-(cd "$dir" && apt-get download -q "$kernel" 2>/dev/null >&2 && dpkg-deb --fsys-tarfile "$kernel"_*.deb | tar -x --wildcards ./boot/'vmlinuz*' ./lib/modules)
+package=$kernel
+kernel=$(apt-cache depends "$package" 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1) || true
+[[ $kernel ]] && (cd "$dir" && apt-get download -q "$kernel" >/dev/null 2>&1) || { echo "no kernel of $package can be downloaded"; exit 77; }
+dpkg-deb --fsys-tarfile "$dir/$kernel"_*.deb | tar -x -C "$dir" --wildcards ./boot/'vmlinuz*' ./lib/modules
 release=${kernel#linux-image-}
 depmod -b "$dir" "$release"
 modprobe -d "$dir" -S "$release" -a --show-depends crc32_generic ib_uverbs rdma_rxe dummy | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' >"$dir/modules"
 while read -r module; do
-	cp "$module" "$root/lib/modules/"
-	echo "insmod /lib/modules/$(basename "$module")"
+	name=$(basename "$module" .xz)
+	if [[ $module == *.xz ]]; then busybox xzcat "$module"; else cat "$module"; fi >"$root/lib/modules/$name"
+	echo "insmod /lib/modules/$name"
 done <"$dir/modules" >"$root/load"
 
 # program copies a file, under its name or another one, and the libraries that it needs.

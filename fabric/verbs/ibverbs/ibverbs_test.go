@@ -33,10 +33,20 @@ func TestFabric(t *testing.T) { verbstest.Run(t, transports(t)) }
 
 func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) { verbstest.Mixed(t, transports(t)) }
 
-func TestLargeMessagesGoThroughStreams(t *testing.T) { verbstest.Large(t, transports(t), 64<<20, 2) }
+func TestLargeMessagesGoThroughStreams(t *testing.T) {
+	verbstest.Large(t, transports(t), atMost(64<<20), 2)
+}
 
 func TestLongMessagesGoIntoWindowsThroughStreams(t *testing.T) {
-	verbstest.Windows(t, transports(t), 16<<20)
+	verbstest.Windows(t, transports(t), atMost(16<<20))
+}
+
+// atMost is a size that is smaller in a short run.
+func atMost(size int) int {
+	if testing.Short() {
+		return 3_000_001
+	}
+	return size
 }
 
 func TestJoinsAndLeavesLeaveNothing(t *testing.T) {
