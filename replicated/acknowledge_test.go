@@ -16,16 +16,18 @@ import (
 // scripted is a client that answers each request by itself.
 type scripted struct {
 	asker
-	answer func(r *relay.Request) error
-	asked  []relay.Ask
-	rested int
+	answer  func(r *relay.Request) error
+	asked   []relay.Ask
+	rested  int
+	waiting func() // what happens while a caller waits
+	woken   bool   // changed was called
 }
 
 func (c *scripted) now() time.Time                      { return time.Unix(1, 0) }
-func (c *scripted) changed(*remote)                     {}
+func (c *scripted) changed(*remote)                     { c.woken = true }
 func (c *scripted) event(ClientEvent)                   {}
 func (c *scripted) rest(context.Context, time.Duration) { c.rested++ }
-func (c *scripted) wait(ctx context.Context, _ *remote) { panic("nothing else ends") }
+func (c *scripted) wait(_ context.Context, o *remote)   { o.unlocked(c.waiting) }
 
 func (c *scripted) ask(_ context.Context, _ *remote, _ func([]byte) error, parts ...[]byte) error {
 	r, err := relay.Parse(parts[0])
@@ -106,5 +108,35 @@ func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
 			t.Errorf("after %d tries: %v", tries, err)
 		}
 		cancel(nil)
+	}
+}
+
+// TestACallThatWaitsForANumberLearnsThatTheSessionHasEnded has no number free. A request that keeps
+// the session learns of its end.
+func TestACallThatWaitsForANumberLearnsThatTheSessionHasEnded(t *testing.T) {
+	opens := errors.New("the next session is being opened")
+	c := &scripted{}
+	c.answer = func(r *relay.Request) error {
+		if r.Ask == relay.Open {
+			return opens
+		}
+		return ErrSessionEnded
+	}
+	o := fullSession(c)
+	o.timeout, o.newToken = time.Minute, func() machine.Token { return machine.Token{2} }
+	for range machine.MaxOutstanding - 2 {
+		if _, err := o.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.session.Touch(c.now()) // the next one acknowledges nothing
+	c.waiting = func() {
+		c.woken = false
+		if o.touch(t.Context()); !c.woken {
+			t.Fatal("nothing wakes the call")
+		}
+	}
+	if _, err := o.begin(t.Context()); !errors.Is(err, opens) || !slices.Equal(c.asked, []relay.Ask{relay.Touch, relay.Open}) {
+		t.Errorf("the members were asked for %v: %v", c.asked, err)
 	}
 }

@@ -41,7 +41,7 @@ type answers struct {
 	mu      sync.Mutex
 	parties map[string]*party
 	working int      // requests that have a goroutine each
-	stalled []*party // whose requests wait because mostWorking have one, in the order in which they go on
+	stalled []*party // whose requests wait, and go on in this order when fewer than mostWorking have one
 	closed  bool
 }
 
@@ -103,7 +103,7 @@ func (a *answers) work(d *desk, m *ripc.Message, f func(m *ripc.Message)) {
 	}
 	p.waiting = append(p.waiting, waitingRequest{d, mine})
 	a.fill(p)
-	if p.working < a.mostWorkingEach && !p.stalled {
+	if !p.stalled {
 		p.stalled = true
 		a.stalled = append(a.stalled, p)
 	}

@@ -137,6 +137,24 @@ func TestAMemberThatHaltedSendsAwayTheClientsThatWantADescription(t *testing.T) 
 	}
 }
 
+// A member that takes requests and answers none is left, also by a client without objects.
+func TestAnotherMemberDescribesTheObjectsIfTheFirstOneHangs(t *testing.T) {
+	t.Parallel()
+	hangs, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hangs.Close() })
+	if _, err := hangs.Register(t.Context(), "squall objects"); err != nil {
+		t.Fatal(err)
+	}
+	_, servers := serve(t, open(t, 1, ordered, nil), ripc.Auto)
+	c := dial(t, replicated.ClientConfig{Addresses: []string{hangs.Addr(), servers[0].Addr()}, Seed: 1, MemberTimeout: 50 * time.Millisecond})
+	if got, err := c.Objects(testutil.Within(t)); err != nil || len(got) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // A request that is none is refused, by the service for descriptions and by that of an object.
 func TestARequestForADescriptionHasNothingElse(t *testing.T) {
 	t.Parallel()

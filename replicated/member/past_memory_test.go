@@ -104,10 +104,17 @@ func TestTheLogOfAnotherShardIsNotRead(t *testing.T) {
 	if c, _, err := o.object.copyAt(t.Context(), &stay{shard: 3 - here.shard}, log, v); !errors.Is(err, invoke.ErrElsewhere) {
 		t.Fatalf("a copy of shard %d, and this is shard %d: %v", c.machine.Shard(), here.shard, err)
 	}
-	if _, release, err := o.object.copyAt(t.Context(), here, log, v); err != nil {
+	kept, release, err := o.object.copyAt(t.Context(), here, log, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if again, release, err := o.object.copyAt(t.Context(), &stay{shard: here.shard}, log, v); err != nil {
 		t.Error(err)
 	} else {
-		release()
+		if release(); again == kept {
+			t.Error("a later stay reads the copies of an earlier one")
+		}
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

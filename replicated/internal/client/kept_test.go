@@ -12,6 +12,7 @@ import (
 
 // kept plays callers of one session, and an object that keeps their replies. Answers come in a
 // random order, and the answer to the first number does not come before all others are answered.
+// Callers whose command was refused may give up.
 type kept struct {
 	random   *rand.Rand
 	session  Session
@@ -22,6 +23,7 @@ type kept struct {
 	answers  []answer       // that have not come yet
 	waiting  []*Command     // refused
 	begun    int
+	givenUp  map[uint64]bool // numbers
 	requests int
 	told     int // acknowledgements
 }
@@ -75,6 +77,28 @@ func (k *kept) look() {
 	}
 }
 
+// giveUp has a caller give up whose command was refused.
+func (k *kept) giveUp() {
+	i := k.random.IntN(len(k.waiting))
+	c := k.waiting[i]
+	k.waiting = slices.Delete(k.waiting, i, i+1)
+	k.givenUp[c.Number] = true
+	k.session.End(*c)
+}
+
+// check compares the commands that the session counts as refused with those that wait.
+func (k *kept) check() error {
+	var want []uint64
+	for _, c := range k.waiting {
+		want = append(want, c.Number)
+	}
+	slices.Sort(want)
+	if s := &k.session; !slices.Equal(s.refused, want) || s.permits > len(want) {
+		return fmt.Errorf("RC7: numbers %d wait; %d count as refused, %d of which may be sent", want, s.refused, s.permits)
+	}
+	return nil
+}
+
 // come has one of the answers come. It reports false if the only one left is that to the first
 // number.
 func (k *kept) come() bool {
@@ -103,7 +127,7 @@ func (k *kept) come() bool {
 }
 
 func playKept(seed uint64) error {
-	k := &kept{random: rand.New(rand.NewPCG(seed, 7)), session: NewSession(1, machine.Token{1}), executed: map[uint64]int{}}
+	k := &kept{random: rand.New(rand.NewPCG(seed, 7)), session: NewSession(1, machine.Token{1}), executed: map[uint64]int{}, givenUp: map[uint64]bool{}}
 	k.apply(machine.AppendKnows(nil, machine.Header{}, 7, []string{"op"}))
 	k.apply(machine.AppendEnable(nil, machine.Header{}, 1, []string{"op"}))
 	k.session.Begin(start)
@@ -119,7 +143,13 @@ func playKept(seed uint64) error {
 			k.send(&c)
 		}
 		if k.come() {
+			if len(k.waiting) > 0 && k.random.IntN(20) == 0 {
+				k.giveUp()
+			}
 			k.look()
+			if err := k.check(); err != nil {
+				return err
+			}
 			continue
 		}
 		if len(k.waiting) == 0 && k.begun == keptCommands {
@@ -128,8 +158,8 @@ func playKept(seed uint64) error {
 		return fmt.Errorf("RC7: %d commands wait, and only the answer to the first is awaited", len(k.waiting))
 	}
 	for n := range uint64(keptCommands) {
-		if k.executed[n+1] != 1 {
-			return fmt.Errorf("number %d was executed %d times", n+1, k.executed[n+1])
+		if once := k.executed[n+1] == 1; once == k.givenUp[n+1] {
+			return fmt.Errorf("number %d was executed %d times, and given up: %v", n+1, k.executed[n+1], k.givenUp[n+1])
 		}
 	}
 	if most := 4 * keptCommands; k.requests > most || k.requests == keptCommands || k.told == 0 {
