@@ -25,7 +25,8 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 		g.inbounds[w], g.arrivals = b, append(g.arrivals, b)
 		return w, b
 	}
-	w, left := add(1)
+	w, left := add(3)
+	left.carried = 2 // by an earlier appointment: another gateway may have known of none
 	empty, _ := add(0)
 	(*host)(g).WriterGone(nil, w)
 	(*host)(g).WriterGone(nil, empty)
@@ -35,6 +36,9 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 	g.appoint(nil)
 	if len(g.arrivals) != 1 || g.arrivals[0] != left {
 		t.Fatalf("RG2: after the appointment %d writers have samples to carry", len(g.arrivals))
+	}
+	if left.carried != 0 {
+		t.Errorf("%d samples of 3 are not carried", left.carried)
 	}
 }
 

@@ -66,3 +66,31 @@ func TestAHistoryOfEverythingIsBounded(t *testing.T) {
 		t.Errorf("the history has %d samples, of %d at most", historySamples+1, historySamples)
 	}
 }
+
+// An instance that has no writers left is unregistered by each writer in DDS that has written it:
+// that of a writer in the space, and that for samples whose writers are closed.
+func TestAnInstanceWithoutWritersIsUnregisteredByAllThatWroteIt(t *testing.T) {
+	o := outboundOf(t, dds.QoS{})
+	o.g.ending = t.Context()
+	for n := range uint32(3) {
+		o.writers[dds.ID{Number: n}] = o.newWriter(&dds.QoS{}, "")
+	}
+	payload := []byte{0, 1, 0, 0, 7, 0, 0, 0}
+	key, err := o.t.Type.payloads.AppendInstance(nil, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := dds.Sample[dds.Encoded]{Value: dds.Encoded{Key: key, Data: payload}, Info: dds.Info{Valid: true}}
+	for _, n := range []uint32{0, 1, 9} { // the last one is closed
+		of.Info.Writer = dds.ID{Number: n}
+		if err := o.write(&of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of.Info.Valid, of.Info.Instance = false, dds.NoWriters
+	for range 2 { // once more is nothing
+		if err := o.write(&of); err != nil || o.g.stats.Written != 6 {
+			t.Fatalf("3 writers wrote the instance: %d changes with its end, %v", o.g.stats.Written, err)
+		}
+	}
+}
