@@ -1,14 +1,11 @@
 package rdmc
 
 import (
-	"hash/crc32"
 	"net"
 
 	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/internal/relay"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // readBlocks reads blocks, straight to where they belong, until the link ends.
 func (l *link) readBlocks() {

@@ -2,9 +2,9 @@ package rdmc
 
 import (
 	"fmt"
-	"hash/crc32"
 
 	"github.com/squall-go/squall/internal/background"
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/shared"
 )
@@ -88,7 +88,7 @@ func (g *Group) send() {
 		to, block := g.members[s.To], g.block(&s)
 		g.mu.Unlock()
 		if s.NeedSum {
-			s.Header.Sum = crc32.Checksum(block, castagnoli)
+			s.Header.Sum = crc.Of(block)
 		}
 		to.way.writeBlock(&s.Header, block, func() bool { return g.wants(&s) })
 		g.mu.Lock()

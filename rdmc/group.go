@@ -5,10 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 
+	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/shared"
@@ -148,7 +148,7 @@ func (g *Group) identify() (t token, digest uint32) {
 	secret := sha256.New()
 	fmt.Fprintf(secret, "%d %s %d %s", len(g.cfg.Key), g.cfg.Key, len(g.cfg.Name), g.cfg.Name)
 	copy(t[:], secret.Sum(nil))
-	same := crc32.New(castagnoli)
+	same := crc.New()
 	for _, p := range g.peers {
 		fmt.Fprintf(same, "%d %q ", p.ID, p.Rack)
 	}

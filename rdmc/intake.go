@@ -1,8 +1,9 @@
 package rdmc
 
 import (
-	"hash/crc32"
 	"io"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // intake reads what comes on a connection for blocks, all of it: another reader would wait for more
@@ -26,7 +27,7 @@ func (eager) prompt(bool) {}
 func (e eager) read(into []byte) (sum uint32, err error) {
 	for at, n := 0, 0; at < len(into); at += n {
 		n, err = e.from.Read(into[at:])
-		sum = crc32.Update(sum, castagnoli, into[at:at+n])
+		sum = crc.Add(sum, into[at:at+n])
 		switch {
 		case at+n == len(into):
 			return sum, nil

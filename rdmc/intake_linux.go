@@ -1,13 +1,14 @@
 package rdmc
 
 import (
-	"hash/crc32"
 	"io"
 	"net"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // How much has to come before a reader of a block is woken, unless less is missing. At 400 Mbit/s
@@ -93,7 +94,7 @@ func (p *patient) more(fd uintptr) (done bool) {
 			}
 			return true
 		default:
-			p.sum, p.got = crc32.Update(p.sum, castagnoli, p.rest[:n]), true
+			p.sum, p.got = crc.Add(p.sum, p.rest[:n]), true
 			p.rest = p.rest[n:]
 		}
 	}

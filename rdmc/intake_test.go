@@ -2,12 +2,13 @@ package rdmc
 
 import (
 	"errors"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // pair is a connection of plain TCP, and an intake at its end.
@@ -54,11 +55,11 @@ func TestAReadEndsWithItsLastByteAlthoughNothingFollows(t *testing.T) {
 		got := make([]byte, len(sent))
 		cut := r.IntN(len(got)) // a header, and what it tells of
 		sum, err := from.read(got[:cut])
-		if err != nil || sum != crc32.Checksum(sent[:cut], castagnoli) {
+		if err != nil || sum != crc.Of(sent[:cut]) {
 			t.Fatalf("the first %d of %d bytes: sum %x, %v", cut, len(sent), sum, err)
 		}
 		sum, err = from.read(got[cut:])
-		if err != nil || sum != crc32.Checksum(sent[cut:], castagnoli) || !slices.Equal(got, sent) {
+		if err != nil || sum != crc.Of(sent[cut:]) || !slices.Equal(got, sent) {
 			t.Fatalf("%d bytes from %d on: sum %x, %v", len(sent), cut, sum, err)
 		}
 		if err := <-wrote; err != nil {

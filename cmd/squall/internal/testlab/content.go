@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/crc"
 )
 
 // HeaderBytes is the least size of a message.
@@ -18,8 +18,6 @@ const HeaderBytes = 16
 
 // mostLives bounds what the header of a message may say.
 const mostLives = 1 << 16
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // content is what the messages of a load carry: the lines of a text in turn, or a pattern that
 // depends on the process and the number of the message.
@@ -145,5 +143,5 @@ func (c content) isLine(text []byte, n uint64) bool {
 
 // hashOf is the hash of a message: of its place, its sender and its bytes.
 func hashOf(m squall.Message) uint64 {
-	return mix(uint64(crc32.Checksum(m.Data, castagnoli)) ^ mix(uint64(m.Seq)<<16^uint64(m.Sender)))
+	return mix(uint64(crc.Of(m.Data)) ^ mix(uint64(m.Seq)<<16^uint64(m.Sender)))
 }
