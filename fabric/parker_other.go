@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/squall-go/squall/internal/bell"
 )
 
 // Parker is the one place where a loop sleeps. Away from Linux it is a channel; links bring their
@@ -14,7 +16,7 @@ import (
 type Parker struct {
 	OneLoop  bool // of no use here
 	sleeping atomic.Uint32
-	bell     chan struct{}
+	bell     bell.Bell
 }
 
 // Readiness is what the last look at the sockets said about one of them.
@@ -24,7 +26,7 @@ type Readiness struct {
 }
 
 // NewParker makes a parker.
-func NewParker() (*Parker, error) { return &Parker{bell: make(chan struct{}, 1)}, nil }
+func NewParker() (*Parker, error) { return &Parker{bell: bell.New()}, nil }
 
 // Watch is not available: sockets are served by goroutines here.
 func (p *Parker) Watch(int, bool) (*Readiness, error) { return nil, errors.ErrUnsupported }
@@ -79,10 +81,7 @@ func (p *Parker) Yield() { runtime.Gosched() }
 // Wake rings the bell if the loop sleeps or is about to. Any goroutine may call it.
 func (p *Parker) Wake() {
 	if p.sleeping.Load() == 1 && p.sleeping.CompareAndSwap(1, 2) {
-		select {
-		case p.bell <- struct{}{}:
-		default:
-		}
+		p.bell.Ring()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/rdma"
+	"github.com/squall-go/squall/internal/bell"
 )
 
 // The two ends are members 1 and 2 of a group with one subgroup.
@@ -55,7 +56,7 @@ type end struct {
 	group *squall.Group
 	all   *squall.Subgroup
 	asked chan control // of the other end, as they are delivered
-	pongs chan struct{}
+	pongs bell.Bell
 
 	// The rest is used by deliveries alone.
 	id              squall.NodeID
@@ -66,7 +67,7 @@ type end struct {
 
 // open joins the group, or begins it.
 func (e *end) open(ctx context.Context, c squall.Config) (err error) {
-	e.id, e.asked, e.pongs = c.ID, make(chan control, 16), make(chan struct{}, 1)
+	e.id, e.asked, e.pongs = c.ID, make(chan control, 16), bell.New()
 	c.Cluster, c.InitialMembers, c.Logger = cluster, 1, slog.New(slog.NewTextHandler(io.Discard, nil))
 	c.Subgroups = []squall.SubgroupConfig{{Name: "check", Deliver: e.deliver}}
 	if e.group, err = squall.Open(ctx, c); err != nil {
@@ -93,10 +94,7 @@ func (e *end) deliver(m squall.Message) {
 	case len(m.Data) == 0 || m.Sender != listener && m.Sender != checker:
 		e.wrong++
 	case m.Data[0] == kindPing && m.Sender == e.id:
-		select {
-		case e.pongs <- struct{}{}:
-		default: // nobody waits any more
-		}
+		e.pongs.Ring()
 	case m.Data[0] == kindData:
 		e.check(m)
 	case m.Data[0] == kindControl:

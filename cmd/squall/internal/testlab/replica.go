@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -175,7 +176,7 @@ const (
 // replica is the application of a load that keeps a state. It tells marks, pauses and its fault.
 type replica struct {
 	tell func(News)
-	due  chan struct{} // it is time for a snapshot
+	due  bell.Bell // it is time for a snapshot
 
 	mu    sync.Mutex
 	h     history
@@ -189,7 +190,7 @@ type replica struct {
 }
 
 func newReplica(l *Load, tell func(News)) *replica {
-	return &replica{tell: tell, due: make(chan struct{}, 1), h: newHistory(l)}
+	return &replica{tell: tell, due: bell.New(), h: newHistory(l)}
 }
 
 func (r *replica) deliver(batch []squall.Message) {
@@ -211,10 +212,7 @@ func (r *replica) deliver(batch []squall.Message) {
 	}
 	r.tellFault()
 	if before/snapshotEvery != r.h.Messages/snapshotEvery {
-		select {
-		case r.due <- struct{}{}:
-		default:
-		}
+		r.due.Ring()
 	}
 }
 

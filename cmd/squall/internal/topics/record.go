@@ -17,6 +17,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
+	"github.com/squall-go/squall/internal/bell"
 )
 
 // Times of the recorder.
@@ -165,7 +166,7 @@ type intake struct {
 	bytes int64
 	limit int64
 	full  bool
-	wake  chan struct{}
+	wake  bell.Bell
 }
 
 // put adds a sample. It is called where the sample has its position, and does not wait.
@@ -177,10 +178,7 @@ func (q *intake) put(h heard) {
 		q.all = append(q.all, h)
 	}
 	q.mu.Unlock()
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.Ring()
 }
 
 // take exchanges what was heard for memory that is empty.
@@ -239,7 +237,7 @@ func (r *recording) write(t *tape, all []heard, known func(dds.ID) *dds.QoS) err
 
 // follow writes what is heard.
 func (r *recording) follow(ctx context.Context, p party, t *tape) error {
-	q := &intake{limit: r.buffer, wake: make(chan struct{}, 1)}
+	q := &intake{limit: r.buffer, wake: bell.New()}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	var over <-chan struct{}
