@@ -123,9 +123,6 @@ func (h *Host) ID() order.NodeID { return h.p.self.ID }
 // Place is where the process is.
 func (h *Host) Place() int { return h.p.node.place }
 
-// Incarnation tells the processes of a node apart.
-func (h *Host) Incarnation() uint64 { return h.p.self.Incarnation }
-
 // View is the view in force there, or nil.
 func (h *Host) View() *views.View {
 	if h.p.member == nil {

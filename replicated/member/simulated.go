@@ -135,7 +135,7 @@ func (s *simulatedCopy) Installed() {
 			s.settle(from)
 		}
 	}
-	s.Tend()
+	s.tend()
 }
 
 // settle is what object.settle does.
@@ -179,7 +179,7 @@ func (s *simulatedCopy) Deliver(view, seq, sender, time uint64, data []byte, rep
 	}})
 	select {
 	case <-o.wake:
-		s.Tend()
+		s.tend()
 	default:
 	}
 	if s.o.failed != nil && s.host != nil {
@@ -197,12 +197,12 @@ func (s *simulatedCopy) Snapshot() ([]byte, error) {
 // Restore implements simulate.Copy.
 func (s *simulatedCopy) Restore(image []byte) error {
 	err := s.o.restored(bytes.NewReader(image))
-	s.Tend()
+	s.tend()
 	return err
 }
 
-// Tend implements simulate.Copy.
-func (s *simulatedCopy) Tend() {
+// tend sends what is due: announcements, operations to enable, sessions that were touched.
+func (s *simulatedCopy) tend() {
 	if s.host == nil {
 		return
 	}
@@ -283,7 +283,7 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 		if known, _ := o.touch(r.Session, d.shard); !known {
 			out.Status = machine.NotThere
 		}
-		s.Tend()
+		s.tend()
 		answer(appendOutcome(nil, &out))
 	case r.Past():
 		answer((&relay.Answer{Said: relay.Else, Text: []byte("simulated objects do not answer about the past")}).AppendTo(nil))

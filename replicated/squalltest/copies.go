@@ -252,9 +252,6 @@ func (c *copyAt) Ended() {
 // ID implements simulate.Host.
 func (c *copyAt) ID() uint64 { return uint64(c.host.ID()) }
 
-// Incarnation implements simulate.Host.
-func (c *copyAt) Incarnation() uint64 { return c.host.Incarnation() }
-
 // View implements simulate.Host.
 func (c *copyAt) View() (id uint64, shards [][]simulate.Member) {
 	v := c.host.View()

@@ -363,26 +363,3 @@ func (s *Space) Topic(name string) (info TopicInfo, ok bool) {
 	}
 	return t.TopicInfo, true
 }
-
-// Owner returns the writer that may update an instance, of those without partitions.
-func (s *Space) Owner(topic, key string) (id ID, ok bool) {
-	t := s.byName[topic]
-	if t == nil || t.instances[key] == nil {
-		return id, false
-	}
-	if w := t.instances[key].owner(""); w != nil {
-		return w.ID, true
-	}
-	return id, false
-}
-
-// Keys returns the keys of a topic's instances that have writers or a history, sorted.
-func (s *Space) Keys(topic string) (keys []string) {
-	if t := s.byName[topic]; t != nil {
-		for _, in := range t.order {
-			keys = append(keys, in.key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}

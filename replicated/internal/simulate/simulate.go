@@ -16,7 +16,6 @@ type Object interface {
 // Host is the process of a copy.
 type Host interface {
 	ID() uint64
-	Incarnation() uint64
 	// View returns the view in force, and the members of each shard in it.
 	View() (id uint64, shards [][]Member)
 	// Later calls f after a while, in which events may come.
@@ -54,8 +53,6 @@ type Copy interface {
 	Snapshot() ([]byte, error)
 	// Restore replaces the copy; nil stands for one that begins.
 	Restore(image []byte) error
-	// Tend sends what is due: announcements, operations to enable, sessions that were touched.
-	Tend()
 	// Take takes a client's request, to a shard if shard is 1 + its number. Answer is called once,
 	// unless the process ends.
 	Take(shard int, request []byte, answer func([]byte))

@@ -27,9 +27,6 @@ type Entry[T any] struct {
 // meanwhile.
 func (e *Entry[T]) Woken() bool { return e.woken }
 
-// Channel is the channel of the frame that waits.
-func (e *Entry[T]) Channel() int { return e.channel }
-
 // Join puts a sender at the end of the queue, which found no room for a frame with n bytes. Wake is
 // called next: there may be room by now.
 func (q *Queue[T]) Join(e *Entry[T], k Kind, channel, n int) {

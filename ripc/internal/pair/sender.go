@@ -322,9 +322,6 @@ func (s *Sender) Ranges() (a, b fabric.Range) {
 // Total is how many frames were sent, and how many bytes of the ring they took.
 func (s *Sender) Total() (frames, bytes uint64) { return s.frames, s.sent }
 
-// Fill is how many bytes of the ring the peer has not freed, as far as this side has looked.
-func (s *Sender) Fill() int { return int(s.sent - s.freed) }
-
 // Offsets of the lines that a side marks for its link: SentLine and HungryLine when it sent, or
 // waits for buffer space. Receiver.Lines returns the lines of the receiving half.
 const (
