@@ -5,6 +5,7 @@ package verbs
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
 )
@@ -23,6 +24,8 @@ func TestEveryMutantOfRDMALinksIsFound(t *testing.T) {
 				try = again
 			case mutant.NoteFirst, mutant.SlotEarly, mutant.NoteOften:
 				try = streams
+			case mutant.DeadlineMute, mutant.DeadlineKept, mutant.DeadlineBoth:
+				try = func(t testing.TB, _ uint64) error { return deadlines(t, time.Second) }
 			case mutant.OneDomain, mutant.WholeReplica:
 				try = func(t testing.TB, _ uint64) error { return intruder(t) }
 			}

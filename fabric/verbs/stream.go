@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/verbs/device"
+	"github.com/squall-go/squall/internal/mutant"
 	"golang.org/x/sys/unix"
 )
 
@@ -124,7 +125,7 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 			return n, net.ErrClosed
 		case s.err != nil:
 			return n, s.err
-		case passed(s.writeBy):
+		case passed(s.writeBy) || mutant.Enabled && mutant.On(mutant.DeadlineBoth) && passed(s.readBy):
 			return n, os.ErrDeadlineExceeded
 		}
 		into := s.core.slot()
@@ -152,7 +153,13 @@ func (s *Stream) SetWriteDeadline(at time.Time) error { return s.limit(&s.writeB
 func (s *Stream) limit(deadline *time.Time, at time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if mutant.Enabled && mutant.On(mutant.DeadlineKept) && !deadline.IsZero() {
+		return nil
+	}
 	*deadline = at
+	if mutant.Enabled && mutant.On(mutant.DeadlineMute) {
+		return nil
+	}
 	if !at.IsZero() {
 		time.AfterFunc(time.Until(at), func() {
 			s.mu.Lock()

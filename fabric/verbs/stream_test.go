@@ -147,7 +147,7 @@ func TestANoteThatCannotBeEndsTheStream(t *testing.T) {
 }
 
 // call makes a TCP connection, and gives its other end to a function.
-func call(t *testing.T, answer func(net.Conn)) net.Conn {
+func call(t testing.TB, answer func(net.Conn)) net.Conn {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	go func() {
@@ -164,7 +164,7 @@ func call(t *testing.T, answer func(net.Conn)) net.Conn {
 }
 
 // connected makes both ends of a stream over a network.
-func connected(t *testing.T, network *fake.Network) (ends [2]fabric.Stream, conns [2]net.Conn) {
+func connected(t testing.TB, network *fake.Network) (ends [2]fabric.Stream, conns [2]net.Conn) {
 	ctx, accepted := testutil.Within(t), make(chan error, 1)
 	conns[0] = call(t, func(conn net.Conn) {
 		var err error
@@ -244,48 +244,68 @@ func TestCloseEndsAReadAndAWriteThatWait(t *testing.T) {
 	must(t, ends[1].Close())
 }
 
-func TestADeadlineEndsAReadAndAWriteAndCanBeTakenBack(t *testing.T) {
+// deadlines tries those of a read and a write that wait, for at most some time, and returns what is
+// wrong.
+func deadlines(t testing.TB, patience time.Duration) (err error) {
 	network := fake.New(fake.Options{Seed: 9, Goroutine: true})
 	defer network.Close()
 	ends, _ := connected(t, network)
-	read, wrote := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, err := ends[0].Read(make([]byte, 1))
-		read <- err
-	}()
-	const most = 2 * slotCount * slotBytes
+	defer func() { err = errors.Join(err, ends[0].Close(), ends[1].Close()) }()
+	must(t, ends[0].SetReadDeadline(time.Unix(1, 0)))
+	if _, err := ends[0].Write([]byte{1}); err != nil {
+		return fmt.Errorf("a write after the deadline of reads: %w", err)
+	}
+	must(t, ends[0].SetReadDeadline(time.Time{}))
+
+	const most = 2 * slotCount * slotBytes // more than there is space for: nobody reads it
+	ended := make(chan error, 2)
 	var n int
 	go func() {
-		var err error
-		n, err = ends[0].Write(make([]byte, most)) // nobody reads it
-		wrote <- err
+		_, err := ends[0].Read(make([]byte, 1))
+		ended <- err
 	}()
-	past := time.Unix(1, 0)
-	must(t, errors.Join(ends[0].SetReadDeadline(past), ends[0].SetWriteDeadline(past)))
-	for _, c := range []chan error{read, wrote} {
-		if err := <-c; !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error(err)
+	go func() {
+		var err error
+		n, err = ends[0].Write(make([]byte, most))
+		ended <- err
+	}()
+	soon := time.Now().Add(10 * time.Millisecond)
+	must(t, errors.Join(ends[0].SetReadDeadline(soon), ends[0].SetWriteDeadline(soon)))
+	late := time.After(patience)
+	for range 2 {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("a read or a write at its deadline: %w", err)
+			}
+		case <-late:
+			return errors.New("a read or a write goes on after its deadline")
 		}
 	}
 	if k, err := ends[0].Write([]byte{1}); k > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%d bytes after the deadline: %v", k, err)
+		return fmt.Errorf("%d bytes after the deadline: %w", k, err)
 	}
-	must(t, errors.Join(ends[0].SetReadDeadline(time.Time{}), ends[0].SetWriteDeadline(time.Time{})))
-	go func() {
-		_, err := ends[0].Write(make([]byte, most-n))
-		wrote <- err
-	}()
-	_, err := io.ReadFull(ends[1], make([]byte, most))
-	must(t, errors.Join(err, <-wrote, ends[0].SetReadDeadline(time.Now().Add(time.Hour))))
-	go func() {
-		_, err := ends[1].Write([]byte{7})
-		wrote <- err
-	}()
-	_, err = io.ReadFull(ends[0], make([]byte, 1))
-	must(t, errors.Join(err, <-wrote))
-	for _, s := range ends {
-		must(t, s.Close())
+
+	must(t, errors.Join(ends[0].SetReadDeadline(time.Now().Add(time.Hour)), ends[0].SetWriteDeadline(time.Time{})))
+	if _, err := ends[1].Write([]byte{7}); err != nil {
+		return err
 	}
+	if _, err := ends[0].Read(make([]byte, 1)); err != nil {
+		return fmt.Errorf("a read before its next deadline: %w", err)
+	}
+	go func() {
+		k, err := ends[0].Write(make([]byte, most-n))
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%d bytes without a deadline: %w", k, err), ends[0].Close())
+		}
+		ended <- err
+	}()
+	_, err = io.ReadFull(ends[1], make([]byte, 1+most))
+	return errors.Join(err, <-ended)
+}
+
+func TestADeadlineEndsAReadAndAWriteAndCanBeTakenBack(t *testing.T) {
+	must(t, deadlines(t, time.Minute))
 }
 
 func TestAStreamIsRefusedAtBothEnds(t *testing.T) {

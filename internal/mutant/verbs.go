@@ -13,7 +13,13 @@ const (
 	NoteFirst    Name = "the note of a slot is sent before the slot's bytes"
 	SlotEarly    Name = "a slot counts as free when its bytes came, and not when they were read"
 	NoteOften    Name = "each slot that is free is reported by a note of its own"
+	DeadlineMute Name = "a deadline that passes wakes neither a read nor a write"
+	DeadlineKept Name = "a deadline that is taken back, or moved, stays"
+	DeadlineBoth Name = "the deadline of reads ends writes"
 )
 
 // VerbsNames are all of them.
-var VerbsNames = []Name{LineFirst, FreezeAlive, EarlyReceive, OldPair, OneDomain, WholeReplica, ArmLate, NoCredits, NoteFirst, SlotEarly, NoteOften}
+var VerbsNames = []Name{
+	LineFirst, FreezeAlive, EarlyReceive, OldPair, OneDomain, WholeReplica, ArmLate, NoCredits, NoteFirst, SlotEarly, NoteOften, DeadlineMute, DeadlineKept,
+	DeadlineBoth,
+}
