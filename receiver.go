@@ -215,7 +215,7 @@ func (r *receiver) Given(f func()) bool {
 func (r *receiver) HasAll() bool { return r.Whole() && r.group().apps[r.stays.declaration].idle() }
 
 // handOver gives the application what was delivered while it took over the state. In a log it comes
-// behind what the log got from others.
+// after what the log got from others.
 func (r *receiver) handOver(run []multicast.Message) {
 	if r.log != nil {
 		if !r.record(run) || r.config().Log.DeliverAfterPersist {

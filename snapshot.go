@@ -70,7 +70,7 @@ func (c *checked) Read(p []byte) (n int, err error) {
 // replayRun is how many records are delivered at a time.
 const replayRun = 128
 
-// replay delivers the records of the log behind its snapshot.
+// replay delivers the records of the log after its snapshot.
 func (r *receiver) replay(ctx context.Context) error {
 	run := make([]multicast.Message, 0, replayRun)
 	for record, err := range r.log.log.Range(Version{}, Version{}) {
@@ -94,7 +94,7 @@ func (r *receiver) deliver(run []multicast.Message) { r.group().apps[r.stays.dec
 
 // TakeSnapshot captures the application's state with SubgroupConfig.Snapshot, waits until every
 // message in that state is on every member's disk, and keeps the state beside the log; the records
-// up to there are dropped from this process's log. It returns the version behind which the state
+// up to there are dropped from this process's log. It returns the version after which the state
 // was captured. An empty log gets no snapshot: the version is zero then.
 //
 // Messages are delivered meanwhile. In an upcall TakeSnapshot returns ErrInUpcall. If this process

@@ -66,15 +66,15 @@ type group struct {
 	end      End
 }
 
-// New is a journal behind the end of a log.
+// New returns a journal that begins at the end of a log.
 func New(c Config) *Journal {
 	c = c.withDefaults()
 	return &Journal{c: c, last: c.After, end: c.After}
 }
 
-// Append takes a record: false if there is no room now, or the disk failed. The record's time
-// becomes the one it has if that is behind the last one's, and else the next. Versions must grow:
-// what delivers twice is broken.
+// Append takes a record. It returns false if there is no space now, or the disk failed. Times in a
+// log grow: if the record's time is not after that of the record before, Append sets it to the next
+// time after that one. Versions must grow, too: a version that does not is a fault of the caller.
 func (j *Journal) Append(r *Record) bool {
 	if !j.room(r) {
 		return false
@@ -330,7 +330,7 @@ func (j *Journal) recycle(b *block) {
 	}
 }
 
-// Restart goes on behind another end: the log was cut, or is another one. Nothing may be waiting.
+// Restart goes on from another end: the log was cut, or is another one. Nothing may be waiting.
 func (j *Journal) Restart(after End) {
 	if len(j.queue) > 0 || j.group.underway {
 		panic(invariants.Violation{ID: "A2", Detail: "a journal that is not empty starts again"})

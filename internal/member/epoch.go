@@ -503,7 +503,8 @@ func (e *epoch) linger() (work int) {
 	return work
 }
 
-// over reports whether no member needs the view any more.
+// over reports whether the view can be closed: no other member needs its row of it any more, or the
+// time in which one may need it has passed (until), and the application here got all of it.
 func (e *epoch) over() bool {
 	unfinished := func(p *part) bool { return !p.finished() || p.awaitsShown() } // a later one may wait for the view before this one
 	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)

@@ -11,7 +11,7 @@ import (
 // clock is a hybrid logical clock. Any goroutine.
 type clock struct {
 	last  atomic.Uint64
-	began atomic.Uint64 // no clock of the view in force, nor the logs here as this process began, are behind it
+	began atomic.Uint64 // the largest of the times with which views began, and of those in the logs here when this process began
 }
 
 // Now reads the member's hybrid logical clock: not before the wall clock, nor any time that was
@@ -48,7 +48,7 @@ func (m *Member) advance(t order.Time) order.Time {
 // tellTime publishes the clock: whatever this member sends from now on has a time that is not
 // before it. A member that made a proposal does so no more in this view. The next view begins with
 // a time that its proposer read after its last word here; and no member calls a time settled that
-// lies behind the last word of any member. So no message of the next view, whichever members join
+// is later than the last word of any member. So no message of the next view, whichever members join
 // in it, has a time that was settled before.
 func (e *epoch) tellTime() {
 	if !e.view.Persistent() || e.change.Leading() {
@@ -127,7 +127,7 @@ type settle struct {
 	nextSettle time.Duration
 	told       bool       // a time may have been told since one was looked for
 	time       order.Time // the time that is to be settled; 0: none
-	behind     order.Seq  // everything with that time or an earlier one lies before it
+	until      order.Seq  // everything with that time or an earlier one lies before it
 }
 
 // settling reports whether a time is to be looked for.
@@ -148,16 +148,17 @@ func (p *part) hearTime() order.Time {
 	return max(wordClock.Min(e.table, e.layout.line), 1) - 1
 }
 
-// noteTime notes behind what all messages lie whose time is not after t.
+// noteTime begins to settle the time t. No message that arrives from now on has that time or an
+// earlier one, so t is settled when all that has arrived is on every disk.
 func (p *part) noteTime(t order.Time) {
 	if t > p.recorder.Frontier.Settled() {
-		p.time, p.behind = t, p.core.Arrivals()
+		p.time, p.until = t, p.core.Arrivals()
 	}
 }
 
-// settled settles the time that is under way, if everything that it covers is on every disk.
+// settled settles the noted time, if everything up to it is on every disk.
 func (p *part) settled(everywhere order.Seq) {
-	if p.time != 0 && p.behind <= everywhere {
+	if p.time != 0 && p.until <= everywhere {
 		p.recorder.Frontier.settle(p.time)
 		p.time = 0
 	}

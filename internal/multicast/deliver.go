@@ -205,8 +205,9 @@ func (s *Subgroup) extend(n int) []Message {
 	return s.run[len(s.run):end]
 }
 
-// takeOne takes the next record if it is not a small message, or if its turn has been a null. After
-// an invalid record nothing can be delivered; below a trim it counts as a null (see Trim).
+// takeOne takes the record of the next turn, where plan found no block: the record is not a small
+// message, or its index has passed already (S3). After an invalid record nothing can be delivered;
+// below a trim it counts as a null (see Trim).
 func (s *Subgroup) takeOne() {
 	tx, m := &s.senders[s.next.sender], &s.extend(1)[0]
 	data, kind, err := tx.Take()

@@ -202,7 +202,7 @@ func (c *Core) sourceGone(u *activity) bool {
 // or the process has left the shard.
 //
 // What waits in the backlog is forgotten, unless it belongs into a log that is complete: then it is
-// recorded first, and what the shard still delivers comes behind it.
+// recorded first, and what the shard still delivers comes after it.
 func (c *Core) supersede(s *stay) {
 	if s.superseded = true; s.phase != waiting {
 		s.phase = over

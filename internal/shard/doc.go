@@ -29,7 +29,7 @@
 //
 // Life of an activity: an effect that takes time has a number, and its performer says with Ended
 // how it came out. There is one activity at a time, for all stays together. One that is cancelled
-// ends, too: the next one begins behind its end, because an upcall of the application may still run
+// ends, too: the next one begins after its end, because an upcall of the application may still run
 // until then.
 //
 // Order of inputs: for each view Enter, if the process is in a shard of it, and then Installed,
