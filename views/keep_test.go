@@ -157,3 +157,39 @@ func TestWhoKeepsALogIsBroughtBackWhenOthersTakeItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// Two members are in no shard. They suffice for a shard that waits for its log and for the shard
+// that has its holder, whatever a third shard lacks; and for a shard that begins, while another one
+// waits for a log that nobody has.
+func TestAShardDoesNotWaitForWhatAnotherOneLacks(t *testing.T) {
+	d := Declaration{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Shards: 3, MinMembers: 2}
+	var members []Member
+	for id := range order.NodeID(4) {
+		members = append(members, Member{ID: 1 + id, Incarnation: 1, Addr: "a:1", Disk: uint64(11 + id)})
+	}
+	for _, test := range []struct {
+		what   string
+		before [3]Subgroup
+		want   [3][]order.Rank
+	}{
+		{"a third shard begins", [3]Subgroup{{Members: []order.Rank{0, 1}}, {Holders: []Holder{{2, 1, 12}}}, {}}, [3][]order.Rank{{0, 2}, {1, 3}, nil}},
+		{"a third shard waits for its log", [3]Subgroup{{Members: []order.Rank{0, 1}}, {Holders: []Holder{{9, 1, 19}}}, {Holders: []Holder{{2, 1, 12}}}}, [3][]order.Rank{{0, 2}, nil, {1, 3}}},
+		{"a shard waits for its log, and another one begins", [3]Subgroup{{Members: []order.Rank{0, 1}}, {Holders: []Holder{{9, 1, 19}}}, {}}, [3][]order.Rank{{0, 1}, nil, {2, 3}}},
+	} {
+		previous := &View{ID: 1, Members: members[:2]}
+		for s, sg := range test.before {
+			sg.Name, sg.Shard, sg.Mode = "log", s, Persistent
+			previous.Subgroups = append(previous.Subgroups, sg)
+		}
+		v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: members, Declarations: []Declaration{d}, Previous: previous})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.TakeOver(previous, nil)
+		for s, want := range test.want {
+			if got := v.Subgroups[s].Members; !slices.Equal(got, want) {
+				t.Errorf("%s: shard %d has %v, want %v", test.what, s, got, want)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/order"
 )
 
@@ -207,26 +208,46 @@ func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
 				continue
 			}
 			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
-			if at >= 0 && (len(shards[at]) <= d.least() && !p.suffice(d, shards) || len(shards[s]) > 0 || !p.keptWithout(old[at], shards[at], order.Rank(r))) {
+			if at >= 0 && mutant.Enabled && mutant.On(mutant.HolderStays) {
+				continue
+			}
+			if at >= 0 && (len(shards[s]) > 0 || !p.keptWithout(old[at], shards[at], order.Rank(r)) || len(shards[at]) <= d.least() && !p.spares(d, shards, at, s, order.Rank(r))) {
 				continue
 			}
 			if at >= 0 {
-				shards[at] = slices.DeleteFunc(shards[at], func(other order.Rank) bool { return other == order.Rank(r) })
+				shards[at] = without(shards[at], order.Rank(r))
 			}
 			shards[s] = append(shards[s], order.Rank(r))
 		}
 	}
 }
 
-// suffice reports whether the members that are in no shard can bring all shards to their least
-// size. A member that goes from one shard below or at that size to another leaves the answer as it
-// is.
-func (p *Placement) suffice(d Declaration, shards [][]order.Rank) bool {
-	left := len(p.unplaced(d, shards))
-	for _, in := range shards {
-		left -= max(0, d.least()-len(in))
+// spares reports whether a shard at or below its least size can spare a member for a shard that has
+// none: the members that are in no shard fill up both of them, and each other shard with members
+// that they would fill up otherwise.
+func (p *Placement) spares(d Declaration, shards [][]order.Rank, from, to int, r order.Rank) bool {
+	free := p.unplaced(d, shards)
+	stays, goes := cloned(shards), cloned(shards)
+	goes[from], goes[to] = without(goes[from], r), append(goes[to], r)
+	p.deal(d, stays, slices.Clone(free))
+	p.deal(d, goes, free)
+	for s := range goes {
+		if len(goes[s]) < d.least() && (s == to || len(shards[s]) > 0 && len(stays[s]) >= d.least()) {
+			return false
+		}
 	}
-	return left >= 0
+	return true
+}
+
+func cloned(shards [][]order.Rank) (all [][]order.Rank) {
+	for _, in := range shards {
+		all = append(all, slices.Clone(in))
+	}
+	return all
+}
+
+func without(in []order.Rank, r order.Rank) []order.Rank {
+	return slices.DeleteFunc(in, func(other order.Rank) bool { return other == r })
 }
 
 // unplaced returns the members that a declaration admits and that are in none of its shards.
@@ -241,7 +262,7 @@ func (p *Placement) unplaced(d Declaration, shards [][]order.Rank) (free []order
 
 // dealt places a declaration that has no layout of its own.
 func (p *Placement) dealt(d Declaration, shards [][]order.Rank) (parts []part) {
-	free := d.deal(shards, p.unplaced(d, shards))
+	free := p.deal(d, shards, p.unplaced(d, shards))
 	for _, in := range shards {
 		slices.Sort(in)
 		part := part{members: in, senders: slices.Clone(in)}
@@ -256,8 +277,9 @@ func (p *Placement) dealt(d Declaration, shards [][]order.Rank) (parts []part) {
 // deal fills the shards from the members that are in none, and returns the members that are left.
 // While a shard is not provisioned, the rest is kept for it: fewer than MinMembers, so that it
 // costs the other shards little. If they were dealt out, they would stay where they are, and the
-// shard would have to wait for as many new members as it needs.
-func (d Declaration) deal(shards [][]order.Rank, free []order.Rank) (left []order.Rank) {
+// shard would have to wait for as many new members as it needs. A shard that waits for its log
+// comes after the others, which can use the members.
+func (p *Placement) deal(d Declaration, shards [][]order.Rank, free []order.Rank) (left []order.Rank) {
 	var all, short []int // shards: below MinMembers
 	supply := len(free)
 	for s := range shards {
@@ -266,7 +288,16 @@ func (d Declaration) deal(shards [][]order.Rank, free []order.Rank) (left []orde
 			short, supply = append(short, s), supply+len(shards[s])
 		}
 	}
-	slices.SortStableFunc(short, func(a, b int) int { return len(shards[b]) - len(shards[a]) })
+	slices.SortStableFunc(short, func(a, b int) int {
+		last, other := p.awaitsLog(d, a, shards[a]), p.awaitsLog(d, b, shards[b])
+		switch {
+		case last == other:
+			return len(shards[b]) - len(shards[a])
+		case last:
+			return 1
+		}
+		return -1
+	})
 	kept := min(len(short), supply/d.least())
 	for _, s := range short[kept:] {
 		free, shards[s] = append(free, shards[s]...), nil
@@ -278,6 +309,17 @@ func (d Declaration) deal(shards [][]order.Rank, free []order.Rank) (left []orde
 		free = pour(shards, all, d.most(), free)
 	}
 	return free
+}
+
+// awaitsLog reports whether a shard has no members because none has its log, and these have it
+// neither.
+func (p *Placement) awaitsLog(d Declaration, s int, members []order.Rank) bool {
+	if p.Previous == nil {
+		return false
+	}
+	old := p.Previous.Shards(d.Name)
+	return d.Mode == Persistent && s < len(old) && len(old[s].Holders) > 0 && !old[s].GivenUp(old[s].Holders, p.Members) &&
+		!slices.ContainsFunc(members, func(r order.Rank) bool { return old[s].HeldBy(p.Members[r]) })
 }
 
 // pour puts each of free into the smallest of some shards, while one of them is smaller than limit,

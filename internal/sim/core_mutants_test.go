@@ -47,6 +47,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.LongSlices:      "live",
 	mutant.BeatsAlone:      "live",
 	mutant.AheadForgotten:  "fifo",
+	mutant.HolderStays:     "shards",
 
 	mutant.EchoUnrecorded: "log",
 	mutant.EarlyPersisted: "log",
@@ -125,6 +126,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.LongSlices:     slowPlan,
 	mutant.BeatsAlone:     narrowPlan,
 	mutant.AheadForgotten: turnedPlan,
+	mutant.HolderStays:    waitingPlan,
 	mutant.EchoFirst:      echoPlan,
 	mutant.LastVote:       duelPlan,
 	mutant.VoteForgotten:  duelPlan,

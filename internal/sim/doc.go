@@ -44,6 +44,7 @@
 //	check_stall.go    G7  while no process fails, delivery takes a bounded virtual time from the commit, whatever other applications do
 //	check_quiet.go    G8  then only heartbeats are sent, old views are gone, and no more nulls were sent than were needed
 //	check_release.go      and all rings are empty
+//	check_shards.go       no shard waits for members, or for its log, that are there
 //	check_state.go        applications of a shard that got to the same message have the same state, however they came to it
 //	check_restart.go      what a restart decides was promised and voted, on disks; one view has one successor
 //	check_join.go         joiners that did not appear are held back

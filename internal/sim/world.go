@@ -179,7 +179,7 @@ func newWorld(p *Plan, o Options) *world {
 	w.schedule.seed = scramble(p.Seed)
 	w.checkers = []checker{
 		&haltChecker{}, &contentChecker{}, &fifoChecker{}, &orderChecker{}, &atomicChecker{}, &viewsChecker{}, &brainChecker{},
-		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{}, &readChecker{},
+		&stallChecker{}, &liveChecker{}, &lossChecker{}, &futureChecker{}, &logChecker{}, &quietChecker{}, &releaseChecker{}, &stateChecker{}, &restartChecker{}, &joinChecker{}, &readChecker{}, &shardsChecker{},
 	}
 	return w
 }
@@ -360,7 +360,7 @@ func (w *world) done() bool {
 		return false // a fault takes a while to be noticed, and a wish to be heard of
 	}
 	w.stirred, w.lookAt = false, 0
-	return w.unsettled() == nil
+	return w.unsettled() == nil && (!w.goesOn() || w.idle() == nil)
 }
 
 // stir notes that something went on.
