@@ -19,11 +19,11 @@ var errNoSocket = errors.New("an RDMA link needs a plain TCP connection")
 
 // connection is the lifeline of a link: a TCP connection on which nothing more is said.
 type connection struct {
-	file   *os.File
-	fd     int // -1: hung up
+	fd     int // -1: closed
 	parker *fabric.Parker
 	ready  *fabric.Readiness
 	gone   bool
+	hungUp bool
 }
 
 // newLifeline takes a connection out of Go's poller. It owns the connection if it succeeds.
@@ -32,17 +32,13 @@ func newLifeline(conn net.Conn, parker *fabric.Parker) (lifeline, error) {
 	if !ok {
 		return noLifeline{}, errNoSocket
 	}
-	file, err := descriptors.Retry(tcp.File) // a duplicate
+	fd, err := descriptors.Detach(tcp)
 	if err != nil {
 		return noLifeline{}, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
 	}
-	c := &connection{file: file, fd: int(file.Fd()), parker: parker}
-	err = unix.SetNonblock(c.fd, true)
-	if err == nil {
-		c.ready, err = parker.Watch(c.fd, false)
-	}
-	if err != nil {
-		return noLifeline{}, errors.Join(fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err), file.Close())
+	c := &connection{fd: fd, parker: parker}
+	if c.ready, err = parker.Watch(fd, false); err != nil {
+		return noLifeline{}, errors.Join(fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err), unix.Close(fd))
 	}
 	tcp.Close()
 	return c, nil
@@ -50,7 +46,7 @@ func newLifeline(conn net.Conn, parker *fabric.Parker) (lifeline, error) {
 
 // ended implements lifeline: anything that a peer says here ends the link.
 func (c *connection) ended() bool {
-	if !c.gone && c.fd >= 0 && c.ready.In {
+	if !c.gone && !c.hungUp && c.ready.In {
 		c.ready.In = false
 		c.look()
 	}
@@ -60,7 +56,7 @@ func (c *connection) ended() bool {
 // look implements lifeline. It leaves ready alone: a link may be closed on another goroutine than
 // the loop, which then still watches the connection.
 func (c *connection) look() bool {
-	if c.gone || c.fd < 0 {
+	if c.gone || c.hungUp {
 		return c.gone
 	}
 	var b [1]byte
@@ -71,16 +67,21 @@ func (c *connection) look() bool {
 }
 
 func (c *connection) hangUp() {
-	if c.fd >= 0 {
+	if !c.hungUp {
+		c.hungUp = true
 		c.parker.Unwatch(c.fd)
 		unix.Shutdown(c.fd, unix.SHUT_WR)
-		c.fd = -1
 	}
 }
 
 func (c *connection) close() error {
 	c.hangUp()
-	return c.file.Close()
+	if c.fd < 0 {
+		return nil
+	}
+	fd := c.fd
+	c.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
 }
 
 // noLifeline is that of a link that was not connected.

@@ -96,6 +96,21 @@ func Retry[T any](do func() (T, error)) (T, error) {
 	}
 }
 
+// Detach duplicates the descriptor of a connection for a loop that polls it by itself. The caller
+// closes the connection and owns the duplicate, of which the poller of Go's runtime does not know:
+// it would wake a thread for each packet that the loop reads, and for each that its peer has read.
+func Detach(conn syscall.Conn) (fd int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd = -1
+	failed := raw.Control(func(held uintptr) {
+		fd, err = Retry(func() (int, error) { return unix.FcntlInt(held, unix.F_DUPFD_CLOEXEC, 0) })
+	})
+	return fd, errors.Join(failed, os.NewSyscallError("fcntl", err))
+}
+
 // IsLack reports whether an error says that the process, or the system, has no descriptor left.
 func IsLack(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync/atomic"
 	"unsafe"
 
@@ -20,8 +19,7 @@ import (
 type Link struct {
 	peer   []byte // the mapping; nil: closed
 	frozen []byte // its copy, after Freeze
-	file   *os.File
-	fd     int // the unix socket: bells, and the peer's end
+	fd     int    // the unix socket: bells, and the peer's end
 	parker *fabric.Parker
 	ready  *fabric.Readiness
 	pushed bool
@@ -31,18 +29,14 @@ type Link struct {
 }
 
 func newLink(conn *net.UnixConn, mapped []byte, parker *fabric.Parker) (*Link, error) {
-	file, err := descriptors.Retry(conn.File)
+	fd, err := descriptors.Detach(conn)
 	conn.Close()
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{peer: mapped, file: file, fd: int(file.Fd()), parker: parker}
-	if err := unix.SetNonblock(l.fd, true); err != nil {
-		file.Close()
-		return nil, err
-	}
-	if l.ready, err = parker.Watch(l.fd, false); err != nil {
-		file.Close()
+	l := &Link{peer: mapped, fd: fd, parker: parker}
+	if l.ready, err = parker.Watch(fd, false); err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
 	return l, nil
@@ -156,8 +150,8 @@ func (l *Link) disconnect() {
 		return
 	}
 	l.parker.Unwatch(l.fd)
+	unix.Close(l.fd)
 	l.fd = -1
-	l.file.Close()
 }
 
 // Close implements fabric.Link.

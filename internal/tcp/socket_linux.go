@@ -23,18 +23,14 @@ func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
 	if !ok || parker == nil {
 		return newStream(conn, parker), nil
 	}
-	file, err := descriptors.Retry(tcp.File) // a duplicate; the original is no longer needed
+	fd, err := descriptors.Detach(tcp)
 	if err != nil {
 		return nil, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
 	}
 	tcp.Close()
-	s := &polled{file: file, fd: int(file.Fd()), parker: parker}
-	if err := unix.SetNonblock(s.fd, true); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("connection to %v: %w", conn.RemoteAddr(), err)
-	}
-	if s.ready, err = parker.Watch(s.fd, true); err != nil {
-		file.Close()
+	s := &polled{fd: fd, parker: parker}
+	if s.ready, err = parker.Watch(fd, true); err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
 	return s, nil
@@ -42,7 +38,6 @@ func newSocket(conn net.Conn, parker *fabric.Parker) (socket, error) {
 
 // polled is a non-blocking socket that the loop reads and writes itself.
 type polled struct {
-	file    *os.File // owns fd
 	fd      int
 	parker  *fabric.Parker
 	ready   *fabric.Readiness
@@ -127,8 +122,9 @@ func (s *polled) close() error {
 	}
 	s.hangUp()
 	s.linger()
+	fd := s.fd
 	s.fd = -1
-	return s.file.Close()
+	return os.NewSyscallError("close", unix.Close(fd))
 }
 
 // linger lets the peer read to the end: closing a socket with unread input resets the connection,
