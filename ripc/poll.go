@@ -195,7 +195,7 @@ func (t *polling) poll(ctx context.Context, w *waiter) {
 			t.spin(rounds)
 			continue
 		}
-		if !offered { // goroutines that can run must not wait for the end of the nap, which keeps the core for a while
+		if !offered && t.mustOffer() {
 			offered = true
 			t.yield()
 			continue
@@ -220,6 +220,13 @@ func (t *polling) yield() {
 	}
 	t.lock()
 	t.role.Resume()
+}
+
+// mustOffer reports whether goroutines that can run might wait for the end of a nap, which keeps its
+// processor of the runtime for a while. Where there are others, idle ones take the goroutines over,
+// and an offer would only move the poller to another thread.
+func (t *polling) mustOffer() bool {
+	return t.role.HasRoused() || t.moving > 0 || runtime.GOMAXPROCS(0) == 1
 }
 
 // letOthers lets other goroutines run, and the poller look: short messages come first. Goroutines
