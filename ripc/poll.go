@@ -222,9 +222,9 @@ func (t *polling) yield() {
 	t.role.Resume()
 }
 
-// mustOffer reports whether goroutines that can run might wait for the end of a nap, which keeps its
-// processor of the runtime for a while. Where there are others, idle ones take the goroutines over,
-// and an offer would only move the poller to another thread.
+// mustOffer reports whether goroutines that can run might wait for the end of a nap, which keeps
+// its processor of the runtime for a while. Where there are others, idle ones take the goroutines
+// over, and an offer would only move the poller to another thread.
 func (t *polling) mustOffer() bool {
 	return t.role.HasRoused() || t.moving > 0 || runtime.GOMAXPROCS(0) == 1
 }
