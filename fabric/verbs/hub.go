@@ -83,7 +83,9 @@ func (h *hub) step(l *Link) ([]device.Completion, error) {
 	if h.parker.Announced() && !h.armed { // QP7
 		late := mutant.Enabled && mutant.On(mutant.ArmLate)
 		if late {
-			h.collect(l, true)
+			h.mu.Lock()
+			h.poll()
+			h.mu.Unlock()
 		}
 		if err := h.queue.Arm(); err != nil {
 			return nil, fmt.Errorf("%w: %w", device.ErrFailed, err)
@@ -95,15 +97,6 @@ func (h *hub) step(l *Link) ([]device.Completion, error) {
 	}
 	l.round = h.rounds
 	return h.take(l, due)
-}
-
-// collect polls the queue for a link that waits, on any goroutine.
-func (h *hub) collect(l *Link, poll bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if poll {
-		h.poll()
-	}
 }
 
 // take returns what completed of a link, after a poll if that is asked for.

@@ -197,19 +197,27 @@ func (l *Link) Freeze() []byte {
 // settle waits until the device has completed everything that was posted, or has failed.
 func (l *Link) settle(d time.Duration) {
 	for until := l.hungUp.Add(d); !l.done && l.err == nil && l.tx.signalledOutstanding(); {
-		completions, err := l.hub.take(l, true)
-		for _, c := range completions {
-			if c.Status != 0 {
-				l.err = fmt.Errorf("%w: status %d", device.ErrFailed, c.Status)
-			} else if uint32(c.ID)&receiveBit == 0 {
-				l.tx.complete(uint32(c.ID) & countMask) // a fault would be one of a device that is closed now
-			} else if l.flagsOf(c)&flagLast != 0 {
-				l.over = true
-			}
-		}
-		if err != nil || l.over || l.lifeline.look() || time.Now().After(until) {
+		if l.ending(); l.over || l.lifeline.look() || time.Now().After(until) {
 			return
 		}
+	}
+}
+
+// ending takes in what completed of a link that ends: what the peer has, and its last message.
+func (l *Link) ending() {
+	completions, err := l.hub.take(l, true)
+	for _, c := range completions {
+		switch isReceive := uint32(c.ID)&receiveBit != 0; {
+		case c.Status != 0:
+			err = fmt.Errorf("%w: status %d", device.ErrFailed, c.Status)
+		case !isReceive:
+			l.tx.complete(uint32(c.ID) & countMask) // a fault would be one of a device that is closed now
+		case l.flagsOf(c)&flagLast != 0:
+			l.over = true
+		}
+	}
+	if l.err == nil {
+		l.err = err
 	}
 }
 
@@ -243,13 +251,7 @@ func (l *Link) Close() error {
 	l.HangUp()
 	l.settle(lastWords)
 	for !l.done && l.err == nil && !l.over && !l.lifeline.look() && time.Since(l.hungUp) < lingerTime {
-		completions, err := l.hub.take(l, true)
-		if err != nil {
-			break
-		}
-		for _, c := range completions {
-			l.over = l.over || c.Status == 0 && uint32(c.ID)&receiveBit != 0 && l.flagsOf(c)&flagLast != 0
-		}
+		l.ending()
 		time.Sleep(time.Millisecond / 10)
 	}
 	l.quiet()
