@@ -136,3 +136,36 @@ func TestASlowSenderHoldsItsNullsForFewSteps(t *testing.T) {
 		t.Fatalf("%d messages were delivered", got)
 	}
 }
+
+// A sender that is given space again holds its nulls for as long as before, although it begins with
+// few messages: more are likely to follow.
+func TestASenderThatBeginsWithFewMessagesHoldsItsNulls(t *testing.T) {
+	sg := views.Subgroup{Name: "a", Mode: views.Ordered, RingBytes: 16384, Window: 64}
+	g := newGroupOf(t, sg, func(int, *multicast.Config) {}, 2, multicast.Tuning{})
+	n := g.nodes[0]
+	fill := func(r int) {
+		t.Helper()
+		for k := 0; g.send(r, "%d", k); k++ {
+			if k == 64 {
+				t.Fatal("the window does not fill")
+			}
+		}
+		g.nodes[r].cycle()
+	}
+	fill(0)
+	fill(1)
+	g.settle()
+	fill(1)
+	n.cycle()
+	g.send(0, "few") // of 64: less than a 32nd of the window
+	for step := 1; step < multicast.HoldSteps; step++ {
+		if n.cycle(); !n.Holding() || n.Stats.NullsSent.Load() > 0 {
+			t.Fatalf("step %d after it was given space: %d nulls, holding: %v", step, n.Stats.NullsSent.Load(), n.Holding())
+		}
+	}
+	if n.cycle(); n.Holding() || n.Stats.NullsSent.Load() != 63 {
+		t.Fatalf("after the last step: %d nulls, holding: %v", n.Stats.NullsSent.Load(), n.Holding())
+	}
+	g.settle()
+	g.same()
+}

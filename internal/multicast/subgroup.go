@@ -69,6 +69,7 @@ type Subgroup struct {
 	maxBytes  int
 	busy      bool // the last step published many messages
 	held      int  // steps for which owed nulls were held, so that the application can send something real
+	grace     int  // for so many steps they are held at most. While they are, it does not shrink
 	silent    int  // how often nulls were sent since the last message
 	dirty     bool // the own line changed since it was last pushed
 	begun     bool // the view before is delivered
@@ -451,12 +452,18 @@ func (s *Subgroup) sendNulls() int {
 	}
 	held := s.held
 	s.held = 0
+	if patience := s.patience(); held == 0 || patience > s.grace {
+		s.grace = patience
+	}
+	if mutant.Enabled && mutant.On(mutant.HoldsAnew) && s.grace > s.patience() {
+		held = 0
+	}
 	switch {
 	case s.silent >= silentRounds && !s.Sender.Active() && s.tuning == (Tuning{}):
 		return s.autoSkip(from)
-	case owed == 0 || s.patience() == HoldSteps && s.followed(from):
+	case owed == 0 || s.grace == HoldSteps && s.followed(from):
 		return 0
-	case held < s.patience():
+	case held < s.grace:
 		s.held = held + 1
 		return 0 // see Holding
 	}
@@ -488,7 +495,8 @@ func (s *Subgroup) Holding() bool { return s.held > 0 && !s.wedged }
 const HoldSteps = 8
 
 // patience is the number of steps for which this sender holds nulls, because a message is likely to
-// take their turns.
+// take their turns. A sender that was given space again may begin with few messages; what follows
+// them is worth waiting for as well. So a larger patience lasts as long as the nulls are held.
 func (s *Subgroup) patience() int {
 	switch {
 	case mutant.Enabled && mutant.On(mutant.TurnsKept) && s.Sender.Starved():

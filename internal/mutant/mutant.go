@@ -27,13 +27,14 @@ const (
 	SentFirst      Name = "sent is loaded before skipped"
 	TurnsKept      Name = "a sender without space sends no nulls"
 	FollowsItself  Name = "a sender without space takes its own turn for one that another sender has to take"
+	HoldsAnew      Name = "a sender that was given space holds its nulls anew in each step"
 )
 
 // SecondFirst is found by a test of its own: a run seldom gives up a member that lives and sends.
 const SecondFirst Name = "of a line of a frozen row the second word is copied first"
 
 // Names are all others.
-var Names = []Name{Unstable, OneTooMany, EarlyRelease, LateRelease, LazyNulls, EagerNulls, EarlyDelivered, AfterHalt, SentFirst, TurnsKept, FollowsItself}
+var Names = []Name{Unstable, OneTooMany, EarlyRelease, LateRelease, LazyNulls, EagerNulls, EarlyDelivered, AfterHalt, SentFirst, TurnsKept, FollowsItself, HoldsAnew}
 
 var active Name
 

@@ -23,6 +23,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.EagerNulls:     "quiet",
 	mutant.TurnsKept:      "live",
 	mutant.FollowsItself:  "live",
+	mutant.HoldsAnew:      "live",
 	mutant.EarlyDelivered: "content atomic",
 	mutant.AfterHalt:      "halt",
 
