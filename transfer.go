@@ -84,6 +84,13 @@ func (s *states) close() {
 
 // stays performs what the core of a subgroup decides about this process's stays in its shards.
 // Everything is the loop's.
+//
+// How a new member gets the state: enter makes a receiver for the stay, the core returns Hold, and
+// the receiver's deliveries go to a backlog. The core then returns one activity after the other:
+// FetchState (of a log only where it ends; then FillLog, SyncLog, CompleteLog, Recover), and last
+// HandOver, by which the application gets the backlog. begin runs each on a goroutine of its own
+// (receiver.run), and tell gives the result to the core on the loop. From Live on the loop calls the
+// application. At an old member the core returns OfferState (receiver.offer).
 type stays struct {
 	states      *states
 	declaration int

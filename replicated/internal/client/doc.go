@@ -9,6 +9,17 @@
 // Life of a link, which is the way to one member: begun (with the first request) → used → dropped
 // (a request failed, or took too long). The next request goes to the next member.
 //
+// How another member is found: package replicated calls Begin for a request, sends it, and calls
+// End. A request that failed drops the link there (Client.end). A member that says nothing is found
+// by a timer, which calls Late (Client.dropLate). Either way the next member is the current one,
+// the connection of the dropped link is closed, and so the other requests that wait on it fail and
+// begin again, commands with the numbers that they have (Client.ask). For an object in shards
+// Client.locate first asks which members the shard has now.
+//
+// Why a command is executed once: the object's state has, for each session, the reply of each
+// number that was executed and is not acknowledged. A number that comes again gets that reply
+// (Machine.client in package machine).
+//
 // Invariants:
 //
 //	RC1  a number of a session stands for one command
