@@ -89,8 +89,8 @@ func (s *states) close() {
 // the receiver's deliveries go to a backlog. The core then returns one activity after the other:
 // FetchState (of a log only where it ends; then FillLog, SyncLog, CompleteLog, Recover), and last
 // HandOver, by which the application gets the backlog. begin runs each on a goroutine of its own
-// (receiver.run), and tell gives the result to the core on the loop. From Live on the loop calls the
-// application. At an old member the core returns OfferState (receiver.offer).
+// (receiver.run), and tell gives the result to the core on the loop. From Live on the loop calls
+// the application. At an old member the core returns OfferState (receiver.offer).
 type stays struct {
 	states      *states
 	declaration int
