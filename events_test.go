@@ -61,7 +61,7 @@ func TestEventsTellTheLifeOfAGroup(t *testing.T) {
 	})
 	check := func(when string, i int, want []string) {
 		t.Helper()
-		if i == 0 { // the founder
+		if i == 0 { // the first member
 			want = slices.Insert(slices.Clone(want), 2, "GroupBootstrapped")
 		}
 		if got := told[i].kinds(); !slices.Equal(got, want) {

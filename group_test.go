@@ -25,7 +25,7 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 	defer cancel()
 	groups := make([]*squall.Group, n)
 	errs := make([]error, n)
-	founder := make(chan string, 2)
+	first := make(chan string, 2)
 	var done sync.WaitGroup
 	for i := range n {
 		cfg := squall.Config{Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: "127.0.0.1:0", InitialMembers: n, Logger: quiet}
@@ -34,21 +34,21 @@ func cluster(t testing.TB, n int, configure func(i int, c *squall.Config)) []*sq
 			told := cfg.Events
 			cfg.Events = func(e squall.Event) {
 				if l, ok := e.(squall.Listening); ok {
-					founder <- l.Addr
+					first <- l.Addr
 				}
 				if told != nil {
 					told(e)
 				}
 			}
 		} else {
-			addr := <-founder
-			founder <- addr
+			addr := <-first
+			first <- addr
 			cfg.Join = []string{addr}
 		}
 		done.Go(func() {
 			groups[i], errs[i] = squall.Open(ctx, cfg)
 			if i == 0 && groups[i] == nil {
-				founder <- "" // it never listened: the others fail, too
+				first <- "" // it never listened: the others fail, too
 			}
 		})
 	}

@@ -233,7 +233,7 @@ func crowd(b *besieged) {
 // While a group forms, a process that does not know the view's key claims to be the member that all
 // others wait for, and uses up the room for connections. The group forms with the real member.
 func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
-	founder := testutil.FreeAddress(t)
+	first := testutil.FreeAddress(t)
 	stop := make(chan struct{})
 	var impostors sync.WaitGroup
 	tried := atomic.Int64{}
@@ -245,9 +245,9 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 					return
 				default:
 				}
-				conn, err := net.Dial("tcp", founder)
+				conn, err := net.Dial("tcp", first)
 				if err != nil {
-					time.Sleep(time.Millisecond) // the founder does not listen yet
+					time.Sleep(time.Millisecond) // the first member does not listen yet
 					continue
 				}
 				defer conn.Close()
@@ -268,13 +268,13 @@ func TestAnImpostorDoesNotGetAMembersPlace(t *testing.T) {
 	var opening sync.WaitGroup
 	for i := range groups {
 		cfg := squall.Config{
-			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: founder, InitialMembers: 2, Logger: quiet, Fabric: squall.FabricTCP,
+			Cluster: t.Name(), ID: squall.NodeID(i + 1), Listen: first, InitialMembers: 2, Logger: quiet, Fabric: squall.FabricTCP,
 			Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(m squall.Message) { delivered <- string(m.Data) }}},
 		}
 		if i > 0 {
-			cfg.Listen, cfg.Join = "127.0.0.1:0", []string{founder}
+			cfg.Listen, cfg.Join = "127.0.0.1:0", []string{first}
 			for deadline := time.Now().Add(10 * time.Second); tried.Load() < 300 && time.Now().Before(deadline); {
-				time.Sleep(time.Millisecond) // the impostors come first, more than twice as many as the founder has seats
+				time.Sleep(time.Millisecond) // the impostors come first, more than twice as many as the first member has seats
 			}
 		}
 		opening.Go(func() { groups[i], errs[i] = squall.Open(ctx, cfg) })

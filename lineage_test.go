@@ -16,7 +16,7 @@ import (
 )
 
 // persistentMember starts a member whose log is in a directory. The identities of the groups that
-// it founds go to founded.
+// it bootstraps go to bootstrapped.
 func persistentMember(t testing.TB, within time.Duration, id squall.NodeID, dir string, join ...string) (*squall.Group, *identities, error) {
 	t.Helper()
 	return persistentMemberAt(t, "127.0.0.1:0", within, id, dir, join...)
@@ -27,12 +27,12 @@ func persistentMemberAt(t testing.TB, addr string, within time.Duration, id squa
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	k, founded := &keeper{}, &identities{}
+	k, formed := &keeper{}, &identities{}
 	g, err := squall.Open(ctx, squall.Config{
 		ID: id, Cluster: "durable", Listen: addr, Join: join, InitialMembers: 1, Dir: dir, Logger: quiet,
 		Events: func(e squall.Event) {
 			if e, ok := e.(squall.GroupBootstrapped); ok {
-				founded.add(e.Group)
+				formed.add(e.Group)
 			}
 		},
 		Subgroups: []squall.SubgroupConfig{{
@@ -42,10 +42,10 @@ func persistentMemberAt(t testing.TB, addr string, within time.Duration, id squa
 	if err == nil {
 		t.Cleanup(func() { closeAll(g) })
 	}
-	return g, founded, err
+	return g, formed, err
 }
 
-// identities collects the identities of the groups that were founded.
+// identities collects the identities of the groups that were bootstrapped.
 type identities struct {
 	mu   sync.Mutex
 	list []string
@@ -77,7 +77,7 @@ func count(t testing.TB, l *squall.Log, text string) (n int) {
 	return n
 }
 
-// The directory of node 2 is emptied, and it founds a second group of the same name, whose view
+// The directory of node 2 is emptied, and it bootstraps a second group of the same name, whose view
 // numbers grow beyond those of the first one. Node 1 has the last copy of the first group's log,
 // and asks node 2.
 func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 	awaitView(t, 1, groups[0]) // node 1 is a quorum of the last view
 	closeAll(groups[0])
 
-	two, founded, err := persistentMember(t, 20*time.Second, 2, filepath.Join(dir, "second-2"))
+	two, formed, err := persistentMember(t, 20*time.Second, 2, filepath.Join(dir, "second-2"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 	if first == "" || second == "" || first == second || three.View().Group != second {
 		t.Fatalf("the groups are %q and %q, and the second one is %q at node 3", first, second, three.View().Group)
 	}
-	if !slices.Equal(founded.all(), []string{second}) || len(joined.all()) > 0 {
-		t.Errorf("founded were %v by node 2 and %v by node 3", founded.all(), joined.all())
+	if !slices.Equal(formed.all(), []string{second}) || len(joined.all()) > 0 {
+		t.Errorf("bootstrapped were %v by node 2 and %v by node 3", formed.all(), joined.all())
 	}
 
 	one, anew, err := persistentMember(t, 20*time.Second, 1, filepath.Join(dir, "node-1"), two.Addr())
@@ -112,7 +112,7 @@ func TestAnotherGroupOfTheSameNameTakesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if one.View().Group != first || len(one.View().Members) != 1 || len(anew.all()) > 0 {
-		t.Errorf("node 1 is in view %d of group %q with %d members, and founded %v", one.View().ID, one.View().Group, len(one.View().Members), anew.all())
+		t.Errorf("node 1 is in view %d of group %q with %d members, and bootstrapped %v", one.View().ID, one.View().Group, len(one.View().Members), anew.all())
 	}
 	if n := count(t, mustLog(t, one), "precious"); n != 50 {
 		t.Errorf("of 50 records that were on every disk of the first group node 1 has %d left", n)
@@ -140,8 +140,8 @@ func TestAProcessThatFindsAnotherGroupOnlyNamesBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []squall.NodeID{1, 3, 1} {
-		_, founded, err := persistentMember(t, time.Second, id, filepath.Join(dir, fmt.Sprint("node-", id)), two.Addr())
-		if !errors.Is(err, squall.ErrOtherHistory) || !errors.Is(err, context.DeadlineExceeded) || len(founded.all()) > 0 {
+		_, formed, err := persistentMember(t, time.Second, id, filepath.Join(dir, fmt.Sprint("node-", id)), two.Addr())
+		if !errors.Is(err, squall.ErrOtherHistory) || !errors.Is(err, context.DeadlineExceeded) || len(formed.all()) > 0 {
 			t.Fatalf("node %d: %v", id, err)
 		}
 		for _, want := range []string{first, two.View().Group, two.Addr(), "empty directory"} {

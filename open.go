@@ -119,8 +119,8 @@ func (g *Group) addSubgroups() {
 	}
 }
 
-// takePart founds the group, joins it or restarts it with others, and enters the view that comes of
-// it.
+// takePart bootstraps the group, joins it or restarts it with others, and enters the view that
+// comes of it.
 func (g *Group) takePart(ctx context.Context) error {
 	o := &opening{Group: g, ctx: ctx}
 	err := o.run()
@@ -137,7 +137,7 @@ func (g *Group) takePart(ctx context.Context) error {
 		}
 		return err
 	}
-	if outcome.Founded {
+	if outcome.Bootstrapped {
 		g.cfg.emit(GroupBootstrapped{Group: outcome.View.Group, Members: outcome.View.Members, Unlisted: len(g.cfg.Join) == 0 && g.durable == nil})
 	}
 	g.door = outcome.Serve(g.candidates)

@@ -360,7 +360,7 @@ func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
 
 // A process whose disk was replaced has no record of the group and would found it. The other
 // processes came back without it and ask no process.
-func TestAFounderThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
+func TestTheFirstMemberThatWaitsFindsTheGroupThatFormedWithoutIt(t *testing.T) {
 	ports := freeAddrs(t, 2)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

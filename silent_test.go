@@ -33,17 +33,17 @@ type traitor struct {
 	view          *views.View
 }
 
-// said is what matters of a founder's message.
+// said is what matters of the first member's message.
 type said struct {
 	Verb string            `json:"verb"`
 	View *viewchange.Keyed `json:"view"`
 }
 
 // join goes through the whole of joining by hand.
-func (r *traitor) join(ctx context.Context, founder, cluster string, decls []views.Declaration) error {
+func (r *traitor) join(ctx context.Context, first, cluster string, decls []views.Declaration) error {
 	var err error
-	for { // until the founder listens
-		if r.control, err = port.Dial(ctx, founder, port.KindControl, nil); err == nil {
+	for { // until the first member listens
+		if r.control, err = port.Dial(ctx, first, port.KindControl, nil); err == nil {
 			break
 		}
 		if ctx.Err() != nil {
@@ -68,7 +68,7 @@ func (r *traitor) join(ctx context.Context, founder, cluster string, decls []vie
 	if r.view, err = r.hear("view"); err != nil {
 		return err
 	}
-	if err := r.connect(ctx, founder); err != nil {
+	if err := r.connect(ctx, first); err != nil {
 		return err
 	}
 	if err := wire.WriteMessage(r.control, said{Verb: "ready"}); err != nil {
@@ -90,18 +90,18 @@ func (r *traitor) hear(verb string) (*views.View, error) {
 			return (*views.View)(m.View), nil
 		case "wait":
 		default:
-			return nil, fmt.Errorf("the founder said %s, not %s", m.Verb, verb)
+			return nil, fmt.Errorf("the first member said %s, not %s", m.Verb, verb)
 		}
 	}
 }
 
 // connect makes the connection for rows.
-func (r *traitor) connect(ctx context.Context, founder string) error {
+func (r *traitor) connect(ctx context.Context, first string) error {
 	layout, err := member.NewLayout(r.view)
 	if err != nil {
 		return err
 	}
-	if r.rows, err = port.Dial(ctx, founder, port.KindRows, nil); err != nil {
+	if r.rows, err = port.Dial(ctx, first, port.KindRows, nil); err != nil {
 		return err
 	}
 	spec := fabric.Spec{Scope: r.view.Scope(), Identity: r.identity, Self: 1}

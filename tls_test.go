@@ -32,14 +32,14 @@ func TestAMemberWithoutACertificateCannotJoin(t *testing.T) {
 	a := testutil.NewAuthority(t)
 	impostor := testutil.NewAuthority(t).TLS()
 	impostor.RootCAs = a.Pool
-	founder := testutil.FreeAddress(t)
+	first := testutil.FreeAddress(t)
 	open := func(ctx context.Context, id squall.NodeID, c *tls.Config) (*squall.Group, error) {
 		cfg := squall.Config{
-			Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{founder}, InitialMembers: 2, Fabric: squall.FabricTCP, TLS: c, Logger: quiet,
+			Cluster: t.Name(), ID: id, Listen: "127.0.0.1:0", Join: []string{first}, InitialMembers: 2, Fabric: squall.FabricTCP, TLS: c, Logger: quiet,
 			Subgroups: []squall.SubgroupConfig{{Name: "a", Deliver: func(squall.Message) {}}},
 		}
 		if id == 1 {
-			cfg.Listen = founder
+			cfg.Listen = first
 		}
 		return squall.Open(ctx, cfg)
 	}

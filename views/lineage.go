@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A group has an identity: a random name that its founder made, View.Group, and a secret that its
-// members alone know, View.Secret. Every later view has the same two. Two groups may have one name
-// (Cluster); they never have one identity.
+// A group has an identity: a random name that its first member made, View.Group, and a secret that
+// its members alone know, View.Secret. Every later view has the same two. Two groups may have one
+// name (Cluster); they never have one identity.
 //
 // View.Lineage is the end of the chain of views: a link for each of the last views, the newest
 // last.

@@ -109,9 +109,9 @@ func (s Subgroup) Has(r order.Rank) bool {
 type View struct {
 	ID      order.ViewID `json:"id"`
 	Cluster string       `json:"cluster"`
-	// Group is the identity of the group: a random text that its founder made, the same in all of
-	// its views. A process that founds the group anew makes another one. Empty: the view is of an
-	// earlier format.
+	// Group is the identity of the group: a random text that its first member made, the same in all
+	// of its views. A process that bootstraps the group anew makes another one. Empty: the view is
+	// of an earlier format.
 	Group string `json:"group,omitempty"`
 	// Secret is known to the members of the group alone, the same in all of its views. It is no
 	// part of the JSON.

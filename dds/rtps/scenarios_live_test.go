@@ -42,11 +42,11 @@ func newLive(t *testing.T) *live {
 }
 
 // start opens a participant of a group.
-func (l *live) start(node int, addr string, founder bool) (*member.Member, error) {
+func (l *live) start(node int, addr string, first bool) (*member.Member, error) {
 	c := squall.Config{
 		Cluster: "test", ID: squall.NodeID(node), Listen: "127.0.0.1:0", Join: []string{addr}, InitialMembers: 2, Logger: quiet, Heartbeat: 100 * time.Millisecond, FailAfter: 2 * time.Second,
 	}
-	if founder {
+	if first {
 		c.Listen = addr
 	}
 	return member.Open(l.ctx, member.Config{Group: c, Subgroup: squall.SubgroupConfig{Name: "space"}})

@@ -69,12 +69,12 @@ func run(ctx context.Context, out io.Writer) error {
 func open(ctx context.Context, all []*member) error {
 	ctx, cancel := context.WithCancel(ctx) // if one cannot open, the others need not wait for it
 	defer cancel()
-	founder := make(chan string, 1)
+	first := make(chan string, 1)
 	errs := make([]error, len(all))
 	var opening sync.WaitGroup
 	for i, m := range all {
 		opening.Go(func() {
-			if m.group, errs[i] = squall.Open(ctx, m.config(ctx, founder)); errs[i] != nil {
+			if m.group, errs[i] = squall.Open(ctx, m.config(ctx, first)); errs[i] != nil {
 				cancel()
 			}
 		})
@@ -83,8 +83,9 @@ func open(ctx context.Context, all []*member) error {
 	return errors.Join(errs...)
 }
 
-// config is a member's part. The first one founds the group; the others must know where it listens.
-func (m *member) config(ctx context.Context, founder chan string) squall.Config {
+// config is a member's part. The first one bootstraps the group; the others must know where it
+// listens.
+func (m *member) config(ctx context.Context, first chan string) squall.Config {
 	c := squall.Config{
 		Cluster: "hello", ID: m.id, Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: m.hear}},
@@ -92,15 +93,15 @@ func (m *member) config(ctx context.Context, founder chan string) squall.Config 
 	if m.id == 1 {
 		c.Events = func(e squall.Event) {
 			if l, ok := e.(squall.Listening); ok {
-				founder <- l.Addr
+				first <- l.Addr
 			}
 		}
 		return c
 	}
 	select {
-	case addr := <-founder:
+	case addr := <-first:
 		c.Join = []string{addr}
-		founder <- addr
+		first <- addr
 	case <-ctx.Done(): // Open says so
 	}
 	return c

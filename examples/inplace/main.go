@@ -116,9 +116,9 @@ func run(ctx context.Context, out io.Writer, updates int) error {
 			id: squall.NodeID(i + 1), counters: map[uint64]uint64{}, expected: members * updates, all: make(chan struct{}),
 		}
 	}
-	founder := make(chan string, 1)
+	first := make(chan string, 1)
 	err := each(ctx, replicas, func(ctx context.Context, r *replica) (err error) {
-		if r.group, err = squall.Open(ctx, r.config(ctx, founder)); err == nil {
+		if r.group, err = squall.Open(ctx, r.config(ctx, first)); err == nil {
 			r.updates, err = r.group.Subgroup("counters")
 		}
 		return err
@@ -160,8 +160,9 @@ func each(ctx context.Context, replicas []*replica, do func(context.Context, *re
 	return errors.Join(errs...)
 }
 
-// config is a member's part. The first one founds the group; the others must know where it listens.
-func (r *replica) config(ctx context.Context, founder chan string) squall.Config {
+// config is a member's part. The first one bootstraps the group; the others must know where it
+// listens.
+func (r *replica) config(ctx context.Context, first chan string) squall.Config {
 	c := squall.Config{
 		Cluster: "inplace", ID: r.id, Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
 		Subgroups: []squall.SubgroupConfig{{Name: "counters", DeliverBatch: r.apply}},
@@ -169,15 +170,15 @@ func (r *replica) config(ctx context.Context, founder chan string) squall.Config
 	if r.id == 1 {
 		c.Events = func(e squall.Event) {
 			if l, ok := e.(squall.Listening); ok {
-				founder <- l.Addr
+				first <- l.Addr
 			}
 		}
 		return c
 	}
 	select {
-	case addr := <-founder:
+	case addr := <-first:
 		c.Join = []string{addr}
-		founder <- addr
+		first <- addr
 	case <-ctx.Done(): // Open says so
 	}
 	return c

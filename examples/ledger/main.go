@@ -119,8 +119,8 @@ func addresses() (addrs []string, err error) {
 	return addrs, nil
 }
 
-// config is a member's part. Each has a directory of its own. The first one founds the group, if
-// there was none.
+// config is a member's part. Each has a directory of its own. The first one bootstraps the group,
+// if there was none.
 func config(dir string, addrs []string, i int, a *account) squall.Config {
 	return squall.Config{
 		Cluster: "ledger", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, InitialMembers: members,

@@ -22,7 +22,7 @@ const (
 	failed                 // given up; cause says why
 )
 
-// self is the founder's own ticket.
+// self is the first member's own ticket.
 const self Ticket = 0
 
 // slot is a place in the first view, in the order of rank.
@@ -32,18 +32,18 @@ type slot struct {
 	ready  bool
 }
 
-// bootstrap is the founder's decision: requests and failures go in, in order, and the messages to
-// send come out. It is pure.
+// bootstrap is the first member's decision: requests and failures go in, in order, and the messages
+// to send come out. It is pure.
 type bootstrap struct {
 	cluster string
-	key     string // of the view: a process that shows it got it from the founder
+	key     string // of the view: a process that shows it got it from the first member
 	group   string
 	secret  views.Secret // of the group
 	expect  int
 	decls   []views.Declaration
 	layouts map[string]views.Layout
 	phase   phase
-	seats   []slot      // the founder's first (J1)
+	seats   []slot      // the first member's first (J1)
 	view    *views.View // from proposed on
 	unmet   []views.Unmet
 	cause   error // when failed
@@ -129,10 +129,10 @@ func (r *bootstrap) judge(q Request) Message {
 }
 
 // conflict returns the member that has the id or the address of m. If that member has both, m may
-// be a new incarnation of the same node, whose old connection the founder has not seen break yet.
-// Then m is told to ask again, and does not take the place: otherwise any process that can reach
-// the founder could remove a member by a request in the member's name. A new incarnation of the
-// founder cannot reach its old one this way.
+// be a new incarnation of the same node, whose old connection the first member has not seen break
+// yet. Then m is told to ask again, and does not take the place: otherwise any process that can
+// reach the first member could remove a member by a request in the member's name. A new incarnation
+// of the first member cannot reach its old one this way.
 func (r *bootstrap) conflict(m views.Member) (views.Member, bool) {
 	for _, s := range r.seats {
 		if s.member.ID == m.ID || s.member.Addr == m.Addr {

@@ -54,7 +54,7 @@ func fullRoll(t *testing.T) *bootstrap {
 }
 
 // J1.
-func TestRanksAreTheFounderThenTheOrderOfArrival(t *testing.T) {
+func TestRanksAreTheFirstMemberThenTheOrderOfArrival(t *testing.T) {
 	r := bootstrapOf(4)
 	for i, id := range []int{9, 2, 5} {
 		r.ask(Ticket(i+1), requestOf(id, 4))
@@ -201,7 +201,7 @@ func TestAfterTheViewAnyFailureAbortsForAllAndNamesTheNode(t *testing.T) {
 	}
 }
 
-func TestAFounderThatGivesUpBeforeTheViewSendsJoinersAway(t *testing.T) {
+func TestAFirstMemberThatGivesUpBeforeTheViewSendsJoinersAway(t *testing.T) {
 	r := bootstrapOf(4)
 	r.ask(10, requestOf(2, 4))
 	expectSaid(t, r.fail(self, errors.New("tired")), "10:later")

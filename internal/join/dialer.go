@@ -24,7 +24,7 @@ type dialer struct {
 	dials   map[Ticket]context.CancelFunc // guarded by sessions.mu
 	ended   bool                          // the same: decided was closed
 	decided chan struct{}                 // closed when the core has come to an end
-	handed  chan *conversation            // the conversation with a founder, once the first view was offered in it
+	handed  chan *conversation            // the conversation with the first member, once the first view was offered in it
 }
 
 func newDialer(c Config) *dialer {
@@ -194,11 +194,11 @@ func Find(ctx context.Context, c Config) (addr string, ok bool) {
 	return formed(ctx, c)
 }
 
-// inquiry is how long a founder waits for the others' answers before it founds.
+// inquiry is how long the first member waits for the others' answers before it bootstraps a group.
 const inquiry = time.Second
 
-// formed asks the other addresses, all at once, whether there is a group already. A founder would
-// found a second one, if it was started again.
+// formed asks the other addresses, all at once, whether there is a group already. The first member
+// would bootstrap a second one, if it was started again.
 func formed(ctx context.Context, c Config) (addr string, ok bool) {
 	others := slices.DeleteFunc(slices.Clone(c.Join), func(addr string) bool { return addr == c.Self.Addr })
 	ctx, cancel := context.WithTimeout(ctx, min(inquiry, c.silence))

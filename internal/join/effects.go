@@ -2,8 +2,8 @@ package join
 
 import "github.com/squall-go/squall/views"
 
-// Ticket names a conversation of an Acceptor, of a Joiner or of a founder. The side that opens it
-// numbers it, from 1 up, and uses no number twice.
+// Ticket names a conversation of an Acceptor, of a Joiner or of the first member. The side that
+// opens it numbers it, from 1 up, and uses no number twice.
 type Ticket uint64
 
 // Effects is what the world must do now, in the order of the fields.

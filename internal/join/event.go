@@ -13,13 +13,13 @@ import (
 type Event interface{ String() string }
 
 type (
-	// JoinRequested: the founder holds a place for a process.
+	// JoinRequested: the first member holds a place for a process.
 	JoinRequested struct {
 		Member        views.Member
-		Asked, Expect int // places taken, the founder's included
+		Asked, Expect int // places taken, the first member's included
 	}
-	// Refused: the founder, or a member, turned a process away, for good or (Final false) until it
-	// asks again.
+	// Refused: the first member, or a member, turned a process away, for good or (Final false)
+	// until it asks again.
 	Refused struct {
 		ID    order.NodeID
 		Addr  string
@@ -45,7 +45,7 @@ type (
 	}
 	// Held: a joiner has its place and waits for the others.
 	Held struct{ Addr string }
-	// Redirected: a joiner was sent to the founder, or to the leader.
+	// Redirected: a joiner was sent to the first member, or to the leader.
 	Redirected struct{ From, To string }
 	// Applied: a process asked the leader of a running group to become a member.
 	Applied struct{ Member views.Member }

@@ -87,13 +87,13 @@ func dialWhenServed(t *testing.T, addr string) hand {
 func TestCV4SilentStrangersKeepNoJoinerOut(t *testing.T) {
 	all := cluster(t, 2)
 	all[0].silence = patience
-	founder := all[0].start(within(t))
+	first := all[0].start(within(t))
 	dialWhenServed(t, all[0].Port.Addr())
 	for range 4 * leastNew {
 		dialByHand(t, all[0].Port.Addr())
 	}
 	joiner := all[1].start(within(t))
-	if err := errors.Join(ready(t, []*Session{get(t, founder).Session, get(t, joiner).Session})...); err != nil {
+	if err := errors.Join(ready(t, []*Session{get(t, first).Session, get(t, joiner).Session})...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -3,16 +3,16 @@
 //
 // # The first view
 //
-// Processes that know an address or two agree on the members, and start together. The founder alone
-// decides on the members of the first view; there is no vote, because there is no view yet that
-// could be split.
+// Processes that know an address or two agree on the members, and start together. The first member
+// alone decides on the members of the first view; there is no vote, because there is no view yet
+// that could be split.
 //
-// Life of the first view: asked (a process wants in) → held (the founder keeps its place) →
+// Life of the first view: asked (a process wants in) → held (the first member keeps its place) →
 // proposed (all Expect processes have asked, and all get the View) → ready (a member's links stand)
 // → installed (all are ready).
 //
-//	joiner                       founder
-//	request        ───────▶      refuse | later | redirect (from one that is not the founder): the end
+//	joiner                       first member
+//	request        ───────▶      refuse | later | redirect (from one that is not the first member): the end
 //	               ◀───────      wait          its place is held
 //	               ◀───────      view          all Expect asked
 //	ready | abort  ───────▶
@@ -48,7 +48,7 @@
 //
 // Invariants:
 //
-//	J1  the founder has rank 0, the others are ranked in the order in which they asked
+//	J1  the first member has rank 0, the others are ranked in the order in which they asked
 //	J2  a place is lost with its connection until the View is proposed, and never changes hands
 //	    afterwards
 //	J3  install is said only after every member said ready; abort is never said after install
@@ -80,7 +80,7 @@
 // find a member that does not move.
 //
 // bootstrap (bootstrap.go), Acceptor (acceptor.go) and Joiner (joiner.go) decide and are pure;
-// founder.go, server.go and dialer.go perform it in conversations of package wire.
+// first_member.go, server.go and dialer.go perform it in conversations of package wire.
 package join
 
 import (
@@ -105,8 +105,8 @@ var (
 	// ErrAborted says that the view was proposed and then given up. The text names the node that
 	// failed and why.
 	ErrAborted = errors.New("the first view was aborted")
-	// ErrTooManyRedirects says that processes sent us to each other instead of to the founder or
-	// the leader.
+	// ErrTooManyRedirects says that processes sent us to each other instead of to the first member
+	// or the leader.
 	ErrTooManyRedirects = errors.New("too many redirects")
 )
 
@@ -138,8 +138,8 @@ type Config struct {
 	Self views.Member
 	// Identity is the key pair of this process, whose public key its record has. Nil: a new one.
 	Identity *trust.Identity
-	// Join are the addresses to ask, the founder's first. Empty, or this process first: this
-	// process is the founder, even if it learns only by asking that the first address leads to
+	// Join are the addresses to ask, the first member's first. Empty, or this process first: this
+	// process is the first member, even if it learns only by asking that the first address leads to
 	// itself; but if one of the others is a member of a group already, this process was started
 	// again, and joins that.
 	Join []string
@@ -148,8 +148,8 @@ type Config struct {
 	Expect int
 	// Declarations are the subgroups. They must be the same everywhere.
 	Declarations []views.Declaration
-	// Layouts are the application's own functions, by Declaration.LayoutName. The founder places
-	// the first view with them.
+	// Layouts are the application's own functions, by Declaration.LayoutName. The first member
+	// places the first view with them.
 	Layouts map[string]views.Layout
 	// FailAfter is how long the group takes to notice a member that died.
 	FailAfter time.Duration
@@ -204,9 +204,9 @@ func (c Config) Validate() error {
 	return faults.Err()
 }
 
-// founds reports whether this process is known to be the founder. One that listens on all
+// isFirst reports whether this process is known to be the first member. One that listens on all
 // addresses, or is reached by a name that it does not advertise, finds out by asking (errItself).
-func (c Config) founds() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.Addr }
+func (c Config) isFirst() bool { return len(c.Join) == 0 || c.Join[0] == c.Self.Addr }
 
 func (c Config) applicant(nonce string) JoinerConfig {
 	return JoinerConfig{
@@ -226,11 +226,11 @@ type Outcome struct {
 	// Session is the attempt to install a first view: the process connects its links and calls
 	// Ready, or Abort. It is nil if View is installed at some of the others.
 	Session *Session
-	// Founded says that this process founded the group.
-	Founded bool
+	// Bootstrapped says that this process bootstrapped the group.
+	Bootstrapped bool
 
 	config Config
-	joiner *dialer // nil for a founder
+	joiner *dialer // nil for the first member
 }
 
 // Serve takes the requests of later joiners. It is called once: after Session.Ready has
@@ -258,15 +258,15 @@ func (o *Outcome) Abort(reason error) {
 }
 
 // Join makes this process a member: of the first view, if the group is being formed, or of a later
-// one. In the first case it returns once the View is known: to the founder when Expect members have
-// asked, to the others when the founder's View has arrived. In the second, it returns the first
-// view with this process that a member has installed.
+// one. In the first case it returns once the View is known: to the first member when Expect members
+// have asked, to the others when the first member's View has arrived. In the second, it returns the
+// first view with this process that a member has installed.
 //
 // The port's control connections belong to this package from the call on: after success they are
 // answered until the Server is closed, after an error no more. Errors wrap ErrRefused (final),
 // ErrBadView, the context's cause together with the last failure of each address, or, for a
-// founder, ErrAborted if a member failed at once, and what views.Place has to say if the members
-// that came cannot form the declared view.
+// first member, ErrAborted if a member failed at once, and what views.Place has to say if the
+// members that came cannot form the declared view.
 func Join(ctx context.Context, c Config) (*Outcome, error) {
 	if c.Port != nil && c.Self.Addr == "" {
 		c.Self.Addr = c.Port.Addr()
@@ -283,19 +283,19 @@ func Join(ctx context.Context, c Config) (*Outcome, error) {
 	if err := c.prove(); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
-	if c.Group == "" && c.founds() {
-		return foundOrJoin(ctx, c)
+	if c.Group == "" && c.isFirst() {
+		return bootstrapOrJoin(ctx, c)
 	}
 	o, err := apply(ctx, c)
 	if errors.Is(err, errItself) {
-		return foundOrJoin(ctx, c)
+		return bootstrapOrJoin(ctx, c)
 	}
 	return o, err
 }
 
-// foundOrJoin is the part of the founder, which may have been that of a group that goes on without
-// it.
-func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
+// bootstrapOrJoin is the part of the first member, which may have been that of a group that goes on
+// without it.
+func bootstrapOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	if addr, ok := formed(ctx, c); ok {
 		c.Join = append([]string{addr}, slices.DeleteFunc(slices.Clone(c.Join), func(other string) bool { return other == addr })...)
 		return apply(ctx, c)
@@ -312,7 +312,7 @@ func foundOrJoin(ctx context.Context, c Config) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, Founded: true, config: c}, nil
+	return &Outcome{View: s.view, Unmet: s.unmet, Session: s, Bootstrapped: true, config: c}, nil
 }
 
 // groupWorks ends the founding of a group: its members came together without waiting for this
@@ -322,7 +322,7 @@ type groupWorks struct{ addr string }
 func (e *groupWorks) Error() string { return "a group works already: " + e.addr + " is a member" }
 
 // lookAround asks every now and then whether the others are a group meanwhile: members that have
-// come back from their disks do not ask a founder whose own disk is another one now.
+// come back from their disks do not ask a first member whose own disk is another one now.
 func lookAround(ctx context.Context, c Config, found context.CancelCauseFunc) {
 	if len(c.Join) == 0 {
 		return
@@ -363,7 +363,7 @@ type Session struct {
 	err    error // written before over is closed
 }
 
-// part is what founder and joiner do differently.
+// part is what the first member and a joiner do differently.
 type part interface {
 	// ready says that this process's links stand.
 	ready()

@@ -41,7 +41,7 @@ type process struct {
 	signal chan struct{}
 }
 
-// cluster makes n processes with ids 1 to n; the first is the founder, and all know only its
+// cluster makes n processes with ids 1 to n; number 1 is the first member, and all know only its
 // address.
 func cluster(t *testing.T, n int) []*process {
 	t.Helper()
@@ -108,7 +108,7 @@ func (p *process) await(what string, satisfies func(Event) bool) {
 
 func is[E Event](e Event) bool { _, ok := e.(E); return ok }
 
-// asked is satisfied when the founder has k places taken.
+// asked is satisfied when the first member has k places taken.
 func asked(k int) func(Event) bool {
 	return func(e Event) bool { j, ok := e.(JoinRequested); return ok && j.Asked == k }
 }
@@ -230,7 +230,7 @@ func TestGroupsFormAndInstallTheSameView(t *testing.T) {
 	}
 }
 
-func TestAllMayNameTheSameAddressesTheFoundersFirst(t *testing.T) {
+func TestAllMayNameTheSameAddressesTheFirstMembersFirst(t *testing.T) {
 	all := cluster(t, 3)
 	for _, p := range all {
 		p.Join = []string{all[0].Port.Addr(), all[1].Port.Addr(), all[2].Port.Addr()}
@@ -251,7 +251,7 @@ func TestRefusalsReachTheJoinerAndAreFinal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			all := cluster(t, 2)
 			ctx, cancel := context.WithCancelCause(within(t))
-			founder := all[0].start(ctx)
+			first := all[0].start(ctx)
 			c.change(&all[1].Config)
 			o, err := Join(within(t), all[1].Config)
 			if o != nil {
@@ -260,7 +260,7 @@ func TestRefusalsReachTheJoinerAndAreFinal(t *testing.T) {
 			expectError(t, err, ErrRefused, append(c.names, all[0].Port.Addr())...)
 			tired := errors.New("tired")
 			cancel(tired)
-			expectError(t, get(t, founder).err, tired, "1 of 2 members")
+			expectError(t, get(t, first).err, tired, "1 of 2 members")
 			all[0].await("refused", is[Refused])
 		})
 	}
@@ -272,13 +272,13 @@ func TestAViewThatCannotBePlacedIsAnErrorForEverybody(t *testing.T) {
 		p.Declarations[0].Shards = 65
 	}
 	ctx := within(t)
-	founder, joiner := all[0].start(ctx), all[1].start(ctx)
-	err := get(t, founder).err
+	first, joiner := all[0].start(ctx), all[1].start(ctx)
+	err := get(t, first).err
 	expectError(t, err, err, "65 shards", `"orders"`)
 	expectError(t, get(t, joiner).err, ErrRefused, "65 shards", `"orders"`)
 }
 
-func TestAJoinerIsRedirectedToTheFounder(t *testing.T) {
+func TestAJoinerIsRedirectedToTheFirstMember(t *testing.T) {
 	all := cluster(t, 3)
 	all[2].Join = []string{all[1].Port.Addr()}
 	installedOn(t, all)
@@ -289,7 +289,7 @@ func TestAJoinerIsRedirectedToTheFounder(t *testing.T) {
 }
 
 func TestRedirectsInARowAreBounded(t *testing.T) {
-	all := cluster(t, 4) // nodes 1 to 3 each take the next one for the founder
+	all := cluster(t, 4) // nodes 1 to 3 each take the next one for the first member
 	ctx, cancel := context.WithCancel(within(t))
 	var rest []<-chan result
 	for i := range 3 {
@@ -308,31 +308,31 @@ func TestRedirectsInARowAreBounded(t *testing.T) {
 	}
 }
 
-func TestAProcessThatTheFirstAddressLeadsToIsTheFounder(t *testing.T) {
+func TestAProcessThatTheFirstAddressLeadsToIsTheFirstMember(t *testing.T) {
 	all := cluster(t, 2)
 	_, number, _ := net.SplitHostPort(all[0].Port.Addr())
 	for _, p := range all { // a name that node 1 does not advertise
 		p.Join = []string{net.JoinHostPort("localhost", number)}
 	}
-	founder := all[0].start(within(t))
+	first := all[0].start(within(t))
 	joiner := all[1].start(within(t))
-	sessions := []*Session{get(t, founder).Session, get(t, joiner).Session}
+	sessions := []*Session{get(t, first).Session, get(t, joiner).Session}
 	if err := errors.Join(ready(t, sessions)...); err != nil {
 		t.Fatal(err)
 	}
 	if first := sessions[0].View().Members[0].ID; first != 1 {
-		t.Fatalf("node %d is the founder", first)
+		t.Fatalf("node %d is the first member", first)
 	}
 }
 
-func TestAProcessThatALaterAddressLeadsToIsNotTheFounder(t *testing.T) {
+func TestAProcessThatALaterAddressLeadsToIsNotTheFirstMember(t *testing.T) {
 	all := cluster(t, 2)
 	_, number, _ := net.SplitHostPort(all[1].Port.Addr())
 	all[1].Join = []string{all[0].Port.Addr(), net.JoinHostPort("localhost", number)}
 	joiner := all[1].start(within(t))
 	all[1].await("asked itself", func(e Event) bool { f, ok := e.(AttemptFailed); return ok && errors.Is(f.Err, errItself) })
-	founder := all[0].start(within(t))
-	if err := errors.Join(ready(t, []*Session{get(t, founder).Session, get(t, joiner).Session})...); err != nil {
+	first := all[0].start(within(t))
+	if err := errors.Join(ready(t, []*Session{get(t, first).Session, get(t, joiner).Session})...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -355,15 +355,15 @@ func TestAProcessWithTheSameIDAndAddressIsNotTakenForOneself(t *testing.T) {
 	}
 }
 
-func TestJoinersWaitForAFounderThatStartsLast(t *testing.T) {
+func TestJoinersWaitForAFirstMemberThatStartsLast(t *testing.T) {
 	all := cluster(t, 3)
 	ctx := within(t)
 	joiners := []<-chan result{all[1].start(ctx), all[2].start(ctx)}
 	for _, p := range all[1:] {
 		p.await("retry", func(e Event) bool { f, ok := e.(AttemptFailed); return ok && errors.Is(f.Err, port.ErrKindRefused) })
 	}
-	founder := get(t, all[0].start(ctx))
-	sessions := []*Session{founder.Session, get(t, joiners[0]).Session, get(t, joiners[1]).Session}
+	first := get(t, all[0].start(ctx))
+	sessions := []*Session{first.Session, get(t, joiners[0]).Session, get(t, joiners[1]).Session}
 	if err := errors.Join(ready(t, sessions)...); err != nil {
 		t.Fatal(err)
 	}
@@ -387,16 +387,16 @@ func TestACanceledJoinerNamesTheLastFailureOfEachAddress(t *testing.T) {
 
 func TestAJoinerThatIsCanceledWhileItWaitsIsForgotten(t *testing.T) {
 	all := cluster(t, 3)
-	founder := all[0].start(within(t))
+	first := all[0].start(within(t))
 	ctx, cancel := context.WithCancel(within(t))
-	first := all[1].start(ctx)
+	canceled := all[1].start(ctx)
 	all[1].await("held", is[Held])
 	cancel()
-	expectError(t, get(t, first).err, context.Canceled, all[0].Port.Addr(), errHeld.Error())
+	expectError(t, get(t, canceled).err, context.Canceled, all[0].Port.Addr(), errHeld.Error())
 	all[0].await("forgotten", is[Forgotten])
 	again, third := all[1].start(within(t)), all[2].start(within(t))
 	var sessions []*Session
-	for _, r := range []<-chan result{founder, again, third} {
+	for _, r := range []<-chan result{first, again, third} {
 		got := get(t, r)
 		if got.err != nil {
 			t.Fatal(got.err)
@@ -408,19 +408,19 @@ func TestAJoinerThatIsCanceledWhileItWaitsIsForgotten(t *testing.T) {
 	}
 }
 
-func TestAFounderThatGivesUpMayFoundAgain(t *testing.T) {
+func TestAFirstMemberThatGivesUpMayBootstrapAgain(t *testing.T) {
 	all := cluster(t, 2)
 	all[0].Expect, all[1].Expect = 3, 3
 	ctx, cancel := context.WithCancel(within(t))
-	founder, joiner := all[0].start(ctx), all[1].start(within(t))
+	first, joiner := all[0].start(ctx), all[1].start(within(t))
 	all[0].await("asked", asked(2))
 	cancel()
-	expectError(t, get(t, founder).err, context.Canceled, "2 of 3 members", "node 2 at")
+	expectError(t, get(t, first).err, context.Canceled, "2 of 3 members", "node 2 at")
 	all[1].await("told to ask again", is[AttemptFailed])
 	third := cluster(t, 3)[2]
 	third.Join = all[1].Join
-	founder, other := all[0].start(within(t)), third.start(within(t))
-	sessions := []*Session{get(t, founder).Session, get(t, joiner).Session, get(t, other).Session}
+	first, other := all[0].start(within(t)), third.start(within(t))
+	sessions := []*Session{get(t, first).Session, get(t, joiner).Session, get(t, other).Session}
 	if err := errors.Join(ready(t, sessions)...); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +439,7 @@ func TestAJoinerThatAbortsAfterTheViewFailsEverybodyWithItsReason(t *testing.T) 
 	}
 }
 
-func TestAFounderThatAbortsAfterTheViewFailsEverybodyWithItsReason(t *testing.T) {
+func TestAFirstMemberThatAbortsAfterTheViewFailsEverybodyWithItsReason(t *testing.T) {
 	all := cluster(t, 3)
 	sessions := proposedTo(t, all)
 	sessions[0].Abort(errors.New("out of memory"))
@@ -463,7 +463,7 @@ func TestAReadyThatIsCanceledAbortsForEverybody(t *testing.T) {
 
 func TestAJoinerThatBreaksAfterTheViewFailsEverybody(t *testing.T) {
 	all := cluster(t, 3)
-	founder := all[0].start(within(t))
+	first := all[0].start(within(t))
 	joiner := all[1].start(within(t))
 	all[0].await("asked", asked(2))
 	h := dialByHand(t, all[0].Port.Addr())
@@ -471,19 +471,19 @@ func TestAJoinerThatBreaksAfterTheViewFailsEverybody(t *testing.T) {
 	h.hear(sayWait)
 	h.hear(sayView)
 	h.Close()
-	for _, r := range []<-chan result{founder, joiner} {
+	for _, r := range []<-chan result{first, joiner} {
 		got := get(t, r)
-		if got.err == nil { // the founder may see the break before Form has returned
+		if got.err == nil { // the first member may see the break before Form has returned
 			got.err = got.Ready(within(t))
 		}
 		expectError(t, got.err, ErrAborted, "node 3 at "+all[2].Port.Addr(), errGone.Error())
 	}
 }
 
-func TestAFounderThatBreaksAfterTheViewFailsItsJoiner(t *testing.T) {
+func TestAFirstMemberThatBreaksAfterTheViewFailsItsJoiner(t *testing.T) {
 	all := cluster(t, 2)
 	ended := make(chan struct{})
-	all[0].Port.Handle(port.KindControl, playFounder(t, all, ended, func(hand) {}))
+	all[0].Port.Handle(port.KindControl, playFirstMember(t, all, ended, func(hand) {}))
 	got := get(t, all[1].start(within(t)))
 	if got.err != nil {
 		t.Fatal(got.err)
@@ -492,9 +492,9 @@ func TestAFounderThatBreaksAfterTheViewFailsItsJoiner(t *testing.T) {
 	expectError(t, got.Ready(within(t)), ErrAborted, "node 1 at "+all[0].Port.Addr(), errGone.Error())
 }
 
-// playFounder answers one request with a correct view, then does as it is told, and closes the
+// playFirstMember answers one request with a correct view, then does as it is told, and closes the
 // connection.
-func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(hand)) func(net.Conn) {
+func playFirstMember(t *testing.T, all []*process, ended chan struct{}, then func(hand)) func(net.Conn) {
 	first := all[0].request().Member
 	return func(conn net.Conn) {
 		defer close(ended)
@@ -517,7 +517,7 @@ func playFounder(t *testing.T, all []*process, ended chan struct{}, then func(ha
 func TestInstallBeforeReadyIsOutOfTurn(t *testing.T) {
 	all := cluster(t, 2)
 	ended := make(chan struct{})
-	all[0].Port.Handle(port.KindControl, playFounder(t, all, ended, func(h hand) {
+	all[0].Port.Handle(port.KindControl, playFirstMember(t, all, ended, func(h hand) {
 		_ = wire.WriteMessage(h, Message{Verb: sayInstall})
 		_, _ = io.Copy(io.Discard, h)
 	}))
@@ -567,7 +567,7 @@ func TestAViewThatIsNotOursIsNotUsed(t *testing.T) {
 	expectError(t, checkFirst(c, nil), ErrBadView)
 }
 
-func TestAJoinerThatCannotUseTheViewTellsTheFounderAndStops(t *testing.T) {
+func TestAJoinerThatCannotUseTheViewTellsTheFirstMemberAndStops(t *testing.T) {
 	all := cluster(t, 2)
 	heard := make(chan Message, 1)
 	all[0].Port.Handle(port.KindControl, func(conn net.Conn) {
@@ -584,14 +584,14 @@ func TestAJoinerThatCannotUseTheViewTellsTheFounderAndStops(t *testing.T) {
 	_, err := Join(within(t), all[1].Config)
 	expectError(t, err, ErrBadView)
 	if m := get(t, heard); m.Verb != sayAbort || !strings.Contains(m.Text, ErrBadView.Error()) {
-		t.Fatalf("the founder heard %+v", m)
+		t.Fatalf("the first member heard %+v", m)
 	}
 }
 
 func TestASilentJoinerTimesOutAndTheGroupForms(t *testing.T) {
 	all := cluster(t, 2)
 	all[0].silence = 20 * time.Millisecond
-	founder := all[0].start(within(t))
+	first := all[0].start(within(t))
 	silent, half := dialWhenServed(t, all[0].Port.Addr()), dialWhenServed(t, all[0].Port.Addr())
 	_, _ = half.Write([]byte{200, 0, 0, 0, '{'})
 	for _, h := range []hand{silent, half} {
@@ -601,7 +601,7 @@ func TestASilentJoinerTimesOutAndTheGroupForms(t *testing.T) {
 	}
 	all[0].await("rejected", turnedAway(port.TimedOut, os.ErrDeadlineExceeded))
 	joiner := all[1].start(within(t))
-	if err := errors.Join(ready(t, []*Session{get(t, founder).Session, get(t, joiner).Session})...); err != nil {
+	if err := errors.Join(ready(t, []*Session{get(t, first).Session, get(t, joiner).Session})...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -609,7 +609,7 @@ func TestASilentJoinerTimesOutAndTheGroupForms(t *testing.T) {
 func TestGarbageInPlaceOfARequestIsRejectedAndReported(t *testing.T) {
 	all := cluster(t, 2)
 	ctx, cancel := context.WithCancel(within(t))
-	founder := all[0].start(ctx)
+	first := all[0].start(ctx)
 	for want, send := range map[error]func(io.Writer) error{
 		wire.ErrMalformed: func(to io.Writer) error { return wire.WriteMessage(to, []int{}) },
 		wire.ErrTooLarge:  func(to io.Writer) error { _, err := io.WriteString(to, huge); return err },
@@ -620,12 +620,12 @@ func TestGarbageInPlaceOfARequestIsRejectedAndReported(t *testing.T) {
 		all[0].await("rejected", turnedAway(port.Garbage, want))
 	}
 	cancel()
-	expectError(t, get(t, founder).err, context.Canceled)
+	expectError(t, get(t, first).err, context.Canceled)
 }
 
 func TestAFloodOfRequestsIsBoundedAndTheGroupForms(t *testing.T) {
 	all := cluster(t, 2)
-	founder := all[0].start(within(t))
+	first := all[0].start(within(t))
 	joiner := all[1]
 	var idle []hand
 	for range requestsPerMember*2 + 1 {
@@ -636,7 +636,7 @@ func TestAFloodOfRequestsIsBoundedAndTheGroupForms(t *testing.T) {
 		h.Close()
 	}
 	got := get(t, joiner.start(within(t)))
-	if err := errors.Join(ready(t, []*Session{get(t, founder).Session, got.Session})...); err != nil {
+	if err := errors.Join(ready(t, []*Session{get(t, first).Session, got.Session})...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -58,7 +58,7 @@ type Joiner struct {
 	met    order.ViewID // that they were in, as the latest leader said
 	until  time.Duration
 	view   *views.View // the end: this process is a member
-	offer  *views.View // another end: the first view, which the founder proposed
+	offer  *views.View // another end: the first view, which the first member proposed
 	err    error       // another end
 }
 
@@ -110,8 +110,8 @@ func NewJoiner(c JoinerConfig) *Joiner {
 // Over.
 func (a *Joiner) View() *views.View { return a.view }
 
-// Offer is the first view that a founder proposed, and the conversation in which it did. It is the
-// applicant's end: what follows is not its affair.
+// Offer is the first view that the first member proposed, and the conversation in which it did. It
+// is the applicant's end: what follows is not its affair.
 func (a *Joiner) Offer() (*views.View, Ticket) {
 	if a.offer == nil {
 		return nil, 0
@@ -349,7 +349,7 @@ func (a *Joiner) hearLeader(now time.Duration, c *call, m Message, e *Effects) {
 func refusal(m Message) error { return fmt.Errorf("%w: %s", ErrRefused, clip(m.Text)) }
 
 // errItself says that an address leads to this process. If it is the first one, that makes it the
-// founder.
+// first member.
 var errItself = errors.New("the address leads to this process itself")
 
 func later(c *call, text string) error {

@@ -232,7 +232,7 @@ func TestApplicantScripts(t *testing.T) {
 		"refused while it greets": joined + `
 			hear 1 refuse         => 2! 3! 1!
 			outcome               => refused, over`,
-		"the first view of a founder": `
+		"the first view of the first member": `
 			start                 => +1@1
 			up 1                  => 1:apply
 			hear 1 wait           => Held
@@ -261,7 +261,7 @@ func TestApplicantScripts(t *testing.T) {
 			after 3s              => 1:still
 			after 2s              => +2@2 1! AttemptFailed
 			after 5s              => 2! AttemptFailed`,
-		"a founder that falls silent while it holds the place": `
+		"the first member that falls silent while it holds the place": `
 			start                 => +1@1
 			up 1                  => 1:apply
 			hear 1 wait           => Held

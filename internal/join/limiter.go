@@ -41,8 +41,8 @@ func newLimiter(c Config, conversations int) *limiter {
 // which all members join from one host.
 const maxOfAddress = 2 * views.MaxMembers
 
-// leastNew is how many connections may be without a request at least, however few a founder waits
-// for: several processes may ask from one host.
+// leastNew is how many connections may be without a request at least, however few the first member
+// waits for: several processes may ask from one host.
 const leastNew = 16
 
 // handler reads the request of each connection and lets converse have the rest; it closes the

@@ -8,14 +8,14 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// membership is a joiner's part of a session: one goroutine reads the founder's last word, Ready
-// and Abort write.
+// membership is a joiner's part of a session: one goroutine reads the first member's last word,
+// Ready and Abort write.
 type membership struct {
 	*limiter
 	conn    *conversation
 	session *Session
 	self    string
-	founder string
+	first   string
 	closed  chan struct{} // closed when the reading goroutine has ended
 
 	mu    sync.Mutex
@@ -27,7 +27,7 @@ func newMembership(d *limiter, own views.Member, conn *conversation, view *views
 	first := view.Members[0]
 	m := &membership{
 		limiter: d, conn: conn, closed: make(chan struct{}),
-		self: node(own.ID, own.Addr), founder: node(first.ID, first.Addr),
+		self: node(own.ID, own.Addr), first: node(first.ID, first.Addr),
 	}
 	m.session = newSession(m)
 	m.session.view = view
@@ -36,7 +36,7 @@ func newMembership(d *limiter, own views.Member, conn *conversation, view *views
 	return m.session
 }
 
-// follow waits for the founder's last word.
+// follow waits for the first member's last word.
 func (m *membership) follow() {
 	defer close(m.closed)
 	defer m.conn.Close()
@@ -45,7 +45,7 @@ func (m *membership) follow() {
 	for word.Verb == sayStill {
 		word = Message{}
 		if err := m.conn.hear(&word); err != nil {
-			m.end(m.aborted(m.founder, gone(err)))
+			m.end(m.aborted(m.first, gone(err)))
 			return
 		}
 	}
@@ -57,7 +57,7 @@ func (m *membership) follow() {
 	case word.Verb == sayAbort:
 		m.endLocked(fmt.Errorf("join: %w: %s", ErrAborted, clip(word.Text)))
 	default:
-		m.endLocked(m.aborted(m.founder, fmt.Errorf("%w: %q", errOutOfTurn, clip(string(word.Verb)))))
+		m.endLocked(m.aborted(m.first, fmt.Errorf("%w: %q", errOutOfTurn, clip(string(word.Verb)))))
 	}
 }
 
@@ -94,13 +94,13 @@ func (m *membership) ready() {
 	}
 	m.said = true
 	if err := m.conn.say(Message{Verb: sayReady}); err != nil {
-		m.endLocked(m.aborted(m.founder, gone(err)))
+		m.endLocked(m.aborted(m.first, gone(err)))
 		m.conn.Close()
 	}
 }
 
-// abort ends the session here before it tells the founder, so that the founder's answer cannot put
-// its words in place of the cause.
+// abort ends the session here before it tells the first member, so that the first member's answer
+// cannot put its words in place of the cause.
 func (m *membership) abort(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +108,7 @@ func (m *membership) abort(err error) {
 		return
 	}
 	m.endLocked(m.aborted(m.self, err))
-	_ = m.conn.say(saying(sayAbort, "%v", err)) // if it is lost, the founder sees the connection break
+	_ = m.conn.say(saying(sayAbort, "%v", err)) // if it is lost, the first member sees the connection break
 	m.conn.HangUp(DefaultSilence)
 }
 

@@ -177,7 +177,7 @@ func TestAProcessJoinsOverMutualTLS(t *testing.T) {
 	}
 }
 
-func TestAFounderThatIsStartedAgainJoinsTheGroupThatItFounded(t *testing.T) {
+func TestAFirstMemberThatIsStartedAgainJoinsTheGroupThatItBootstrapped(t *testing.T) {
 	all := cluster(t, 3)
 	for _, p := range all {
 		p.Join = []string{all[0].Port.Addr(), all[1].Port.Addr(), all[2].Port.Addr()}
@@ -203,7 +203,7 @@ func TestAFounderThatIsStartedAgainJoinsTheGroupThatItFounded(t *testing.T) {
 	}
 }
 
-func TestAFounderDoesNotMindOthersThatAreNoGroup(t *testing.T) {
+func TestTheFirstMemberDoesNotMindOthersThatAreNoGroup(t *testing.T) {
 	all := cluster(t, 3)
 	for _, p := range all {
 		p.Join = []string{all[0].Port.Addr(), all[1].Port.Addr(), "127.0.0.1:1"}
@@ -211,11 +211,11 @@ func TestAFounderDoesNotMindOthersThatAreNoGroup(t *testing.T) {
 	ctx := within(t)
 	joiner := all[1].start(ctx)
 	all[1].await("retry", is[AttemptFailed])
-	founder := all[0].start(ctx)
+	first := all[0].start(ctx)
 	all[0].await("asked", asked(2))
 	third := all[2].start(ctx)
 	var sessions []*Session
-	for _, r := range []<-chan result{founder, joiner, third} {
+	for _, r := range []<-chan result{first, joiner, third} {
 		got := get(t, r)
 		if got.err != nil {
 			t.Fatal(got.err)

@@ -71,7 +71,7 @@ func TestLF1AProcessJoinsUnderAnIdentityThatIsDurable(t *testing.T) {
 		results map[string]Result
 		want    string
 	}{
-		"founds, or joins": {
+		"bootstraps, or joins": {
 			results: map[string]Result{"join at x": {View: v}},
 			want:    "serve, note self, find at x, join at x, open a.0, open b.1, note view, begin",
 		},

@@ -19,7 +19,7 @@ import (
 type Application interface {
 	// Begin is called first.
 	Begin(*World)
-	// Copy makes the copy of a process that begins. It is called for founders, too.
+	// Copy makes the copy of a process that begins. It is called for initial members, too.
 	Copy(*Host) Copy
 }
 
@@ -229,13 +229,13 @@ func (h *Host) restore(image []byte) {
 // declaration is persistent.
 func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 	d := newDice(seed)
-	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes, Decls: []views.Declaration{decl}, States: 1}
-	if p.Founders == 0 {
-		p.Founders = 1 + d.IntN(5)
+	p := &Plan{Seed: seed, Limits: l, Initial: l.Nodes, Decls: []views.Declaration{decl}, States: 1}
+	if p.Initial == 0 {
+		p.Initial = 1 + d.IntN(5)
 	}
 	if decl.Shards > 1 {
 		own := dice{rand.New(rand.NewPCG(seed, 0x5a4d))} // of their own: what else a seed draws does not depend on them
-		p.Founders = max(p.Founders, decl.Shards)
+		p.Initial = max(p.Initial, decl.Shards)
 		p.Decls[0].MinMembers, p.Decls[0].LayoutName = 1, pick(own, "", turning, turning)
 	}
 	faulty := d.IntN(4) > 0
@@ -249,7 +249,7 @@ func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 	if faulty && decl.Shards > 1 {
 		joiners++ // whose coming moves others
 	}
-	d.nodes(p, p.Founders+joiners)
+	d.nodes(p, p.Initial+joiners)
 	d.net(p, len(p.Nodes))
 	for i := range p.Nodes {
 		p.Apps = append(p.Apps, App{Node: i})

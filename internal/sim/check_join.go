@@ -72,7 +72,7 @@ func (w *world) heldBack(e join.Event) {
 
 // ghosts draws joiners that are ghosts at first.
 func (d dice) ghosts(p *Plan) {
-	for i := p.Founders; i < len(p.Nodes); i++ {
+	for i := p.Initial; i < len(p.Nodes); i++ {
 		if d.oneIn(6) {
 			n := &p.Nodes[i]
 			n.Ghosts = 1 + d.IntN(3)

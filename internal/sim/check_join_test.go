@@ -12,7 +12,7 @@ func ghostPlan(seed uint64) *Plan {
 	yes := true
 	p, d := Draw(seed, Limits{Nodes: 1 + int(seed%4), Messages: 60, Faults: &yes}), newDice(seed)
 	p.Outages, p.Faults = 0, nil
-	if len(p.Nodes) > p.Founders {
+	if len(p.Nodes) > p.Initial {
 		n := &p.Nodes[len(p.Nodes)-1]
 		n.Ghosts = 1 + d.IntN(3)
 		n.Returns, n.Times = d.upTo(p.FailAfter()), n.Ghosts

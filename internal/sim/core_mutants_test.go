@@ -238,7 +238,7 @@ func skipPlan(seed uint64) *Plan {
 	p, d := Draw(seed, Limits{Nodes: 4 + int(seed%3), Messages: 400, Faults: &yes}), newDice(seed)
 	p.Outages, p.Faults = 0, nil
 	at := d.upTo(time.Millisecond)
-	for i := range p.Founders {
+	for i := range p.Initial {
 		p.Faults = append(p.Faults, Fault{Kind: pick(d, Crash, Leave), At: at, Node: i})
 		p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(time.Millisecond), 1
 		at += d.upTo(time.Millisecond)
@@ -327,7 +327,7 @@ func fullPlan(seed uint64) *Plan {
 // darkPlan is a run in which all processes end at once, and one disk is slower than the others.
 func darkPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%2), 100)
-	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop()), Node: d.IntN(p.Founders), Nth: 1}}
+	p.Outages, p.Faults = 0, []Fault{{Kind: Blackout, At: d.upTo(2 * p.FailAfter()), For: d.upTo(p.Hop()), Node: d.IntN(p.Initial), Nth: 1}}
 	if p.keeps() {
 		p.Keep.Disks[d.IntN(len(p.Nodes))].Sync = p.Bound() / 4
 	}

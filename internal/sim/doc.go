@@ -21,7 +21,7 @@
 // The bodies of large messages move by the relays of package relay, for which each process performs what package rdmc does with goroutines,
 // connections and memory (transfers.go, links.go), below the couriers that ship (bodies.go). How they meet is decided by package attach.
 //
-// Life of a process: joins (or founds, or comes back with its disk) → is a member, of one view
+// Life of a process: joins (or bootstraps, or comes back with its disk) → is a member, of one view
 // after the other → crashes, or halts and ends → its node may begin another one. Life of a run:
 // drawn (Draw) → laid out → busy, until the last fault is over and all messages that a quorum of
 // the last view accepted are delivered, or all members have halted → quiet, as long as it takes to

@@ -18,20 +18,20 @@ import (
 func Draw(seed uint64, l Limits) *Plan {
 	d := newDice(seed)
 	also := func(what uint64) dice { return dice{rand.New(rand.NewPCG(seed, what))} } // dice of their own: what else a seed draws does not depend on them
-	p := &Plan{Seed: seed, Limits: l, Founders: l.Nodes}
+	p := &Plan{Seed: seed, Limits: l, Initial: l.Nodes}
 	faulty := d.IntN(3) > 0
 	if l.Faults != nil {
 		faulty = *l.Faults
 	}
 	devotion := also(0xde707e)
 	devoted, joiners := faulty && l.Kinds == 0 && devotion.oneIn(8), 0
-	if p.Founders == 0 {
-		p.Founders = d.size(devoted)
+	if p.Initial == 0 {
+		p.Initial = d.size(devoted)
 	}
 	if faulty && !devoted {
-		joiners = d.joiners(p.Founders)
+		joiners = d.joiners(p.Initial)
 	}
-	d.nodes(p, p.Founders+joiners)
+	d.nodes(p, p.Initial+joiners)
 	d.subgroups(p, faulty)
 	d.net(p, len(p.Nodes))
 	faults := 0
@@ -51,7 +51,7 @@ func Draw(seed uint64, l Limits) *Plan {
 	also(0xd15c).keep(p, faulty)
 	also(0x5a4d).split(p)
 	still := also(0x57111)
-	stands := faulty && !devoted && l.Kinds == 0 && p.Founders >= 3 && still.oneIn(16)
+	stands := faulty && !devoted && l.Kinds == 0 && p.Initial >= 3 && still.oneIn(16)
 	switch {
 	case devoted:
 		devotion.devote(p)
@@ -91,12 +91,12 @@ func (d dice) size(devoted bool) int {
 }
 
 // joiners draws how many nodes come later. Groups of more than six are rare.
-func (d dice) joiners(founders int) int {
+func (d dice) joiners(initial int) int {
 	n := pick(d, 0, 0, 0, 1, 1, 2, 4)
 	if d.oneIn(16) {
 		return n
 	}
-	return min(n, max(6-founders, 0))
+	return min(n, max(6-initial, 0))
 }
 
 // messages draws how many messages all applications send together, about.
@@ -390,7 +390,7 @@ func (d dice) spoils(p *Plan) {
 // overtaken ends all processes as a second view change is done soon after the first one, of which
 // the disk of a slow member has no more than the echo.
 func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault) {
-	n := p.Founders
+	n := p.Initial
 	*all = append(*all,
 		Fault{Kind: Crash, At: at, Node: d.IntN(n)},
 		Fault{Kind: SlowDisk, At: at + 1, On: Echoes, Nth: 1 + d.IntN(2), Set: 1, For: p.FailAfter() + d.upTo(p.FailAfter())},
@@ -553,7 +553,7 @@ func (d dice) estrangement(p *Plan, at time.Duration) []Fault {
 		p.Net.Kinds[a][0], p.Net.Kinds[0][a] = simnet.Framed, simnet.Framed
 	}
 	return []Fault{
-		{Kind: Crash, At: at, Node: p.Founders - 1},
+		{Kind: Crash, At: at, Node: p.Initial - 1},
 		{Kind: Partition, At: at + d.upTo(2*p.Hop()), Set: 1, For: p.FailAfter() + d.upTo(8*p.Hop())},
 	}
 }

@@ -11,7 +11,7 @@ import (
 // move from shard to shard, a leader that alone knows the end of a view, several leaders of a restart at the same time, or a disk
 // that is a view behind.
 func (d dice) devote(p *Plan) {
-	if p.Founders < 3 {
+	if p.Initial < 3 {
 		return
 	}
 	if !p.keeps() {
@@ -22,7 +22,7 @@ func (d dice) devote(p *Plan) {
 		d.ahead(p, at)
 	case d.oneIn(4):
 		d.moving(p, at)
-	case p.Founders > 3 && d.oneIn(2):
+	case p.Initial > 3 && d.oneIn(2):
 		p.Outages, p.Faults = 0, nil
 		blackout := d.overtaken(p, &p.Faults, at)
 		p.Faults = append(p.Faults, blackout)
@@ -64,7 +64,7 @@ func (d dice) moving(p *Plan, at time.Duration) {
 	}
 	p.Outages, p.Faults = 0, nil
 	for range 8 {
-		p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: 1 + d.IntN(p.Founders-1)})
+		p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: 1 + d.IntN(p.Initial-1)})
 		at += d.upTo(p.FailAfter() / 2)
 	}
 	for i := range p.Nodes {
@@ -98,7 +98,7 @@ func (d dice) halfway(p *Plan, at time.Duration) {
 	p.Outages, p.Faults = 0, nil
 	for range 4 {
 		p.Faults = append(p.Faults,
-			Fault{Kind: pick(d, Crash, Accuse), At: at, Node: d.IntN(p.Founders), Peer: d.IntN(p.Founders)},
+			Fault{Kind: pick(d, Crash, Accuse), At: at, Node: d.IntN(p.Initial), Peer: d.IntN(p.Initial)},
 			Fault{Kind: Hang, At: at, On: pick(d, Acks, Echoes), Nth: 1 + d.IntN(2), For: d.spell(p)})
 		at += 2 * p.FailAfter()
 	}
@@ -116,9 +116,9 @@ func (d dice) halfway(p *Plan, at time.Duration) {
 // and go on without it. When it goes on, it reads before it takes anything in.
 func (d dice) stopped(p *Plan, at time.Duration) {
 	p.Net.share(pick(d, simnet.Shared, simnet.Seeping))
-	still := d.IntN(p.Founders)
+	still := d.IntN(p.Initial)
 	p.Outages, p.Faults = 0, []Fault{{Kind: Hang, At: at, Node: still, For: 8*p.FailAfter() + d.upTo(16*p.FailAfter())}}
-	for i := range p.Founders {
+	for i := range p.Initial {
 		if i != still {
 			p.Faults = append(p.Faults, Fault{Kind: Crash, At: at + 1, Node: i})
 			p.Nodes[i].Returns, p.Nodes[i].Times = d.upTo(p.Hop()), 1

@@ -227,10 +227,10 @@ const lieSteps = 20_000
 // lies draws a run in which one member lies, if the plan has enough members that the others are a
 // quorum without it and one that it accuses.
 func (d dice) lies(p *Plan) {
-	if p.Founders < 5 || p.keeps() || !p.Limits.Kinds.Has(Hostile) || p.Limits.Kinds == 0 && !d.oneIn(3) {
+	if p.Initial < 5 || p.keeps() || !p.Limits.Kinds.Has(Hostile) || p.Limits.Kinds == 0 && !d.oneIn(3) {
 		return
 	}
-	f := Fault{Kind: Hostile, At: d.upTo(p.FailAfter()), Node: d.IntN(p.Founders), Peer: d.IntN(p.Founders)}
+	f := Fault{Kind: Hostile, At: d.upTo(p.FailAfter()), Node: d.IntN(p.Initial), Peer: d.IntN(p.Initial)}
 	f.For = d.upTo(min(8*p.FailAfter(), lieSteps*p.Nodes[f.Node].Pace.Step))
 	for f.Set&uint64(allLies) == 0 {
 		f.Set = d.Uint64() & d.Uint64() & uint64(allLies)

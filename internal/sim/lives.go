@@ -97,13 +97,13 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 		w.schedule.add(w.now, &ahead{proc: p, fetching: fetching{proc: p, effect: e}})
 		return r, false
 	case life.Join:
-		if w.history.last != nil { // the founders of a world get its first view together
+		if w.history.last != nil { // the initial members of a world get its first view together
 			p.ask(e.Ask)
 			p.wake()
 		}
 		return r, false
 	case life.NoteView:
-		if w.now > 0 { // founders did so before the world begins
+		if w.now > 0 { // initial members did so before the world begins
 			p.hangs = max(p.hangs, w.now+p.node.disk.takes(memoName, w.now))
 		}
 		p.must(p.memory.Enter(e.View, e.Logs))

@@ -8,10 +8,11 @@ import (
 // it within so many seeds.
 const mutantSeeds = 3000
 
-// keptPlan is a run with faults, of so many founders and messages, in which something is kept on disks; and dice to change it with.
-func keptPlan(seed uint64, founders, messages int) (*Plan, dice) {
+// keptPlan is a run with faults, of so many initial members and messages, in which something is
+// kept on disks; and dice to change it with.
+func keptPlan(seed uint64, initial, messages int) (*Plan, dice) {
 	yes := true
-	p, d := Draw(seed, Limits{Nodes: founders, Messages: messages, Faults: &yes}), newDice(seed)
+	p, d := Draw(seed, Limits{Nodes: initial, Messages: messages, Faults: &yes}), newDice(seed)
 	if !p.keeps() {
 		d.keeps(p, true)
 	}
@@ -30,7 +31,7 @@ func movingPlan(seed uint64) *Plan {
 func (d dice) crashes(p *Plan) {
 	at := d.upTo(p.FailAfter() / 4)
 	for range 6 {
-		p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: 1 + d.IntN(p.Founders-1)})
+		p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: 1 + d.IntN(p.Initial-1)})
 		at += d.upTo(p.FailAfter() / 2)
 	}
 	for i := range p.Nodes {

@@ -18,8 +18,8 @@ import (
 type Plan struct {
 	Seed     uint64
 	Limits   Limits // what it was drawn within
-	Nodes    []Node // the first Founders are the members of the first view, in order of rank; ids are in no order
-	Founders int
+	Nodes    []Node // the first Initial are the members of the first view, in order of rank; ids are in no order
+	Initial  int
 	Decls    []views.Declaration
 	Tuning   multicast.Tuning
 	Apps     []App     // one for each node and declaration
@@ -51,7 +51,7 @@ type BodyPlan struct {
 type Node struct {
 	ID   order.NodeID
 	Pace Pace
-	// Joins is when its first process asks to be a member; of no meaning for founders.
+	// Joins is when its first process asks to be a member; of no meaning for initial members.
 	Joins time.Duration
 	// Returns is how long after the end of a process the next one begins; 0: never. Times says how often at most.
 	Returns time.Duration
@@ -248,7 +248,7 @@ func (m Move) String() string {
 
 // Limits narrow what Draw may draw. The zero value does not narrow anything.
 type Limits struct {
-	Nodes    int        // founders; 0: 1 to 7
+	Nodes    int        // initial members; 0: 1 to 7
 	Messages int        // of all applications; 0: 50 to 400
 	Faults   *bool      // nil: in two runs of three
 	Kinds    FaultKinds // that may be drawn; 0: all
@@ -274,7 +274,7 @@ func (l Limits) Flags() (s string) {
 // calm reports whether nothing is planned that changes the membership.
 func (p *Plan) calm() bool {
 	mutes := func(a App) bool { return a.Mute > 0 }
-	return len(p.Faults) == 0 && p.Founders == len(p.Nodes) && !slices.ContainsFunc(p.Apps, mutes)
+	return len(p.Faults) == 0 && p.Initial == len(p.Nodes) && !slices.ContainsFunc(p.Apps, mutes)
 }
 
 // Hop bounds how long it takes until what one member pushed was looked at by another one, sockets that have room provided.
@@ -364,7 +364,7 @@ func (p *Plan) Patience() time.Duration {
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d nodes, %d of them found the group, %d messages, hop %v, bound %v, heartbeat %v, fail after %v\n",
-		p.Seed, len(p.Nodes), p.Founders, p.Messages, p.Hop(), p.Bound(), p.Heartbeat(), p.FailAfter())
+		p.Seed, len(p.Nodes), p.Initial, p.Messages, p.Hop(), p.Bound(), p.Heartbeat(), p.FailAfter())
 	for _, f := range p.Faults {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}

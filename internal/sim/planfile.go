@@ -48,8 +48,8 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 func (p *Plan) check() error {
 	n := len(p.Nodes)
 	switch {
-	case p.Founders < 1 || p.Founders > n || n > 64 || len(p.Decls) == 0:
-		return fmt.Errorf("a plan of %d founders among %d nodes, and %d subgroups", p.Founders, n, len(p.Decls))
+	case p.Initial < 1 || p.Initial > n || n > 64 || len(p.Decls) == 0:
+		return fmt.Errorf("a plan of %d initial members among %d nodes, and %d subgroups", p.Initial, n, len(p.Decls))
 	case len(p.Inboxes) != n || len(p.Net.Kinds) != n || len(p.Net.Delays) != n || p.keeps() && len(p.Keep.Disks) != n:
 		return fmt.Errorf("a plan of %d nodes, with inboxes of %d, pairs of %d and %d, and disks of %d", n, len(p.Inboxes), len(p.Net.Kinds), len(p.Net.Delays), len(p.Keep.Disks))
 	}

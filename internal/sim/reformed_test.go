@@ -18,7 +18,7 @@ func reformedPlan(seed uint64) *Plan {
 	}
 	for i := range p.Decls {
 		if decl := &p.Decls[i]; decl.Mode == views.Persistent {
-			decl.Shards, decl.MinMembers, decl.MaxMembers, decl.LayoutName = 0, p.Founders, 0, ""
+			decl.Shards, decl.MinMembers, decl.MaxMembers, decl.LayoutName = 0, p.Initial, 0, ""
 		}
 	}
 	for i := range p.Apps {

@@ -18,7 +18,7 @@ import (
 //
 // The first commands lay the world out, once each but for subgroup, one and delay:
 //
-//	members 1 2 3                    node ids of the founders, in order of rank
+//	members 1 2 3                    node ids of the initial members, in order of rank
 //	joiners 9                        of nodes that come later
 //	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
 //	subgroup a persistent after      applications see what is on every disk
@@ -54,14 +54,14 @@ type Script struct {
 
 // layout is the world that a script begins with.
 type layout struct {
-	founders, joiners []order.NodeID
-	decls             []views.Declaration
-	delays            []delay
-	disks             []delay // of from
-	callbacks         []delay // of from
-	after             uint64  // as Keep.After
-	states            uint64  // as Plan.States
-	tuning            multicast.Tuning
+	initial, joiners []order.NodeID
+	decls            []views.Declaration
+	delays           []delay
+	disks            []delay // of from
+	callbacks        []delay // of from
+	after            uint64  // as Keep.After
+	states           uint64  // as Plan.States
+	tuning           multicast.Tuning
 }
 
 type delay struct {
@@ -100,7 +100,7 @@ func ParseScript(name string, text []byte) (*Script, error) {
 			return nil, s.at(i+1, err)
 		}
 	}
-	if len(s.layout.founders) == 0 {
+	if len(s.layout.initial) == 0 {
 		return nil, fmt.Errorf("%s: no members", name)
 	}
 	if err := s.layout.faults(); err != nil {
@@ -132,7 +132,7 @@ func (s *Script) add(c step) (err error) {
 
 // layers are the commands that lay the world out.
 var layers = map[string]func(*layout, []string) error{
-	"members":  func(l *layout, args []string) (err error) { l.founders, err = l.nodes(l.founders, args); return err },
+	"members":  func(l *layout, args []string) (err error) { l.initial, err = l.nodes(l.initial, args); return err },
 	"joiners":  func(l *layout, args []string) (err error) { l.joiners, err = l.nodes(l.joiners, args); return err },
 	"subgroup": (*layout).subgroup,
 	"delay":    (*layout).delay,
@@ -145,7 +145,7 @@ func (l *layout) nodes(before []order.NodeID, args []string) ([]order.NodeID, er
 	if len(args) == 0 || before != nil {
 		return nil, usage("members ID…, joiners ID…, each once")
 	}
-	all := append(slices.Clone(l.founders), l.joiners...)
+	all := append(slices.Clone(l.initial), l.joiners...)
 	for _, word := range args {
 		id, err := parseID(word)
 		if err != nil {
@@ -259,7 +259,7 @@ func (l *layout) one(args []string) error {
 
 // faults are names of nodes that are not there.
 func (l *layout) faults() error {
-	all := append(slices.Clone(l.founders), l.joiners...)
+	all := append(slices.Clone(l.initial), l.joiners...)
 	for _, d := range append(slices.Clone(l.disks), l.delays...) {
 		for _, id := range []order.NodeID{d.from, d.to} {
 			if !slices.Contains(all, id) {

@@ -133,7 +133,7 @@ func (p *Plan) Size() string {
 	for _, a := range p.Apps {
 		messages += a.Messages
 	}
-	return fmt.Sprintf("%d founders, %d joiners, %d subgroups, %d faults, %d messages", p.Founders, len(p.Nodes)-p.Founders, len(p.Decls), len(p.Faults), messages)
+	return fmt.Sprintf("%d initial members, %d joiners, %d subgroups, %d faults, %d messages", p.Initial, len(p.Nodes)-p.Initial, len(p.Decls), len(p.Faults), messages)
 }
 
 // part is a list in a plan. remove takes the elements from … to-1 out, with all that is about them, or reports false if the
@@ -180,8 +180,8 @@ var shrinkable = []part{
 // removeNodes takes places for processes out of a plan.
 func (p *Plan) removeNodes(from, to int) bool {
 	gone := func(place int) bool { return place >= from && place < to }
-	if to-from >= len(p.Nodes) || p.Founders <= max(0, min(to, p.Founders)-from) {
-		return false // at least one node has to found the group
+	if to-from >= len(p.Nodes) || p.Initial <= max(0, min(to, p.Initial)-from) {
+		return false // at least one node has to bootstrap the group
 	}
 	place := func(i int) int {
 		if i >= to {
@@ -195,7 +195,7 @@ func (p *Plan) removeNodes(from, to int) bool {
 			return false
 		}
 	}
-	p.Founders -= max(0, min(to, p.Founders)-from)
+	p.Initial -= max(0, min(to, p.Initial)-from)
 	p.Nodes, p.Inboxes = slices.Delete(p.Nodes, from, to), slices.Delete(p.Inboxes, from, to)
 	p.Net.Kinds, p.Net.Delays = slices.Delete(p.Net.Kinds, from, to), slices.Delete(p.Net.Delays, from, to)
 	if len(p.Keep.Disks) > 0 {

@@ -29,8 +29,8 @@ func TestAPlanInAFileIsTheSameRun(t *testing.T) {
 
 func TestAPlanThatFitsNothingIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Plan){
-		"no founders":            func(p *Plan) { p.Founders = 0 },
-		"more founders":          func(p *Plan) { p.Founders = len(p.Nodes) + 1 },
+		"no initial members":     func(p *Plan) { p.Initial = 0 },
+		"more initial members":   func(p *Plan) { p.Initial = len(p.Nodes) + 1 },
 		"no subgroups":           func(p *Plan) { p.Decls = nil },
 		"an inbox less":          func(p *Plan) { p.Inboxes = p.Inboxes[1:] },
 		"no pairs":               func(p *Plan) { p.Net.Kinds[1] = nil },

@@ -128,7 +128,7 @@ func crashOn(moves ...Move) func(*Plan, dice) {
 			p.Faults = append(p.Faults, Fault{Kind: Crash, At: 1 + d.upTo(p.Hop()), On: m, Nth: 1, InStep: 1 + d.IntN(24), Node: 1})
 		}
 		// A process has to fail for a leader to have anything to do.
-		p.Faults = append([]Fault{{Kind: Crash, At: 1, Node: p.Founders - 1}}, p.Faults...)
+		p.Faults = append([]Fault{{Kind: Crash, At: 1, Node: p.Initial - 1}}, p.Faults...)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestScenarios(t *testing.T) {
 			yes := true
 			for seed := uint64(1); reached < testutil.Seeds(1, 3) && seed < scenarioSeeds; seed++ {
 				p := Draw(seed, Limits{Nodes: s.nodes, Faults: &yes})
-				if p.Founders == s.nodes && s.alter != nil {
+				if p.Initial == s.nodes && s.alter != nil {
 					s.alter(p, newDice(seed))
 				}
 				r := Run(p, Options{})

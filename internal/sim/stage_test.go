@@ -88,8 +88,8 @@ func (st *stage) moved(p *process, m Move) {
 // plan is the plan of a script: nothing in it is drawn.
 func (s *Script) plan() *Plan {
 	l := &s.layout
-	p := &Plan{Seed: 1, Founders: len(l.founders), Decls: l.decls, Tuning: l.tuning}
-	ids := append(slices.Clone(l.founders), l.joiners...)
+	p := &Plan{Seed: 1, Initial: len(l.initial), Decls: l.decls, Tuning: l.tuning}
+	ids := append(slices.Clone(l.initial), l.joiners...)
 	places := map[order.NodeID]int{}
 	for i, id := range ids {
 		places[id] = i

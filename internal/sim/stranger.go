@@ -11,7 +11,7 @@ import (
 )
 
 // stranger is a process of another group that has the same cluster name, at the address of a node
-// of this one: an operator wiped the node's disk and founded the group anew, or configured two
+// of this one: an operator wiped the node's disk and bootstrapped the group anew, or configured two
 // groups alike. It answers processes that join and processes that come back, like a member of a
 // working group, and sends false messages to processes that come back: that its view is the newest,
 // that the group works here, that a restart is under way. It knows the identity of this group, but

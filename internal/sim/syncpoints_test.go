@@ -12,7 +12,7 @@ import (
 func smallPlan(seed uint64, dark bool) *Plan {
 	yes := true
 	p := Draw(seed, Limits{Nodes: 3, Messages: 12, Faults: &yes})
-	p.Nodes, p.Founders, p.Outages = p.Nodes[:3], 3, 0
+	p.Nodes, p.Initial, p.Outages = p.Nodes[:3], 3, 0
 	p.Apps, p.Inboxes = p.Apps[:3*len(p.Decls)], p.Inboxes[:3]
 	for i := range p.Decls {
 		d := &p.Decls[i]

@@ -222,21 +222,21 @@ func (w *world) layOut(o Options) error {
 	if w.application != nil {
 		w.application.Begin(&World{w})
 	}
-	var founders []*process
+	var initial []*process
 	var members []views.Member
-	for _, n := range w.nodes[:w.plan.Founders] {
+	for _, n := range w.nodes[:w.plan.Initial] {
 		p := w.process(n)
 		p.begin()
-		founders, members = append(founders, p), append(members, p.self)
+		initial, members = append(initial, p), append(members, p.self)
 	}
 	first, _, err := views.Place(views.Placement{ID: 1, Cluster: cluster, Key: w.key(), Group: groupOf(w.plan.Seed), Secret: views.NewSecret(w.key()), Members: members, Declarations: w.plan.Decls, Layouts: layouts})
 	if err != nil {
 		return err
 	}
-	for _, p := range founders {
+	for _, p := range initial {
 		p.lived(life.Result{View: first})
 	}
-	for _, n := range w.nodes[w.plan.Founders:] {
+	for _, n := range w.nodes[w.plan.Initial:] {
 		w.pending++
 		w.schedule.add(n.Joins, &birth{world: w, node: n})
 	}
@@ -282,8 +282,8 @@ func (w *world) netOptions(bug simnet.Bug) simnet.Options {
 
 func (w *world) notePlan() {
 	p := w.plan
-	w.sometimes(AloneInView, p.Founders == 1)
-	w.sometimes(SevenMembers, p.Founders == 7)
+	w.sometimes(AloneInView, p.Initial == 1)
+	w.sometimes(SevenMembers, p.Initial == 7)
 	w.sometimes(ThreeSubgroups, len(p.Decls) == 3)
 	w.sometimes(SilentGroup, w.busyApps == 0)
 	for a := range p.Nodes {

@@ -124,8 +124,8 @@ func (s *worldShelf) sum(*member.Context, struct{}) (n int64, err error) {
 
 // Each shard has a copy at two members, so that it survives the end of one.
 const (
-	shards   = 2
-	founders = 2 * shards
+	shards  = 2
+	initial = 2 * shards
 )
 
 // worldNode is a member of the world.
@@ -216,7 +216,7 @@ func play(ctx context.Context, t testing.TB, seed uint64, steps int) {
 		t: t, ctx: ctx, rng: rand.New(rand.NewPCG(seed, 2)), values: map[string]int64{}, mirrors: map[string]int64{}, tasks: map[string]int64{},
 		shelves: map[string]int64{}, random: map[uint64]bool{},
 	}
-	for range founders {
+	for range initial {
 		w.addMember()
 	}
 	for k := range 2 {
@@ -251,7 +251,7 @@ func (w *world) must(err error) {
 
 func (w *world) addMember() {
 	w.log("a member joins")
-	n := &worldNode{joined: w.started >= founders}
+	n := &worldNode{joined: w.started >= initial}
 	w.started++
 	n.id = squall.NodeID(w.started)
 	n.bank = member.New(squall.SubgroupConfig{Name: "bank", Mode: squall.Persistent}, func() *worldBank { return &worldBank{Values: map[string]int64{}} },

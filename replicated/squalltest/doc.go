@@ -13,9 +13,9 @@
 // how fast they and the network are, and what goes wrong: members crash, hang, lose power, are cut
 // off, leave, join and come back. A run is the same each time that its seed is played.
 //
-// Life of a run: a group is founded → clients call operations, in virtual time → the last client is
-// done, and the last fault is over → what clients saw is checked. Many seeds are played, one after
-// the other.
+// Life of a run: a group is bootstrapped → clients call operations, in virtual time → the last
+// client is done, and the last fault is over → what clients saw is checked. Many seeds are played,
+// one after the other.
 //
 // What is checked:
 //

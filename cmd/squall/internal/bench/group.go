@@ -33,7 +33,7 @@ const (
 	failAfter  = 10 * time.Second
 )
 
-// Group is one member of a group that is measured: node 1 founds it, and the others join it.
+// Group is one member of a group that is measured: node 1 bootstraps it, and the others join it.
 type Group struct {
 	*squall.Group // once it is connected
 	Config        squall.Config
@@ -43,7 +43,7 @@ type Group struct {
 	Survives  bool
 	subgroups map[string]*squall.Subgroup
 
-	opened  chan struct{} // closed when the founder has opened the group, or could not
+	opened  chan struct{} // closed when the first member has opened the group, or could not
 	openErr error         // W: before opened is closed
 
 	Failing
@@ -60,8 +60,8 @@ func NewGroup(node, nodes int, fabric string) *Group {
 	return g
 }
 
-// Listen begins to open the group at its founder, whose address the others have to know. They have
-// none before they join.
+// Listen begins to open the group at its first member, whose address the others have to know. They
+// have none before they join.
 func (g *Group) Listen(ctx context.Context) (string, error) {
 	if g.Config.ID > 1 {
 		return "", nil

@@ -227,7 +227,8 @@ func (t *trial) reached(v squall.ViewID) {
 	t.newest = max(t.newest, v)
 }
 
-// found starts the first members: one that founds the group, and then the others, which join it.
+// found starts the first members: one that bootstraps the group, and then the others, which join
+// it.
 func (t *trial) found(ctx context.Context) error {
 	for id := squall.NodeID(1); int(id) <= t.Nodes; id++ {
 		if _, err := t.start(t.newcomer(id)); err != nil {

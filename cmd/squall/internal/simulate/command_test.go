@@ -166,7 +166,7 @@ func TestAFailingSeedIsShrunkToAPlanInAFile(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	s := r.Failed.Shrunk
-	if !strings.Contains(s.Replay, "--plan "+s.File+" --trace") || len(s.Plan.Faults) > 0 || s.Tried == 0 || !strings.Contains(errs.String(), "shrinking 3 founders") {
+	if !strings.Contains(s.Replay, "--plan "+s.File+" --trace") || len(s.Plan.Faults) > 0 || s.Tried == 0 || !strings.Contains(errs.String(), "shrinking 3 initial members") {
 		t.Errorf("%s\n%s", &out, &errs)
 	}
 	for flags, part := range map[string]string{"--trace": "        time │ node ", "": "replay: go run ./cmd/squall sim --plan " + s.File, "--shrink --save " + s.File: "shrunk to "} {

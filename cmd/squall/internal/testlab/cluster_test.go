@@ -162,9 +162,9 @@ func (c *Cluster) begin(id squall.NodeID, expect int, join ...string) (*Process,
 // Form starts nodes 1 to n, waits until they are a group, and has them send.
 func (c *Cluster) Form(n int) []*Process {
 	c.t.Helper()
-	founder, err := c.begin(1, n)
+	first, err := c.begin(1, n)
 	c.must(err)
-	addr, err := founder.AwaitAddr()
+	addr, err := first.AwaitAddr()
 	c.must(err)
 	for i := 2; i <= n; i++ {
 		_, err := c.begin(squall.NodeID(i), n, addr)

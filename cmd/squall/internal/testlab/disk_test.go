@@ -166,7 +166,7 @@ func TestARestartWaitsForAMajorityAndSaysForWhom(t *testing.T) {
 func TestAReplacedDiskIsFilledFromTheOthers(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
-		for _, node := range []squall.NodeID{1, 3} { // node 1 founded the group
+		for _, node := range []squall.NodeID{1, 3} { // node 1 bootstrapped the group
 			for _, alone := range []bool{true, false} {
 				t.Run(fmt.Sprintf("node=%d/alone=%v", node, alone), func(t *testing.T) {
 					if node == 3 {

@@ -43,7 +43,7 @@ type member struct {
 	inside      *ddsmember.Member // nil: this process is a client
 	load        load
 	heard, lost goatomic.Uint64 // samples
-	addrs       []string        // where members listen that have founded the group
+	addrs       []string        // where members listen that have bootstrapped the group
 	relay       *ddsmember.Relay
 }
 
@@ -96,7 +96,7 @@ func newMember(j bench.Process[spec]) *member {
 	return m
 }
 
-// Listen begins to open the group, at its founder.
+// Listen begins to open the group, at its first member.
 func (m *member) Listen(ctx context.Context) (string, error) {
 	if m.Node == m.Spec.outside() {
 		return "", nil

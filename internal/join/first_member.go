@@ -15,10 +15,10 @@ import (
 // errGone says that a joiner's connection ended.
 var errGone = errors.New("its connection broke")
 
-// founder performs what its bootstrap decides. Each conversation has two goroutines: the port's
-// handler reads, and a writer of its own sends, so that a joiner that does not read delays no other
-// one.
-type founder struct {
+// firstMember performs what its bootstrap decides. Each conversation has two goroutines: the
+// port's handler reads, and a writer of its own sends, so that a joiner that does not read delays
+// no other one.
+type firstMember struct {
 	*limiter
 	session *Session
 	known   chan struct{} // closed when the bootstrap has left gathering
@@ -35,7 +35,7 @@ type founder struct {
 const lineMessages = 3
 
 func found(ctx context.Context, c Config) (*Session, error) {
-	f := &founder{limiter: newLimiter(c, requestsPerMember*c.Expect), known: make(chan struct{}), roll: newBootstrap(c), lines: map[Ticket]*writer{}}
+	f := &firstMember{limiter: newLimiter(c, requestsPerMember*c.Expect), known: make(chan struct{}), roll: newBootstrap(c), lines: map[Ticket]*writer{}}
 	f.roll.key, f.roll.group, f.roll.secret = rand.Text(), rand.Text(), views.NewSecret(rand.Text()+rand.Text())
 	f.session = newSession(f)
 	f.open()
@@ -56,7 +56,7 @@ func found(ctx context.Context, c Config) (*Session, error) {
 }
 
 // open takes requests from now on. A group of one is complete before another process can ask.
-func (f *founder) open() {
+func (f *firstMember) open() {
 	f.step(func(r *bootstrap) (e effects) {
 		r.propose(&e)
 		if r.phase != failed {
@@ -68,7 +68,7 @@ func (f *founder) open() {
 
 // step lets the bootstrap decide and does what it says, all under the lock: sends only reach the
 // writers' queues.
-func (f *founder) step(decide func(*bootstrap) effects) {
+func (f *firstMember) step(decide func(*bootstrap) effects) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.roll.phase
@@ -90,7 +90,7 @@ func (f *founder) step(decide func(*bootstrap) effects) {
 	f.advance(before)
 }
 
-func (f *founder) send(l *writer, s send) {
+func (f *firstMember) send(l *writer, s send) {
 	l.out <- s.msg // never blocks: lineMessages
 	if s.msg.last() {
 		close(l.out)
@@ -99,7 +99,7 @@ func (f *founder) send(l *writer, s send) {
 }
 
 // advance tells the session what a change of phase means to it.
-func (f *founder) advance(before phase) {
+func (f *firstMember) advance(before phase) {
 	after := f.roll.phase
 	if after == before {
 		return
@@ -108,7 +108,7 @@ func (f *founder) advance(before phase) {
 		close(f.known)
 	}
 	if after == failed {
-		f.port.Handle(port.KindControl, nil) // joiners that come now try again until a process founds the group
+		f.port.Handle(port.KindControl, nil) // joiners that come now try again until a process bootstraps the group
 	}
 	if f.roll.over() {
 		f.session.finish(f.roll.cause)
@@ -116,7 +116,7 @@ func (f *founder) advance(before phase) {
 }
 
 // converse is the reading side of a conversation.
-func (f *founder) converse(conn *conversation, q Request) {
+func (f *firstMember) converse(conn *conversation, q Request) {
 	l := newWriter(conn, lineMessages)
 	go l.write()
 	defer conn.Pulses()()
@@ -162,7 +162,7 @@ func gone(err error) error {
 }
 
 // drop ends a conversation in which the other side cannot hear any more.
-func (f *founder) drop(t Ticket) {
+func (f *firstMember) drop(t Ticket) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.lines[t]; l != nil {
@@ -171,11 +171,13 @@ func (f *founder) drop(t Ticket) {
 	}
 }
 
-func (f *founder) ready() { f.step(func(r *bootstrap) effects { return r.ready(self) }) }
+func (f *firstMember) ready() { f.step(func(r *bootstrap) effects { return r.ready(self) }) }
 
-func (f *founder) abort(err error) { f.step(func(r *bootstrap) effects { return r.fail(self, err) }) }
+func (f *firstMember) abort(err error) {
+	f.step(func(r *bootstrap) effects { return r.fail(self, err) })
+}
 
-func (f *founder) flush() {
+func (f *firstMember) flush() {
 	f.mu.Lock()
 	farewells := f.farewells
 	f.mu.Unlock()
