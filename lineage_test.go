@@ -140,7 +140,7 @@ func TestAProcessThatFindsAnotherGroupOnlyNamesBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []squall.NodeID{1, 3, 1} {
-		_, formed, err := persistentMember(t, time.Second, id, filepath.Join(dir, fmt.Sprint("node-", id)), two.Addr())
+		_, formed, err := persistentMember(t, 2*time.Second, id, filepath.Join(dir, fmt.Sprint("node-", id)), two.Addr())
 		if !errors.Is(err, squall.ErrOtherHistory) || !errors.Is(err, context.DeadlineExceeded) || len(formed.all()) > 0 {
 			t.Fatalf("node %d: %v", id, err)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testutil.Overlap(3)
+	testutil.Overlap(5)
 	goleak.VerifyTestMain(m)
 }
 

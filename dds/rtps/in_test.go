@@ -113,6 +113,7 @@ func TestSamplesOfAllWritersOnTheirWayAreBounded(t *testing.T) {
 
 // What follows the space goes on after a failure.
 func TestAGatewayGoesOnAfterAFailure(t *testing.T) {
+	t.Parallel()
 	g := &Gateway{log: slog.New(slog.DiscardHandler)}
 	g.ending, g.end = context.WithCancel(t.Context())
 	steps := 0

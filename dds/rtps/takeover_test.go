@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testutil.BecomeProgramOf(carrier)
-	testutil.Overlap(4)
+	testutil.Overlap(8)
 	os.Exit(tests(m))
 }
 

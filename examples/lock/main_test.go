@@ -65,6 +65,7 @@ func mutex(t *testing.T, members, holder string, lease time.Duration) *Mutex {
 }
 
 func TestALockHasOneHolderAndItsFencesGrow(t *testing.T) {
+	t.Parallel()
 	members := service(t)
 	var mu sync.Mutex // of the test: what it counts is not protected by the lock, so that a lock that fails shows
 	holders, last := 0, uint64(0)
@@ -102,6 +103,7 @@ func TestALockHasOneHolderAndItsFencesGrow(t *testing.T) {
 // A holder that is killed keeps the lock for the rest of its lease, and the next one has a larger
 // fence.
 func TestTheLockOfAHolderThatIsKilledIsFreeAfterItsLease(t *testing.T) {
+	t.Parallel()
 	const lease = time.Second
 	members := service(t)
 	holder := testutil.StartProgram(t, "hold", "-name", "ann", "-lease", lease.String(), "-members", members, "printer")
@@ -136,6 +138,7 @@ func TestTheLockOfAHolderThatIsKilledIsFreeAfterItsLease(t *testing.T) {
 
 // A holder that finds its lease ended is told.
 func TestAHolderLearnsThatItsLeaseHasEnded(t *testing.T) {
+	t.Parallel()
 	members := service(t)
 	ann := mutex(t, members, "ann", 600*time.Millisecond)
 	_, held, _, err := ann.Lock(t.Context())

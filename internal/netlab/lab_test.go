@@ -16,9 +16,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/squall-go/squall/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testutil.Overlap(5)
+	goleak.VerifyTestMain(m)
+}
 
 // lab makes hosts, or says why there are none.
 func lab(t *testing.T, c Config) *Lab {
@@ -109,6 +114,7 @@ func about(t *testing.T, what string, from, to *Host, link Rate) {
 }
 
 func TestALinkCarriesItsRateEachWay(t *testing.T) {
+	t.Parallel()
 	const rate = 80 * Mbit
 	l := lab(t, Config{Hosts: 3, Rate: rate})
 	about(t, "there", l.Hosts[0], l.Hosts[1], rate)
@@ -116,6 +122,7 @@ func TestALinkCarriesItsRateEachWay(t *testing.T) {
 }
 
 func TestTwoThatSendToOneHostShareItsLink(t *testing.T) {
+	t.Parallel()
 	const rate = 100 * Mbit
 	l := lab(t, Config{Hosts: 3, Rate: rate})
 	start := time.Now()
@@ -132,6 +139,7 @@ func TestTwoThatSendToOneHostShareItsLink(t *testing.T) {
 }
 
 func TestOneDirectionOfOneLinkCanBeSlow(t *testing.T) {
+	t.Parallel()
 	const rate, slow = 100 * Mbit, 40 * Mbit
 	l := lab(t, Config{Hosts: 3, Rate: rate})
 	for range 2 { // the second time nothing changes
@@ -149,6 +157,7 @@ func TestOneDirectionOfOneLinkCanBeSlow(t *testing.T) {
 }
 
 func TestAHostCanBeSlow(t *testing.T) {
+	t.Parallel()
 	const rate, slow = 100 * Mbit, 40 * Mbit
 	l := lab(t, Config{Hosts: 3, Rate: rate})
 	if err := l.LimitHost(l.Hosts[1], slow); err != nil {
@@ -163,6 +172,7 @@ func TestAHostCanBeSlow(t *testing.T) {
 }
 
 func TestACutIsOneWayUntilItHeals(t *testing.T) {
+	t.Parallel()
 	l := lab(t, Config{Hosts: 3})
 	const patience = 10 * time.Second
 	within := func(from, to *Host, d time.Duration) bool {

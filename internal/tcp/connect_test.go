@@ -215,6 +215,7 @@ func TestCloseEndsGreetingsAndWaitingCallersAtOnce(t *testing.T) {
 // The seats are full of strangers when the member comes, and more come meanwhile; the view is
 // awaited only later.
 func TestAMemberThatHadToMakeRoomComesAgain(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, patience)
 	crowd := func() {
 		for range 2 * seats {

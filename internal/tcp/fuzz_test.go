@@ -175,6 +175,7 @@ func FuzzRoundTrip(f *testing.F) {
 }
 
 func TestWhatIsPushedArrivesHoweverItIsCut(t *testing.T) {
+	t.Parallel()
 	seed := testutil.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	programs := 300

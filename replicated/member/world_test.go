@@ -27,6 +27,7 @@ import (
 
 // Whatever members and clients call: each call returns what the model has.
 func TestCallsReturnWhatTheModelHas(t *testing.T) {
+	t.Parallel()
 	for seed := range testutil.Seeds[uint64](3, 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { play(testutil.Within(t), t, seed, 150) })
 	}

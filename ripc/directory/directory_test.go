@@ -26,6 +26,7 @@ import (
 // TestMain makes the test binary a member in a process of its own when it is started again as one.
 func TestMain(m *testing.M) {
 	testutil.BecomeProgramOf(runMember)
+	testutil.Overlap(4)
 	goleak.VerifyTestMain(m)
 }
 
