@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/ast"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,6 +17,35 @@ func filesAreShort(m *module) {
 		if n := bytes.Count(f.source, []byte("\n")); n > maxLines {
 			m.fault(f.syntax.Pos(), "%s has %d lines, more than %d", f.name, n, maxLines)
 		}
+	}
+}
+
+// Functions of programs have at most maxFunction lines, and 99 of 100 have at most mostFunctions.
+const (
+	maxFunction   = 60
+	mostFunctions = 36
+)
+
+func functionsAreShort(m *module) {
+	var all []int
+	for _, f := range m.files {
+		if f.isTest() {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			d, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			n := m.fset.Position(d.End()).Line - m.fset.Position(d.Pos()).Line + 1
+			if all = append(all, n); n > maxFunction {
+				m.fault(d.Pos(), "%s has %d lines, more than %d", d.Name.Name, n, maxFunction)
+			}
+		}
+	}
+	slices.Sort(all)
+	if n := len(all) * 99 / 100; n > 100 && all[n] > mostFunctions {
+		m.fault(m.files[0].syntax.Pos(), "one of 100 functions has %d lines or more; at most %d", all[n], mostFunctions)
 	}
 }
 
@@ -53,6 +83,7 @@ func packagesAreExplained(m *module) {
 }
 
 func TestNoFileIsLong(t *testing.T)            { hold(t, filesAreShort) }
+func TestFunctionsAreShort(t *testing.T)       { hold(t, functionsAreShort) }
 func TestNothingIsPutOff(t *testing.T)         { hold(t, nothingIsPutOff) }
 func TestEveryPackageHasAComment(t *testing.T) { hold(t, packagesAreExplained) }
 
@@ -60,6 +91,14 @@ func TestALongFileIsFound(t *testing.T) {
 	catches(t, filesAreShort, []violation{
 		{"one line over", sample("\n-- order/a.go --\npackage order\n" + strings.Repeat("\n", maxLines)), "has 701 lines"},
 		{"just short enough", sample("\n-- order/a.go --\npackage order\n" + strings.Repeat("\n", maxLines-1)), ""},
+	})
+}
+
+func TestALongFunctionIsFound(t *testing.T) {
+	body := strings.Repeat("\t_ = 0\n", maxFunction-1)
+	catches(t, functionsAreShort, []violation{
+		{"one line too many", sample("\n-- smc/a.go --\npackage smc\nfunc f() {\n" + body + "}\n"), "f has 61 lines"},
+		{"a test", sample("\n-- smc/a_test.go --\npackage smc\nfunc f() {\n" + body + "}\n"), ""},
 	})
 }
 
