@@ -34,7 +34,9 @@
 //
 // The pushed bytes of a row must not change until no peer needs them any more. Rings guarantee
 // that: space is reused only after every member delivered what was in it. So a link may write
-// straight from the row, whenever the socket takes it.
+// straight from the row, whenever the socket takes it. A ring does not wait for a peer whose row is
+// frozen: after Freeze(rank) a link reads nothing of the own row for that peer any more, not even
+// to send it again.
 //
 // A row's memory is another one after its link came up and after Freeze; the table's hook (OnMove)
 // says so at once.
