@@ -206,7 +206,7 @@ type SubgroupConfig struct {
 	//
 	// In a Persistent subgroup Restore is called whenever this process enters a shard, at Open or
 	// later, as soon as its log has what the others have. The reader has the log's snapshot, or is
-	// empty. The records behind the snapshot are then delivered, as messages for which
+	// empty. The records after the snapshot are then delivered, as messages for which
 	// Message.Replayed is true: all of them, or without a snapshot all that Retain has left. Open
 	// waits for that if the log lacked nothing when the process became a member; otherwise
 	// Subgroup.Restored is closed when it is done.

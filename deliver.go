@@ -226,7 +226,7 @@ type buffer struct {
 	marks  []mark
 }
 
-// keep puts a message behind the others if there is room. A large one that has more than all the
+// keep puts a message after the others if there is room. A large one that has more than all the
 // room may be alone.
 func (b *buffer) keep(m multicast.Message) bool {
 	alone := m.Body() != nil && len(b.run) == 0

@@ -299,7 +299,7 @@ type LogCaughtUp struct {
 	Shard    int
 	Records  uint64  // records that came
 	Cut      uint64  // records of this log that were removed: they were on this disk only, and the others never had them
-	Snapshot Version // version of the snapshot of the others behind which the log begins; zero: no snapshot came
+	Snapshot Version // version of the snapshot of the others after which the log begins; zero: no snapshot came
 	Took     time.Duration
 }
 

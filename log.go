@@ -55,7 +55,7 @@ type LogConfig struct {
 	// limit, only the senders of this subgroup are held up. 0 is 16 MiB.
 	MemoryBytes int
 	// Retain says which records may be dropped from a log that has no snapshot; a record that some
-	// member's disk lacks is never dropped. The records behind a snapshot stay until the next
+	// member's disk lacks is never dropped. The records after a snapshot stay until the next
 	// snapshot. The zero value keeps everything, as objects and spaces of topics need it.
 	Retain Retention
 	// Snapshots says when this process takes snapshots by itself, as TakeSnapshot does. It needs
@@ -172,7 +172,7 @@ func (l *Log) WaitPersisted(ctx context.Context, s Stage, v Version) error {
 func (l *Log) Get(v Version) (Record, error) { return l.log.Get(v) }
 
 // Range yields the records of [from, to), in order. The zero Version as from is the first record
-// that is kept, which is the first one behind the snapshot if there is one; as to, it is the
+// that is kept, which is the first one after the snapshot if there is one; as to, it is the
 // present end of the log. An error ends the sequence: ErrLogTruncated if records that it should
 // yield are not kept any more.
 func (l *Log) Range(from, to Version) iter.Seq2[Record, error] { return l.log.Range(from, to) }
@@ -246,8 +246,8 @@ func (l *Log) settled(t Time) bool {
 	return false
 }
 
-// Snapshot keeps what write writes as the application's state behind a version, and drops the
-// records up to that version: from then on the log begins with the record behind it. The version
+// Snapshot keeps what write writes as the application's state after a version, and drops the
+// records up to that version: from then on the log begins with the record after it. The version
 // must be on every member's disk, which WaitPersisted waits for. Subgroup.TakeSnapshot does all of
 // that with SubgroupConfig.Snapshot.
 func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
@@ -257,7 +257,7 @@ func (l *Log) Snapshot(at Version, write func(io.Writer) error) error {
 	return l.log.Snapshot(at, write)
 }
 
-// OpenSnapshot opens the last snapshot for reading. The Record says behind which version the
+// OpenSnapshot opens the last snapshot for reading. The Record says after which version the
 // snapshot was taken, and has no data. OpenSnapshot fails with ErrNotInLog if there is none.
 func (l *Log) OpenSnapshot() (Record, io.ReadCloser, error) { return l.log.OpenSnapshot() }
 

@@ -184,7 +184,7 @@ func (s *Subgroup) capture(ctx context.Context) (captured, error) {
 	}
 }
 
-// capture captures the state behind the upcalls of everything that the application was given so
+// capture captures the state after the upcalls of everything that the application was given so
 // far. Loop.
 func (r *receiver) capture(got chan<- captured) {
 	switch {

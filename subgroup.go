@@ -89,7 +89,7 @@ func (s *Subgroup) ids(shard int, of func(views.Subgroup) []order.Rank) (ids []N
 func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 
 // Send multicasts a copy of data. It waits for buffer space until ctx ends, and returns once the
-// message has its place behind this process's earlier messages: every member will deliver it, in
+// message has its place after this process's earlier messages: every member will deliver it, in
 // this view or, if the view ends before, in a later one. If this process halts, the others may have
 // delivered the message or not. In an upcall that runs on the loop, Send returns ErrInUpcall where
 // it would have to wait; use TrySend there.
@@ -223,7 +223,7 @@ func (c Claim) Abort() error {
 
 // Skip declares that this process stays silent for the given number of rounds of turns of this
 // view, so that no member waits for it and no nulls are sent for it. A message sent meanwhile is
-// delivered behind those rounds. One call declares from 0 to MaxSkip rounds; any other number is an
+// delivered after those rounds. One call declares from 0 to MaxSkip rounds; any other number is an
 // error, and nothing is skipped. In an Unordered subgroup nobody waits for a turn, and Skip has no
 // effect.
 func (s *Subgroup) Skip(rounds int) error {

@@ -20,7 +20,7 @@
 // same topics, writers, readers, matches and histories. Topics come and go while the members run.
 // The order is one for all topics of the space, and its positions are numbers: Info.Position.
 //
-// A match has a position, too. A reader gets everything that was written behind the position at
+// A match has a position, too. A reader gets everything that was written after the position at
 // which it was opened; Writer.Matched waits for readers, so that no first sample is missed. A
 // reader of a durable topic begins with the history at its position.
 //

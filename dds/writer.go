@@ -30,7 +30,7 @@ type Writer[T any] struct {
 }
 
 // Writer opens a writer. It returns when the writer is part of the space, so that everything that
-// is written comes behind its matches.
+// is written comes after its matches.
 func (t *Topic[T]) Writer(ctx context.Context, set QoS) (*Writer[T], error) {
 	return t.writer(ctx, set, nil)
 }

@@ -29,7 +29,7 @@
 //	U4  what reads differently than it was written is neither repaired nor made anew unasked: it is
 //	    an error that names it
 //	U5  one process writes to a directory, and no other one reads it meanwhile
-//	U6  a log begins right behind its snapshot: it yields no record that the snapshot stands for, and
+//	U6  a log begins right after its snapshot: it yields no record that the snapshot stands for, and
 //	    none is missing between the two
 //	U7  a log takes nothing more once a change of its files failed: that may have been made, or be
 //	    made when the log is opened again

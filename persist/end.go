@@ -13,7 +13,7 @@ import (
 
 // A log that is closed notes where it ends, among the engine's own values. An engine of segments
 // takes a damaged entry near its end for one that a crash interrupted, and drops it with all that
-// comes behind; a log that was closed had no such entry. The note is taken away when the log is
+// comes after; a log that was closed had no such entry. The note is taken away when the log is
 // opened to be written to.
 //
 //	sum of what follows 4 │ block 8 │ records 8 │ view 8 │ seq 8

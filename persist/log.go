@@ -30,7 +30,7 @@ type Record struct {
 
 func (r Record) String() string { return journal.Record(r).String() }
 
-// End is the place behind the last record of a log.
+// End is the place after the last record of a log.
 type End struct {
 	Records uint64        // how many records there are before it, over the life of the log
 	Version order.Version // of the last record
@@ -54,7 +54,7 @@ func (id LogID) String() string { return fmt.Sprintf("%s.%d", id.Name, id.Shard)
 
 // Retention says what may be dropped from the front of a log. Zero fields do not limit; the zero
 // value keeps everything. Whole blocks are dropped, and never what is not globally persisted or is
-// behind a snapshot.
+// after a snapshot.
 type Retention struct {
 	Age     time.Duration
 	Bytes   int64
@@ -73,7 +73,7 @@ type LogConfig struct {
 	// Damaged is called once, when a reader finds that the log is damaged: what is appended is
 	// still kept. It must not use the log.
 	Damaged func(error)
-	// Repair reads all of the log, and drops the first damaged record and what is behind it,
+	// Repair reads all of the log, and drops the first damaged record and what is after it,
 	// instead of refusing to open; Info says what was dropped. What cannot be repaired in place, as
 	// a snapshot, is refused all the same, and nothing was dropped then.
 	Repair bool
@@ -447,7 +447,7 @@ func (l *Log) SetGlobal(v order.Version) {
 	}
 }
 
-// Cut drops everything behind a version, durably. It waits first for what was appended; nothing may
+// Cut drops everything after a version, durably. It waits first for what was appended; nothing may
 // be appended meanwhile.
 func (l *Log) Cut(after order.Version) error {
 	if err := l.Sync(context.Background()); err != nil {

@@ -20,7 +20,7 @@ type Info struct {
 	ID          LogID
 	Engine      string        // its name
 	First, Last Record        // without data and sender; the zero value if Count is 0
-	Count       uint64        // records that can be read: from First to Last, and all of them behind the snapshot
+	Count       uint64        // records that can be read: from First to Last, and all of them after the snapshot
 	Bytes       int64         // of the blocks with these records: with what the log adds to them, and records in the first block that the snapshot stands for
 	DiskBytes   int64         // that the files take, with what is set aside for what comes
 	Global      order.Version // every member's disk has everything up to it
@@ -137,7 +137,7 @@ func (l *Log) one(find start) (Record, error) {
 }
 
 // Range reads the records of [from, to). A zero from is the first record that is kept, which is the
-// one behind the snapshot if there is one; a zero to is what is durable when the loop begins. What
+// one after the snapshot if there is one; a zero to is what is durable when the loop begins. What
 // it should read and was dropped from the front is an ErrTruncated, and so is what a snapshot
 // stands for.
 //

@@ -24,7 +24,7 @@ func (r Retention) full(records, bytes uint64) bool {
 
 // keepFrom is the number of the first record that stays. A block goes if one of the limits does not
 // need it, with all before it: what is kept is at least as much as was asked for, and little more.
-// Blocks that not every member's disk has stay, and so does the last one. Everything behind a
+// Blocks that not every member's disk has stay, and so does the last one. Everything after a
 // snapshot stays until there is another one: without it the snapshot would be of no use.
 func (r Retention) keepFrom(b *journal.Book, now order.Time, global order.Version) (number uint64, err error) {
 	end := b.End()

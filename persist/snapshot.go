@@ -17,7 +17,7 @@ import (
 var ErrNotGlobal = errors.New("not on every member's disk yet")
 
 // Snapshot keeps what write writes beside the log, instead of all records up to a version: the log
-// begins behind it from then on, whatever else is in the block of that version. It is durable when
+// begins after it from then on, whatever else is in the block of that version. It is durable when
 // this returns nil, and blocks that hold nothing but such records are dropped. The snapshot before
 // it is replaced; if the new one cannot be written, it stays.
 func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
@@ -45,7 +45,7 @@ func (l *Log) Snapshot(at order.Version, write func(io.Writer) error) error {
 	return nil
 }
 
-// upTo returns the last record that is not behind a version, without its data. It may be the record
+// upTo returns the last record that is not after a version, without its data. It may be the record
 // of the snapshot.
 func (l *Log) upTo(at order.Version) (r journal.Record, err error) {
 	if err := l.Err(); err != nil {
@@ -117,7 +117,7 @@ func (l *Log) OpenSnapshot() (at Record, content io.ReadCloser, err error) {
 }
 
 // Install replaces the snapshot and the log: with another member's snapshot, and no records yet.
-// The next record comes behind at. Append must not be called meanwhile. A crash leaves the old
+// The next record comes after at. Append must not be called meanwhile. A crash leaves the old
 // state or the new one. The order makes it so: the snapshot says that no block up to a certain one
 // is part of the log, and is durable at once, in place of the old one; the blocks are dropped
 // afterwards, or when the log is opened.

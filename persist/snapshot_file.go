@@ -23,8 +23,8 @@ import (
 //	tail     bytes of content 8 │ sum of content 4 │ magic 4
 //
 // The bytes are durable before the name leads to them, and the name before a record is dropped. So
-// at any time there is the old snapshot with the records behind it, or the new snapshot with the
-// records behind it; blocks that a crash left undropped are dropped when the log is opened.
+// at any time there is the old snapshot with the records after it, or the new snapshot with the
+// records after it; blocks that a crash left undropped are dropped when the log is opened.
 const (
 	snapshotFile      = "snapshot"
 	snapshotHeadBytes = 8 + 4 + 4 + 6*8 + 8
@@ -39,7 +39,7 @@ type snapshotHead struct {
 	block uint64         // of a snapshot that replaced the log: no block up to this one is part of it. 0: it replaced none
 }
 
-// end is where a log ends that begins behind the snapshot.
+// end is where a log ends that begins after the snapshot.
 func (h *snapshotHead) end() journal.End {
 	return journal.End{Block: h.block, Records: h.at.Number + 1, Version: h.at.Version, Time: h.at.Time}
 }
@@ -169,7 +169,7 @@ func openSnapshot(dir string) (*snapshot, error) {
 	return s, nil
 }
 
-// begin reads what stands before the content, and behind it.
+// begin reads what stands before the content, and after it.
 func (s *snapshot) begin() error {
 	info, err := s.file.Stat()
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *snapshot) Read(b []byte) (int, error) {
 
 func (s *snapshot) Close() error { return s.file.Close() }
 
-// settleSnapshot lets a log that is opened begin behind its snapshot, if there is one. It ends what
+// settleSnapshot lets a log that is opened begin after its snapshot, if there is one. It ends what
 // a crash may have interrupted: a log that the snapshot replaced is dropped, and so are blocks with
 // nothing but records that it stands for.
 func settleSnapshot(b *journal.Book, dir string) error {

@@ -16,18 +16,18 @@ type Event struct {
 	Data   []byte // it must not be changed
 }
 
-// Cursor is a place in the events of an object: behind one of them. It is the same at every member.
+// Cursor is a place in the events of an object: after one of them. It is the same at every member.
 // The zero Cursor is before the first event.
 type Cursor struct {
 	Version order.Version // of the command that emitted the event
 	Index   uint64        // among the events of all commands of that message, from 1
 }
 
-// ErrCompacted is returned by Watch when events behind the cursor are not kept any more. To start
+// ErrCompacted is returned by Watch when events after the cursor are not kept any more. To start
 // over, read the state with a query and watch from Now on, which is asked for before the query.
 var ErrCompacted = errors.New("the events are not kept any more")
 
-// Watch yields the events of an object behind a cursor whose topics begin with prefix, in their
+// Watch yields the events of an object after a cursor whose topics begin with prefix, in their
 // order and each once, until ctx ends. A client's watch goes on when its member fails. An error
 // ends the sequence: ErrCompacted if the watcher is too far behind, or that of ctx.
 func Watch(ctx context.Context, t Target, after Cursor, prefix string) iter.Seq2[Event, error] {
@@ -53,7 +53,7 @@ func Watch(ctx context.Context, t Target, after Cursor, prefix string) iter.Seq2
 	}
 }
 
-// Now returns the cursor behind every event of commands that were answered before the call.
+// Now returns the cursor after every event of commands that were answered before the call.
 func Now(ctx context.Context, t Target) (Cursor, error) {
 	c, err := t.Callee().Latest(ctx)
 	return cursorOf(c), err

@@ -26,7 +26,7 @@
 //	carried              own messages from trim on move to the ring of the next view (smc.Sender.Carry), and are sent there
 //
 //	                   trim[0] = 4              reach[0] = 5 here
-//	sender 0:  seq 0   3   6   9 │ 12           what lies behind the bar was missing at some survivor: it is delivered nowhere
+//	sender 0:  seq 0   3   6   9 │ 12           what lies after the bar was missing at some survivor: it is delivered nowhere
 //	sender 1:  seq 1   4 │                      a failed one: everything that a survivor lacks is lost with it
 //	sender 2:  seq 2   5   8 │                  its next message is sent again in the next view
 //	delivered: 0 1 2 3 4 5 6 8 9
