@@ -46,6 +46,19 @@ func (v *View) holders(sg Subgroup, whole func(order.Rank) bool) (all []Holder) 
 	return all
 }
 
+// Updated returns the view with what has become known since it began: the partial members of which
+// whole reports that they have got the state or the log of a subgroup are not partial any more.
+func (v *View) Updated(whole func(subgroup int, r order.Rank) bool) *View {
+	now := *v
+	now.Subgroups = slices.Clone(v.Subgroups)
+	for i := range now.Subgroups {
+		sg, has := &now.Subgroups[i], func(r order.Rank) bool { return whole(i, r) }
+		sg.Partial = slices.DeleteFunc(slices.Clone(sg.Partial), has)
+		sg.Fresh = slices.DeleteFunc(slices.Clone(sg.Fresh), has)
+	}
+	return &now
+}
+
 // TakeOver finds out which members of this view have what its subgroups had in the view before:
 // their logs, or their states. It is for a view that Place made from the one before. Whole reports
 // whether a partial member of the view before has got the log or the state of a subgroup meanwhile;

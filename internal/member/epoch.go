@@ -37,6 +37,7 @@ type epoch struct {
 	unseen                       bool   // what changes in some row does so unnoticed
 	peers                        []peer // by rank
 	held                         []held // failures that are not reported yet
+	lacks, looked                bool   // a shard has no members; and it was looked for some
 
 	recording []recording // decisions on their way to the disk, the first one first
 
@@ -50,6 +51,7 @@ type peer struct {
 	changed   time.Duration // when it was last seen to change
 	linked    bool          // before its first heartbeat: its link was seen to be up
 	sign      time.Duration // and when it last gave a sign of life
+	whole     uint64        // its word complete, as of the last look for members of shards without members
 }
 
 // Counters of the member line.
@@ -95,6 +97,7 @@ func (m *Member) open(v *views.View) (*epoch, error) {
 		View: v, Self: self, Table: table, Columns: layout.change, Wedge: e.wedge, Told: e.told, Latest: m.latest, Next: m.next, Whole: e.whole, OnEvent: e.happened, Record: e.recorder(),
 	})
 	e.rounds = viewchange.NewRounds(e.change, layout.rounds)
+	e.lacks = slices.ContainsFunc(v.Subgroups, func(sg views.Subgroup) bool { return !sg.Provisioned() })
 	e.subgroups()
 	e.steps()
 	table.OnMove(e.moved)
@@ -242,7 +245,25 @@ func (e *epoch) beat() int {
 	e.table.PushLineQuietly(e.to, e.layout.line[e.self])
 	e.nextLook = e.m.now
 	e.heard()
+	e.refill()
 	return 0
+}
+
+// refill has the leader look for members of shards that have none: once, and again when a member
+// has told that it has a state or a log.
+func (e *epoch) refill() {
+	if !e.lacks || e.change.Leader() != e.self {
+		return
+	}
+	news := !e.looked
+	for r := range e.peers {
+		whole := wordComplete.Load(e.table.Line(order.Rank(r), e.layout.line[r]))
+		news = news || e.peers[r].whole != whole
+		e.peers[r].whole = whole
+	}
+	if e.looked = true; news {
+		e.change.Refill()
+	}
 }
 
 // lookAfterPeers reports peers that failed, for whatever reason, and peers that are silent (B2).

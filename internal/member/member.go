@@ -187,7 +187,7 @@ func (m *Member) Table() *fabric.Table { return m.epoch.table.Table }
 
 // next makes a view for the change core.
 func (m *Member) next(members []views.Member, mute func(order.NodeID, int) bool) (*views.View, error) {
-	v, err := m.cfg.Next(m.epoch.view, members, mute)
+	v, err := m.cfg.Next(m.epoch.view.Updated(m.epoch.whole), members, mute)
 	if err == nil && v.Persistent() {
 		v.Time = m.Now()
 	}

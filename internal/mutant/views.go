@@ -18,10 +18,11 @@ const (
 	BeatsAlone      Name = "a heartbeat alone is a sign of life, and not the bytes that it waits for"
 	AheadForgotten  Name = "what was delivered of a sender beyond the trim is forgotten when it was in another shard"
 	HolderStays     Name = "the only process with the log of a shard stays in another shard that does not need it"
+	NoRefill        Name = "a shard waits for the next change of members when it could have members"
 )
 
 // ViewNames are all of them.
 var ViewNames = []Name{
 	PlainHalf, SilentSuspicion, NoFreeze, AckUnwedged, TrimByMaximum, NoAdoption, NoEchoQuorum, NoCarry, NoTail, Impatient, Forgiving, BelievesAll, LongSlices,
-	BeatsAlone, AheadForgotten, HolderStays,
+	BeatsAlone, AheadForgotten, HolderStays, NoRefill,
 }

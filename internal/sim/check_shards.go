@@ -61,8 +61,8 @@ func (r *viewRecord) couldHave(w *world, g *group, d views.Declaration) bool {
 		}
 		at := r.groups[slices.IndexFunc(r.groups, func(o *group) bool { return o.decl == g.decl && o.reader(p) != nil })]
 		whole := func(rd *reader) bool {
-			rank, _ := r.rankIn(rd.proc)
-			return rd.proc != p && !slices.Contains(at.sg.Partial, rank)
+			k := rd.proc.keeper(w.shardOf(at.sg))
+			return rd.proc != p && k != nil && !k.partial
 		}
 		return slices.ContainsFunc(at.readers, whole) && free+1 >= least+max(0, least-(len(at.readers)-1))
 	})

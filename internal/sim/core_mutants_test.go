@@ -49,6 +49,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.BeatsAlone:      "live",
 	mutant.AheadForgotten:  "fifo",
 	mutant.HolderStays:     "shards",
+	mutant.NoRefill:        "shards",
 
 	mutant.EchoUnrecorded: "log",
 	mutant.EarlyPersisted: "log",
@@ -128,6 +129,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.BeatsAlone:     narrowPlan,
 	mutant.AheadForgotten: turnedPlan,
 	mutant.HolderStays:    waitingPlan,
+	mutant.NoRefill:       refillPlan,
 	mutant.EchoFirst:      echoPlan,
 	mutant.LastVote:       duelPlan,
 	mutant.VoteForgotten:  duelPlan,

@@ -61,6 +61,7 @@ type Change struct {
 	own       *sst.Line
 	revisions []uint64 // by rank, as of the last look
 	asked     bool     // something was asked of this member since the last step
+	refill    bool     // and it is to find out whether a shard without members could have some
 
 	leave   bool           // this member wants to leave
 	mute    uint64         // where it does not want to send, a bit for each declaration
@@ -126,6 +127,9 @@ func (c *Change) Recorded(b Ballot) { c.recorded, c.asked = max(c.recorded, b), 
 
 // Leading reports whether this member made a proposal in this view.
 func (c *Change) Leading() bool { return c.nextAt != 0 }
+
+// Refill asks the leader to find out whether a shard without members could have some now.
+func (c *Change) Refill() { c.refill, c.asked = true, true }
 
 // Mute says in which declarations this member does not want to send from the next view on, a bit
 // each.

@@ -53,7 +53,30 @@ func (c *Change) due() bool {
 			return true
 		}
 	}
-	return false
+	return c.refills()
+}
+
+// refills reports whether the same members fill a shard in the next view that has none in this one,
+// and no shard is without members for that: a member has got a log since this view began, or a
+// restart made the view.
+func (c *Change) refills() bool {
+	if !c.refill || mutant.Enabled && mutant.On(mutant.NoRefill) {
+		return false
+	}
+	c.refill = false
+	next, err := c.place(c.cfg.View.Members)
+	if err != nil {
+		return false // as it would be proposed, it would halt this member
+	}
+	more := false
+	for i, sg := range next.Subgroups {
+		was := c.cfg.View.Subgroups[i].Provisioned()
+		if was && !sg.Provisioned() {
+			return false
+		}
+		more = more || !was && sg.Provisioned()
+	}
+	return more
 }
 
 // propose writes a proposal of all that is pending, with a ballot above all that were ever seen,
