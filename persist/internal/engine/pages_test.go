@@ -267,6 +267,44 @@ func TestEachRuleOfPagesIsChecked(t *testing.T) {
 	}
 }
 
+// A page that takes in one more than it needs is damaged, also where the next page is not in use.
+func TestAPageThatIsLongerThanItNeedsIsDamaged(t *testing.T) {
+	t.Parallel()
+	whole := smallFile(t, BoltLogSchema, true)
+	whole = append(whole, make([]byte, minPage-len(whole)%minPage)...)
+	p := &pages{ctx: t.Context(), path: "small.db", file: whole, schema: BoltLogSchema}
+	if err := p.check(); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for id := range p.high {
+		g := pageIn(whole[id*p.size:])
+		if after := id + g.overflow + 1; !p.visited(id) || g.id != id || after >= p.high || p.visited(after) {
+			continue
+		}
+		file := bytes.Clone(whole)
+		file[int(id*p.size)+12]++
+		if err := accepted(file, BoltLogSchema); !errors.Is(err, ErrDamaged) {
+			t.Errorf("page %d with %d more: %v", id, g.overflow+1, err)
+		}
+		tried++
+	}
+	if tried == 0 {
+		t.Error("each page is in use")
+	}
+}
+
+// What reads a log counts from the index of its first entry.
+func TestAnIndexThatNoLogReachesIsDamage(t *testing.T) {
+	t.Parallel()
+	for index, good := range map[uint64]bool{0: false, 1: true, MaxIndex - 1: true, MaxIndex: false, 1<<64 - 1: false} {
+		p := &pages{path: "small.db", schema: BoltLogSchema}
+		if err := p.value("logs", element{key: binary.BigEndian.AppendUint64(nil, index)}); (err == nil) != good || !good && !errors.Is(err, ErrDamaged) {
+			t.Errorf("index %d: %v", index, err)
+		}
+	}
+}
+
 // reseal gives the head pages the checksums that they should have.
 func reseal(content []byte, size int) {
 	for _, at := range []int{PageHead, size + PageHead} {
