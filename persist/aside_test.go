@@ -273,6 +273,13 @@ func TestDamageThatWasNotedHoldsUntilItIsRepaired(t *testing.T) {
 		refused(t, err, ErrDamaged, "ticks.0", "record 3")
 		mustClose(t, s)
 	}
+	s = mustOpen(t, Config{Dir: dir, ReadOnly: true})
+	l, err := s.Log(t.Context(), LogConfig{ID: ticks}) // which changes nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads(t, l.Range(order.Version{}, order.Version{}), 0, 10)
+	mustClose(t, s)
 	s, _ = reopened(t, dir, LogConfig{Repair: true})
 	mustClose(t, s)
 	_, l = reopened(t, dir, LogConfig{})

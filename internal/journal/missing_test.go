@@ -22,8 +22,8 @@ func (s lacking) GetLog(index uint64, l *Entry) error {
 	return s.Store.GetLog(index, l)
 }
 
-// A block that is not there is damage, the first one, too: it was not dropped. A reader that comes to
-// it names the first record that cannot be read; a search that meets it names the block alone.
+// A block that is not there is damage, the first one, too: it was not dropped. A reader that comes
+// to it names the first record that cannot be read; a search that meets it names the block alone.
 func TestABlockThatIsNotThereIsNamedWithItsRecord(t *testing.T) {
 	m := newMemory()
 	grow(t, m, nil, 0, 60)
@@ -77,7 +77,7 @@ func TestFragmentsOfTwoRecordsAreDamage(t *testing.T) {
 	}
 }
 
-// A scan finds a block that begins with the time, or before the time, at which the one before ended.
+// A scan finds a block that begins at the time at which the one before ended, or earlier.
 func TestAScanFindsTimesThatDoNotGrow(t *testing.T) {
 	for behind := range order.Time(3) {
 		m := newMemory()

@@ -23,7 +23,7 @@ func TestALogHasWhatItsModelHas(t *testing.T) {
 
 func play(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
-	dir, data := testutil.MemoryDir(t), make([]byte, 4<<20)
+	dir, data := testutil.MemoryDir(t), make([]byte, 4<<20+1000)
 	for i := range data {
 		data[i] = byte(random.Uint32())
 	}
@@ -68,7 +68,7 @@ func play(t *testing.T, seed uint64) {
 		default:
 			var group []*journal.Entry
 			for i := range uint64(1 + random.IntN(4)) {
-				b := data[random.IntN(1000):][:random.IntN(1<<random.IntN(22))]
+				b := data[random.IntN(1000):][:random.IntN(1<<random.IntN(23))]
 				group, model = append(group, &journal.Entry{Index: last + 1 + i, Data: b}), append(model, b)
 			}
 			err = e.StoreLogs(group)
