@@ -195,7 +195,7 @@ func (p *backend) begin(ctx context.Context) (err error) {
 		}
 	}
 	p.Mu.Unlock()
-	p.ended.Go(p.steward)
+	p.ended.Go(p.housekeeper)
 	return nil
 }
 

@@ -321,9 +321,9 @@ func (g *Gateway) namesake(p wire.Prefix) {
 	}
 }
 
-// appoint finds out which gateways there are, and whether this gateway carries: the first one of
-// its side does.
-func (g *Gateway) appoint(all []dds.Endpoint) {
+// elect elects the first gateway of each side as the active one, and finds out whether this one
+// is.
+func (g *Gateway) elect(all []dds.Endpoint) {
 	gateways := map[wire.Prefix]bool{}
 	var side []dds.ID
 	for _, e := range all {

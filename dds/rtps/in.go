@@ -473,7 +473,7 @@ func (g *Gateway) follow() {
 		position = now.Position
 		if now.Changes != changes {
 			changes = now.Changes
-			g.appoint(g.p.Endpoints())
+			g.elect(g.p.Endpoints())
 		}
 		return nil
 	})

@@ -33,7 +33,7 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 	if len(g.arrivals) != 1 || g.arrivals[0] != left {
 		t.Fatalf("%d writers that are gone are waited for, and one has left a sample", len(g.arrivals))
 	}
-	g.appoint(nil)
+	g.elect(nil)
 	if len(g.arrivals) != 1 || g.arrivals[0] != left {
 		t.Fatalf("RG2: after the appointment %d writers have samples to carry", len(g.arrivals))
 	}

@@ -175,10 +175,10 @@ func agreed(name string, seq order.Seq, nodes ...order.NodeID) restart.Agreed {
 	return a
 }
 
-func TestAMendingTakesOneLogAfterTheOther(t *testing.T) {
+func TestAReconciliationTakesOneLogAfterTheOther(t *testing.T) {
 	pauses := backoff.Backoff{First: time.Millisecond, Longest: 4 * time.Millisecond}
 	broken := Result{Outcome: Failed, Err: errors.New("broken")}
-	m := NewMending(1, []restart.Agreed{agreed("own", 5, 2, 1), agreed("none", 0, 2), agreed("a", 9, 2, 3), agreed("b", 4, 3)}, pauses)
+	m := NewReconciliation(1, []restart.Agreed{agreed("own", 5, 2, 1), agreed("none", 0, 2), agreed("a", 9, 2, 3), agreed("b", 4, 3)}, pauses)
 	var did []string
 	e := m.Start()
 	for _, r := range []Result{{}, broken, broken, {}, broken, {}, {}} {
@@ -191,15 +191,15 @@ func TestAMendingTakesOneLogAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestAMendingEndsWithWhatItsOwnLogSays(t *testing.T) {
+func TestAReconciliationEndsWithWhatItsOwnLogSays(t *testing.T) {
 	own, broken := errors.New("a full disk"), errors.New("broken")
-	m := NewMending(1, []restart.Agreed{agreed("a", 9, 2, 3)}, backoff.Backoff{First: 1, Longest: 1})
+	m := NewReconciliation(1, []restart.Agreed{agreed("a", 9, 2, 3)}, backoff.Backoff{First: 1, Longest: 1})
 	m.Start()
 	m.Ended(Result{Outcome: Failed, Err: broken})
 	if e := m.Ended(Result{Outcome: Fatal, Err: own}); e.Do != Finish || !errors.Is(e.Err, own) || !errors.Is(e.Err, broken) || !errors.As(e.Err, new(restart.LogError)) {
 		t.Errorf("it ends with %s, %v", text(e), e.Err)
 	}
-	m = NewMending(1, []restart.Agreed{agreed("a", 9, 2, 3)}, backoff.Backoff{First: 1, Longest: 1})
+	m = NewReconciliation(1, []restart.Agreed{agreed("a", 9, 2, 3)}, backoff.Backoff{First: 1, Longest: 1})
 	m.Start()
 	if e := m.Ended(Result{Outcome: Stopped, Err: broken}); e.Do != Finish || !errors.Is(e.Err, broken) || errors.As(e.Err, new(restart.LogError)) {
 		t.Errorf("stopped, it ends with %s, %v", text(e), e.Err)

@@ -20,8 +20,8 @@
 //
 // A process without persistent subgroups only joins.
 //
-// Life of a reconciliation (Mending): a restart has agreed where logs end. A log of which the
-// process is a source itself is left alone, one of which there is nothing is emptied, and any other
+// Life of a Reconciliation: a restart has agreed where logs end. A log of which the process is a
+// source itself is left alone, one of which there is nothing is emptied, and any other
 // one becomes that of a source: one source is asked after the other, round after round, with a
 // pause between two rounds that grows.
 //

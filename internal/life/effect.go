@@ -29,9 +29,9 @@ const (
 	Begin                        // the process is a member of View
 	Fail                         // the process ends: Err
 	NoteDecision                 // that View follows the one in force; nil: the group ends
-	EmptyLog                     // Log is emptied; of a Mending
-	Rest                         // for Pause; of a Mending
-	Finish                       // the logs are as agreed, or Err; of a Mending
+	EmptyLog                     // Log is emptied; of a Reconciliation
+	Rest                         // for Pause; of a Reconciliation
+	Finish                       // the logs are as agreed, or Err; of a Reconciliation
 )
 
 // Effect is something to be done.
@@ -58,7 +58,7 @@ const (
 	Failed          // CatchUp: the source did not give what it was asked for
 	Damaged         // OpenLog, CutDamage: the log cannot be read
 	Fatal           // the process itself failed
-	Stopped         // CatchUp, Rest: it is not wanted any more; of a Mending
+	Stopped         // CatchUp, Rest: it is not wanted any more; of a Reconciliation
 )
 
 // Result says how an effect came out, and what it brought.

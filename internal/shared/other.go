@@ -22,12 +22,12 @@ func (*segment) drop() error           { return nil }
 func totalMemory() int                 { return math.MaxInt }
 func freeMemory() int64                { return math.MaxInt64 }
 
-// desk does not exist here.
-type desk struct{}
+// listener does not exist here.
+type listener struct{}
 
-func newDesk(*Space, int, func(remote string, err error)) (*desk, error) { return nil, errNone }
-func (*desk) close()                                                     {}
-func (*desk) name() string                                               { return "" }
+func newListener(*Space, int, func(remote string, err error)) (*listener, error) { return nil, errNone }
+func (*listener) close()                                                         {}
+func (*listener) name() string                                                   { return "" }
 
 func ask(context.Context, string, ID) ([]byte, error) { return nil, errNone }
 func unmap([]byte)                                    {}

@@ -63,7 +63,7 @@ const (
 
 // Space is what one owner offers. Its methods may be called from any goroutine.
 type Space struct {
-	desk *desk // nil: nothing is shared
+	listener *listener // nil: nothing is shared
 
 	mu     sync.Mutex
 	closed bool
@@ -80,18 +80,18 @@ func NewSpace(reject func(remote string, err error)) *Space {
 	if reject == nil || samehost.Host() == "" {
 		return s
 	}
-	if d, err := newDesk(s, os.Getuid(), reject); err == nil { // without one it is slower, and works
-		s.desk = d
+	if d, err := newListener(s, os.Getuid(), reject); err == nil { // without one it is slower, and works
+		s.listener = d
 	}
 	return s
 }
 
 // Name is the name of the socket; "" if nothing is shared.
 func (s *Space) Name() string {
-	if s.desk == nil {
+	if s.listener == nil {
 		return ""
 	}
-	return s.desk.name()
+	return s.listener.name()
 }
 
 // Memory is a piece of memory to send from. Life: allocated → released by its user, and not held
@@ -137,7 +137,7 @@ func (s *Space) Alloc(size int) (*Memory, error) {
 			return nil, err
 		}
 	}
-	if m == nil && (s.desk == nil || crowded || size == 0) {
+	if m == nil && (s.listener == nil || crowded || size == 0) {
 		return OnHeap(size), nil
 	}
 	if m == nil {
@@ -234,7 +234,7 @@ type Hold struct{ memory *Memory }
 // Hold finds the memory that bytes lie in, and keeps it for a message until Drop. It is false if
 // they lie nowhere that others see.
 func (s *Space) Hold(data []byte) (h Hold, p Place, ok bool) {
-	if s.desk == nil || len(data) == 0 {
+	if s.listener == nil || len(data) == 0 {
 		return h, p, false
 	}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
@@ -355,7 +355,7 @@ func (s *Space) Close() {
 	}
 	s.idle = nil
 	s.mu.Unlock()
-	if s.desk != nil {
-		s.desk.close()
+	if s.listener != nil {
+		s.listener.close()
 	}
 }

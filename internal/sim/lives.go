@@ -185,11 +185,11 @@ func (a *ahead) turn(now time.Duration) time.Duration {
 	return never
 }
 
-// mending performs what package life decides to bring a process's logs to where a restart agreed that they end.
-type mending struct {
+// reconciling performs what package life decides to bring a process's logs to where a restart agreed that they end.
+type reconciling struct {
 	proc    *process
 	ballot  restart.Ballot
-	core    *life.Mending
+	core    *life.Reconciliation
 	effect  life.Effect
 	fetch   *fetching
 	rested  bool
@@ -197,9 +197,9 @@ type mending struct {
 }
 
 // act implements actor.
-func (m *mending) act(now time.Duration) time.Duration { return m.proc.takes(now, m.turn) }
+func (m *reconciling) act(now time.Duration) time.Duration { return m.proc.takes(now, m.turn) }
 
-func (m *mending) turn(now time.Duration) time.Duration {
+func (m *reconciling) turn(now time.Duration) time.Duration {
 	p := m.proc
 	if p.over || p.core.Over() {
 		return never
@@ -220,7 +220,7 @@ func (m *mending) turn(now time.Duration) time.Duration {
 }
 
 // perform does a little of the effect at hand, and returns how it came out; nil: it goes on at some time.
-func (m *mending) perform(now time.Duration) (*life.Result, time.Duration) {
+func (m *reconciling) perform(now time.Duration) (*life.Result, time.Duration) {
 	p := m.proc
 	switch {
 	case m.stopped && m.fetch != nil:

@@ -73,7 +73,7 @@ type process struct {
 	former      uint64        // its incarnation until a restart ended without it; 0: none did
 	core        *restart.Core // of one that comes back
 	base        *views.View   // in force as the core's last step began
-	mending     *mending      // of its logs, the last one
+	reconciling *reconciling  // of its logs, the last one
 	apps        []*app        // that have something to do
 	stepping    bool          // its member is within a step
 	beside      bool          // and its application goes on there

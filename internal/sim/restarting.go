@@ -77,13 +77,13 @@ func (p *process) obey(e restart.Effects) {
 			return
 		}
 	}
-	if e.Stop && p.mending != nil {
-		p.mending.stopped = true
+	if e.Stop && p.reconciling != nil {
+		p.reconciling.stopped = true
 	}
 	if e.Reconcile != nil {
-		core := life.NewMending(p.self.ID, e.Reconcile.Plan, fetchPauses(p.world.plan))
-		p.mending = &mending{proc: p, ballot: e.Reconcile.Ballot, core: core, effect: core.Start()}
-		p.world.schedule.add(p.world.now+pause, p.mending)
+		core := life.NewReconciliation(p.self.ID, e.Reconcile.Plan, fetchPauses(p.world.plan))
+		p.reconciling = &reconciling{proc: p, ballot: e.Reconcile.Ballot, core: core, effect: core.Start()}
+		p.world.schedule.add(p.world.now+pause, p.reconciling)
 	}
 	for _, s := range e.Sends {
 		if m := s.Message; m.Verb == restart.Decided {

@@ -225,7 +225,7 @@ func TestE3ASegmentIsGivenToWhoKnowsItsName(t *testing.T) {
 			t.Errorf("%s: turned away %s: %v", name, r.remote, r.err)
 		}
 	}
-	d, err := newDesk(s, os.Getuid()+1, func(remote string, err error) { rejects <- reject{remote, err} })
+	d, err := newListener(s, os.Getuid()+1, func(remote string, err error) { rejects <- reject{remote, err} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,10 +250,10 @@ func TestE4CallersWhoSayNothingDoNotKeepOthersOut(t *testing.T) {
 	}
 	v.Close()
 	last := knock(t, s)
-	if there, ok := s.desk.callers.Enter(last); !ok || there > maxCallers {
+	if there, ok := s.listener.callers.Enter(last); !ok || there > maxCallers {
 		t.Errorf("%d callers are served", there)
 	}
-	s.desk.callers.Leave(last)
+	s.listener.callers.Leave(last)
 }
 
 func TestE5AViewStaysWhenItsOwnerIsGone(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/squall-go/squall/dds/internal/space"
 )
 
-// steward sends, at the first member of the space, the roster of each view, the deadlines that were
-// missed, and the leases that have ended. It runs at every member, because any of them may become
-// the first.
-func (p *backend) steward() {
+// housekeeper sends, at the first member of the space, the roster of each view, the deadlines that
+// were missed, and the leases that have ended. It runs at every member, because any of them may
+// become the first.
+func (p *backend) housekeeper() {
 	ctx, cancel := p.lifetime()
 	defer cancel()
 	timer := time.NewTimer(0)
@@ -42,7 +42,7 @@ func (p *backend) lifetime() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Times between two looks of the steward. A missed deadline, and the end of a lease, is ordered
+// Times between two looks of the housekeeper. A missed deadline, and the end of a lease, is ordered
 // within a quarter of it.
 const (
 	leastLook = 2 * time.Millisecond

@@ -12,8 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Mending brings logs to the ends that a restart agreed on, one after the other.
-type Mending struct {
+// Reconciliation brings logs to the ends that a restart agreed on, one after the other.
+type Reconciliation struct {
 	self    order.NodeID
 	plan    []restart.Agreed // what is left of it
 	pauses  backoff.Backoff
@@ -22,25 +22,25 @@ type Mending struct {
 	why     []error // by source that failed, in this round
 }
 
-// NewMending makes a mending of a process's logs.
-func NewMending(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff) *Mending {
-	return &Mending{self: self, plan: plan, pauses: pauses, sources: shard.Sources{Pauses: pauses}}
+// NewReconciliation makes the reconciliation of a process's logs.
+func NewReconciliation(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff) *Reconciliation {
+	return &Reconciliation{self: self, plan: plan, pauses: pauses, sources: shard.Sources{Pauses: pauses}}
 }
 
 // Start returns the first effect.
-func (m *Mending) Start() Effect {
+func (m *Reconciliation) Start() Effect {
 	for len(m.plan) > 0 && slices.ContainsFunc(m.plan[0].Sources, func(s restart.Source) bool { return s.Node == m.self }) {
 		m.plan = m.plan[1:]
 	}
 	m.under = Effect{Do: Finish}
 	if len(m.plan) > 0 {
-		m.under = m.mend(m.plan[0])
+		m.under = m.next(m.plan[0])
 	}
 	return m.under
 }
 
-// mend returns what is next for a log.
-func (m *Mending) mend(a restart.Agreed) Effect {
+// next returns what is next for a log.
+func (m *Reconciliation) next(a restart.Agreed) Effect {
 	if a.End == (order.Version{}) {
 		return Effect{Do: EmptyLog, Log: a.ID}
 	}
@@ -59,7 +59,7 @@ func (m *Mending) mend(a restart.Agreed) Effect {
 }
 
 // Ended says how the effect came out that is under way, and returns the next one.
-func (m *Mending) Ended(r Result) Effect {
+func (m *Reconciliation) Ended(r Result) Effect {
 	switch {
 	case r.Outcome == Fatal || r.Outcome == Stopped:
 		err := fmt.Errorf("log of subgroup %q: catching up: %w", m.under.Log.Name, r.Err)

@@ -41,8 +41,8 @@ const (
 	answerBytes   = 2
 )
 
-// desk is the socket at which others ask for segments.
-type desk struct {
+// listener is the socket at which others ask for segments.
+type listener struct {
 	space    *Space
 	socket   string
 	user     int
@@ -53,29 +53,29 @@ type desk struct {
 	done     sync.WaitGroup
 }
 
-// newDesk serves the processes of one user.
-func newDesk(s *Space, user int, reject func(remote string, err error)) (*desk, error) {
+// newListener serves the processes of one user.
+func newListener(s *Space, user int, reject func(remote string, err error)) (*listener, error) {
 	l, name, err := samehost.Listen(namePrefix)
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{space: s, socket: name, user: user, patience: conversationTime, reject: reject, listener: l}
+	d := &listener{space: s, socket: name, user: user, patience: conversationTime, reject: reject, listener: l}
 	d.callers = wire.NewCallers(maxCallers, 2*maxCallers, 0) // none proves itself: the oldest makes room
 	d.done.Go(func() { samehost.Accept(l, d.take) })
 	return d, nil
 }
 
-func (d *desk) name() string { return d.socket }
+func (d *listener) name() string { return d.socket }
 
 // close ends all conversations, and waits for their goroutines.
-func (d *desk) close() {
+func (d *listener) close() {
 	d.listener.Close()
 	d.callers.HangUp()
 	d.done.Wait()
 }
 
 // take serves a caller. If there are too many the oldest one is sent away (E4).
-func (d *desk) take(conn *net.UnixConn) {
+func (d *listener) take(conn *net.UnixConn) {
 	if _, ok := d.callers.Enter(conn); !ok {
 		conn.Close()
 		return
@@ -88,7 +88,7 @@ func (d *desk) take(conn *net.UnixConn) {
 }
 
 // serve answers one question.
-func (d *desk) serve(conn *net.UnixConn) {
+func (d *listener) serve(conn *net.UnixConn) {
 	remote, err := d.identify(conn)
 	if err == nil {
 		err = d.answer(conn)
@@ -99,7 +99,7 @@ func (d *desk) serve(conn *net.UnixConn) {
 }
 
 // identify names the process at the other end, and judges its user (E3).
-func (d *desk) identify(conn *net.UnixConn) (remote string, err error) {
+func (d *listener) identify(conn *net.UnixConn) (remote string, err error) {
 	remote, ours := samehost.Peer(conn, d.user)
 	if !ours {
 		return remote, fmt.Errorf("%w: shared memory is for user %d only", ErrRefused, d.user)
@@ -107,7 +107,7 @@ func (d *desk) identify(conn *net.UnixConn) (remote string, err error) {
 	return remote, nil
 }
 
-func (d *desk) answer(conn *net.UnixConn) error {
+func (d *listener) answer(conn *net.UnixConn) error {
 	err := conn.SetDeadline(time.Now().Add(d.patience))
 	if err != nil {
 		return err
