@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/member"
@@ -62,19 +64,35 @@ func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the members have no session after the client was closed", func() bool { return all[0].bank.Sessions() == 0 && all[1].bank.Sessions() == 0 })
-	// One that touches its session keeps it, although others' commands let time pass.
-	idle := dial(t, replicated.ClientConfig{Addresses: []string{serverOf(t, all[0])}, SessionTimeout: 300 * time.Millisecond})
-	if _, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if _, err := draw.Call(t.Context(), all[1].bank, struct{}{}); err != nil {
+	// The time of the object is ahead of all clocks, and passes when the test lets it pass.
+	pass := func(d time.Duration) squall.Version {
+		at, err := all[0].bank.Pass(testutil.Within(t), d)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return at
 	}
-	if n, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); n != 3 || err != nil {
-		t.Errorf("the client that was idle: %d, %v", n, err)
+	pass(time.Hour)
+	const timeout = 300 * time.Millisecond
+	var lost atomic.Bool
+	idle := dial(t, replicated.ClientConfig{Addresses: []string{serverOf(t, all[0])}, SessionTimeout: timeout, Events: func(e replicated.ClientEvent) {
+		if _, ok := e.(replicated.SessionLost); ok {
+			lost.Store(true)
+		}
+	}})
+	if n, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); n != 2 || err != nil {
+		t.Fatalf("the client that is to be idle: %d, %v", n, err)
 	}
+	// A client that touches its session keeps it.
+	for range 3 {
+		at := pass(timeout * 9 / 10)
+		await(t, "the session is touched", func() bool { return all[0].bank.Applied() != at || lost.Load() })
+	}
+	if n, err := deposit.Call(t.Context(), idle.Object("accounts"), depositArgs{"ann", 1}); n != 3 || err != nil || lost.Load() {
+		t.Errorf("the client that was idle: %d, %v; its session was lost: %v", n, err, lost.Load())
+	}
+	pass(timeout)
+	await(t, "the session of a silent client ends", func() bool { return all[0].bank.Sessions() == 0 && all[1].bank.Sessions() == 0 })
 }
 
 func serverOf(t *testing.T, m *bankNode) string {
