@@ -90,8 +90,12 @@ func (w *world) connect(p, q *process) {
 	}
 }
 
-// meet gives package attach an input, and applies its effects, as package rdmc does.
+// meet gives package attach an input, and applies its effects, as package rdmc does. A process that
+// a fault ends at one of its moves finishes its step, and has no links for what it still opens.
 func (p *process) meet(input func(a *attach.Node, out *attach.Effects)) {
+	if p.over {
+		return
+	}
 	var out attach.Effects
 	input(&p.meets, &out)
 	for i := range out {
