@@ -453,7 +453,13 @@ func (p *process) leave() {
 
 // tryLeave has the member leave when all that was accepted is delivered.
 func (p *process) tryLeave() {
-	if p.said || p.member == nil || p.member.Err() != nil {
+	if p.member == nil || p.member.Err() != nil {
+		return
+	}
+	if p.said {
+		if !p.drained {
+			p.tryClose()
+		}
 		return
 	}
 	drained := true
@@ -474,6 +480,17 @@ func (p *process) tryLeave() {
 	p.blamed("leaves")
 	p.print("leaves")
 	p.member.Leave()
+}
+
+// tryClose is Close, of an application that has not waited for all: the member halts if it does not
+// get out. Nobody gives it what it lacks of its last view once the others have gone on.
+func (p *process) tryClose() {
+	if closeBy := p.leaveBy + 16*p.world.plan.FailAfter(); p.world.now < closeBy {
+		p.due = min(p.due, closeBy)
+		return
+	}
+	p.print("closes")
+	p.member.Halt(member.ErrClosed)
 }
 
 // crashed is the end of a process that did not want to end.
