@@ -30,10 +30,10 @@ type Placement struct {
 }
 
 // Layout is an application's own function, which places members in the shards of a declaration. It
-// runs where a view is proposed, and also where the leader finds out whether a shard without members
-// could have some, which may lead to no view. It may run on the loop: it must not wait or change
-// anything, and everything it depends on should be in its input, as the next call may be made
-// elsewhere. If it fails, or breaks what its declaration says, no shard of the declaration is
+// runs where a view is proposed, and also where the leader finds out whether a shard without
+// members could have some, which may lead to no view. It may run on the loop: it must not wait or
+// change anything, and everything it depends on should be in its input, as the next call may be
+// made elsewhere. If it fails, or breaks what its declaration says, no shard of the declaration is
 // provisioned in that view.
 type Layout func(in LayoutInput) ([]ShardPlaces, error)
 
