@@ -82,6 +82,30 @@ func play(t *testing.T, seed uint64) {
 	}
 }
 
+// A small group writes the long entries that share its leaf again. The file has what is set aside
+// for them, and does not grow by itself.
+func TestSpaceIsSetAsideForLongEntriesThatAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	dir, long := testutil.MemoryDir(t), make([]byte, 4<<20)
+	if err := engine.Create(Driver{}, dir); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := Driver{}.Open(engine.Opening{Context: t.Context()}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	e := opened.(*boltEngine)
+	for i, n := range []int{len(long) / 8, len(long) / 8, len(long), len(long), len(long), 1, 1, 1} {
+		if err := e.StoreLogs([]*journal.Entry{{Index: uint64(1 + i), Data: long[:n]}}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := e.File.Stat(); err != nil || info.Size() != e.size {
+			t.Fatalf("entry %d: the file has %d bytes, and %d were set aside; %v", 1+i, info.Size(), e.size, err)
+		}
+	}
+}
+
 // compare compares a log with its model.
 func compare(e *engine.Recovering, first uint64, model [][]byte, value []byte) error {
 	b, end := e.Engine.(*boltEngine), first+uint64(len(model))
