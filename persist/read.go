@@ -270,10 +270,8 @@ func (c *cursor) read(to uint64, yield func(*Record) bool, failed *error) bool {
 		case errors.Is(err, errLeft):
 			return false
 		case (errors.Is(err, ErrTruncated) || errors.Is(err, ErrDamaged)) && c.log.state.Load().epoch != c.epoch:
-			if failed := c.follow(); failed != nil {
-				err = failed
-			} else if c.next >= c.book.Origin() {
-				continue // what was dropped is not what is read
+			if err = c.follow(); err == nil {
+				continue
 			}
 		}
 		*failed = c.notice(err)
