@@ -152,6 +152,35 @@ func failsAt(t *testing.T, e Engine, name string, change func(*Log) error, n int
 	return true
 }
 
+// U7: a group that waits for the files while another goroutine fails is not written.
+func TestAGroupIsNotWrittenAfterAFailure(t *testing.T) {
+	t.Parallel()
+	s, l, f := withFaulty(t, testutil.MemoryDir(t), LogConfig{})
+	l.files.Lock()
+	r := sample(1)
+	if !l.Append(&r) {
+		t.Fatal("no space")
+	}
+	for taken := false; !taken; time.Sleep(time.Millisecond) { // polls
+		l.mu.Lock()
+		taken = l.journal.Underway() > 0
+		l.mu.Unlock()
+	}
+	stored, may := make(chan struct{}, 1), make(chan struct{})
+	close(may)
+	f.mu.Lock()
+	f.begun, f.may = stored, may
+	f.mu.Unlock()
+	l.fail(errBroken)
+	l.files.Unlock()
+	if err := s.Close(); !errors.Is(err, errBroken) {
+		t.Errorf("Close: %v", err)
+	}
+	if len(stored) > 0 {
+		t.Error("it is written")
+	}
+}
+
 // What retention cannot drop is a disk that failed.
 func TestALogOfWhichNothingCanBeDroppedFails(t *testing.T) {
 	t.Parallel()

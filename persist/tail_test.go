@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/persist/internal/engine"
 )
 
 // crashed is a copy of a log of segments that was never closed, with five groups of ten records.
@@ -159,6 +160,32 @@ func TestASegmentThatEndsBeforeTheNoteIsDamaged(t *testing.T) {
 			l = reopenedAs(t, dir, LogConfig{})
 			reads(t, l.Range(order.Version{}, order.Version{}), 0, kept+10)
 		})
+	}
+}
+
+// noted is a store that has nothing but notes of where its log ends.
+type noted struct {
+	journal.Store
+	values map[string][]byte
+}
+
+func (n noted) Get(key []byte) ([]byte, error) { return n.values[string(key)], nil }
+
+func TestALogThatEndsBeforeANoteIsDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, key := range [][]byte{endKey, leastKey} {
+		end := journal.End{Block: 5, Records: 50, Version: sample(49).Version}
+		s := noted{values: map[string][]byte{string(key): encodeEnd(end)}}
+		for block := range uint64(8) {
+			torn, err := lostEnd(s, EngineWAL.(engine.Driver), dir, block)
+			var d *journal.Damage
+			if found := errors.As(err, &d); found != (block < end.Block) || err != nil && !found || torn.Blocks > 0 {
+				t.Errorf("%s, the log ends with block %d: %v, %+v", key, block, err, torn)
+			} else if found && (d.Block != block+1 || d.Record != end.Records || d.Version != end.Version) {
+				t.Errorf("%s, the log ends with block %d: %+v", key, block, d)
+			}
+		}
 	}
 }
 
