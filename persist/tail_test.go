@@ -189,6 +189,32 @@ func TestALogThatEndsBeforeANoteIsDamaged(t *testing.T) {
 	}
 }
 
+// notes counts how often the end of a log is noted.
+type notes struct {
+	engine.Log
+	n int
+}
+
+func (c *notes) Set(key, value []byte) error {
+	if bytes.Equal(key, leastKey) {
+		c.n++
+	}
+	return c.Log.Set(key, value)
+}
+
+func TestTheEndOfALogIsNotedOnceInSoManyBlocks(t *testing.T) {
+	t.Parallel()
+	c := &notes{}
+	s, l := reopened(t, testutil.MemoryDir(t), LogConfig{noteEvery: 4, wrap: func(e engine.Log) engine.Log { c.Log = e; return c }})
+	for n := range 12 { // a block each
+		appendSamples(t, l, n, n+1)
+	}
+	mustClose(t, s)
+	if c.n != 3 {
+		t.Errorf("noted %d times", c.n)
+	}
+}
+
 // harmBehind harms the last segment of a store behind its first block, and returns how many records
 // are before that place.
 func harmBehind(t *testing.T, dir string, harm func(file *os.File, at, size int64) error) (kept int) {
