@@ -48,7 +48,7 @@ type Group struct {
 	states  *states
 	durable *durable // nil: no subgroup is persistent
 	life    *life.Core
-	made    made // the last view that this process made; used by the loop only, and by Open before the loop runs
+	made    []made // of the views that this process made, the one in force and the last one; used by the loop only, and by Open before the loop runs
 
 	identity   *trust.Identity // key and certificate by which the others recognise this process
 	rejections rejections
@@ -164,7 +164,8 @@ func (g *Group) next(previous *views.View, members []views.Member, mute func(Nod
 		Previous: previous, Mute: mute, Layouts: g.cfg.layouts(),
 	})
 	if err == nil {
-		g.made = made{v.Key(), unmet}
+		g.made = slices.DeleteFunc(g.made, func(m made) bool { return m.key != previous.Key() })
+		g.made = append(g.made, made{v.Key(), unmet})
 	}
 	return v, err
 }
@@ -179,10 +180,14 @@ type made struct {
 // known here.
 func (g *Group) unmet(v *View) []views.Unmet {
 	unmet := v.Unmet(g.cfg.declarations())
+	k := slices.IndexFunc(g.made, func(m made) bool { return m.key == v.Key() })
+	if k < 0 {
+		return unmet
+	}
 	for i, u := range unmet {
-		better := func(m views.Unmet) bool { return g.made.key == v.Key() && m.Name == u.Name && m.Shard == u.Shard }
-		if k := slices.IndexFunc(g.made.unmet, better); k >= 0 && !v.AwaitsLog(u.Name, u.Shard) {
-			unmet[i] = g.made.unmet[k]
+		better := func(m views.Unmet) bool { return m.Name == u.Name && m.Shard == u.Shard }
+		if at := slices.IndexFunc(g.made[k].unmet, better); at >= 0 && !v.AwaitsLog(u.Name, u.Shard) {
+			unmet[i] = g.made[k].unmet[at]
 		}
 	}
 	return unmet

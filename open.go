@@ -127,7 +127,7 @@ func (g *Group) takePart(ctx context.Context) error {
 	outcome := o.outcome
 	if err == nil {
 		if len(outcome.Unmet) > 0 {
-			g.made = made{outcome.View.Key(), outcome.Unmet}
+			g.made = []made{{outcome.View.Key(), outcome.Unmet}}
 		}
 		err = g.enter(ctx, outcome)
 	}

@@ -511,10 +511,11 @@ func TestASubgroupWithTooFewMembersWaitsForMore(t *testing.T) {
 }
 
 // An application's own layout that cannot be met is told by every member, in the first view too,
-// and its reason where the view was made.
+// and its reason where the view was made: also after the leader has looked whether the shard could
+// get members now.
 func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 	var told [2]atomic.Pointer[string]
-	var reasons atomic.Int64
+	var reasons, layouts atomic.Int64
 	groups := cluster(t, 2, func(i int, c *squall.Config) {
 		c.Events = func(e squall.Event) {
 			if n, ok := e.(squall.NotProvisioned); ok {
@@ -526,7 +527,10 @@ func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 		}
 		c.Subgroups = []squall.SubgroupConfig{{
 			Name: "placed", LayoutName: "picky", Deliver: func(squall.Message) {},
-			Layout: func(squall.LayoutInput) ([]squall.ShardPlaces, error) { return nil, errors.New("no room anywhere") },
+			Layout: func(squall.LayoutInput) ([]squall.ShardPlaces, error) {
+				layouts.Add(1)
+				return nil, errors.New("no room anywhere")
+			},
 		}}
 	})
 	awaitView(t, 2, groups...)
@@ -537,6 +541,20 @@ func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 	}
 	if reasons.Load() != 1 {
 		t.Errorf("the layout's reason was told %d times", reasons.Load())
+	}
+	eventually(t, "the leader looks for members", func() bool { return layouts.Load() > 1 })
+	var known int
+	for _, g := range groups {
+		status, err := g.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(status.Subgroups[0].Why, "no room anywhere") {
+			known++
+		}
+	}
+	if known != 1 {
+		t.Errorf("%d members know the layout's reason", known)
 	}
 }
 

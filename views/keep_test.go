@@ -193,3 +193,29 @@ func TestAShardDoesNotWaitForWhatAnotherOneLacks(t *testing.T) {
 		}
 	}
 }
+
+// A holder may not leave its shard because of members in no shard that go elsewhere: here both
+// holders of the second shard, which need a third member there more than the first shard does.
+func TestAHolderDoesNotCountOnMembersThatOtherShardsGet(t *testing.T) {
+	d := Declaration{Name: "log", Mode: Persistent, RingBytes: MinRingBytes, Window: MinWindow, Shards: 3, MinMembers: 3}
+	var members []Member
+	for id := range order.NodeID(6) {
+		members = append(members, Member{ID: 1 + id, Incarnation: 1, Addr: "a:1", Disk: uint64(11 + id)})
+	}
+	previous := &View{ID: 1, Members: members[:5], Subgroups: []Subgroup{
+		{Holders: []Holder{{1, 1, 11}, {6, 1, 16}}}, {Holders: []Holder{{4, 1, 14}, {5, 1, 15}}}, {Members: []order.Rank{0, 1, 2}},
+	}}
+	for s := range previous.Subgroups {
+		sg := &previous.Subgroups[s]
+		sg.Name, sg.Shard, sg.Mode = "log", s, Persistent
+	}
+	v, _, err := Place(Placement{ID: 2, Cluster: "c", Key: "k", Members: members, Declarations: []Declaration{d}, Previous: previous})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range [][]order.Rank{nil, {3, 4, 5}, {0, 1, 2}} {
+		if got := v.Subgroups[s].Members; !slices.Equal(got, want) {
+			t.Errorf("shard %d has %v, want %v", s, got, want)
+		}
+	}
+}

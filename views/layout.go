@@ -65,13 +65,13 @@ func (u Unmet) String() string { return u.Reason }
 // shard that cannot be provisioned is no error; it is listed in the Unmet. An error is a fault that
 // other members in the view would not correct.
 //
-// A declaration without a layout of its own is placed by these rules, with the same result at every
-// member:
+// A declaration without a layout of its own is placed by these rules:
 //
-//  1. A member that was in a shard in the previous view stays in it.
+//  1. A member that was in a shard in the previous view stays in it. But a member that alone has the
+//     log of a shard without members goes back to that shard, if no other one suffers.
 //  2. The shards that are below MinMembers share out the members that are in no shard. If not all
-//     shards can be provisioned, the shards that lack the fewest members are, and the members that
-//     are then still free are shared out, too.
+//     shards can be provisioned, the shards that lack the fewest members are, those that wait for
+//     their log last, and the members that are then still free are shared out, too.
 //  3. Once every shard is provisioned, the members that are still in no shard are dealt out, up to
 //     MaxMembers a shard.
 //
@@ -198,30 +198,35 @@ func (p *Placement) keptWithout(old Subgroup, stayed []order.Rank, r order.Rank)
 }
 
 // seat brings the holders of shards without members back to these shards, if no other shard
-// suffers: holders that are in no shard and, for a log, also holders whose present shard keeps
-// enough members without them, or gets them because enough members are in no shard.
+// suffers: first holders that are in no shard, of all shards, since spares must not count them as
+// free for another one. Then, for a log, holders whose present shard keeps enough members without
+// them, or gets them because enough members are in no shard.
 func (p *Placement) seat(d Declaration, old []Subgroup, shards [][]order.Rank) {
-	for s := range min(len(old), len(shards)) {
-		if len(old[s].Holders) == 0 {
-			continue
+	for _, moves := range []bool{false, true} {
+		if moves && mutant.Enabled && mutant.On(mutant.HolderStays) {
+			return
 		}
-		for r, m := range p.Members {
-			if len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].HeldBy(m) && !m.StandsIn(old[s], old[s].Holders) {
-				continue
+		for s := range min(len(old), len(shards)) {
+			for r, m := range p.Members {
+				if len(old[s].Holders) == 0 || len(shards[s]) == d.most() || !d.admits(m.ID) || !old[s].HeldBy(m) && !m.StandsIn(old[s], old[s].Holders) {
+					continue
+				}
+				at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
+				if moves != (at >= 0) || moves && !p.mayMove(d, old, shards, at, s, order.Rank(r)) {
+					continue
+				}
+				if moves {
+					shards[at] = without(shards[at], order.Rank(r))
+				}
+				shards[s] = append(shards[s], order.Rank(r))
 			}
-			at := slices.IndexFunc(shards, func(in []order.Rank) bool { return slices.Contains(in, order.Rank(r)) })
-			if at >= 0 && mutant.Enabled && mutant.On(mutant.HolderStays) {
-				continue
-			}
-			if at >= 0 && (len(shards[s]) > 0 || !p.keptWithout(old[at], shards[at], order.Rank(r)) || len(shards[at]) <= d.least() && !p.spares(d, shards, at, s, order.Rank(r))) {
-				continue
-			}
-			if at >= 0 {
-				shards[at] = without(shards[at], order.Rank(r))
-			}
-			shards[s] = append(shards[s], order.Rank(r))
 		}
 	}
+}
+
+// mayMove reports whether a holder of the log of a shard without members may leave its present one.
+func (p *Placement) mayMove(d Declaration, old []Subgroup, shards [][]order.Rank, from, to int, r order.Rank) bool {
+	return len(shards[to]) == 0 && p.keptWithout(old[from], shards[from], r) && (len(shards[from]) > d.least() || p.spares(d, shards, from, to, r))
 }
 
 // spares reports whether a shard at or below its least size can spare a member for a shard that has

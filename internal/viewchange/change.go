@@ -40,8 +40,8 @@ type Config struct {
 	Latest func() (t order.Time, known bool)
 	// Next makes the view that follows, out of its members.
 	Next func(members []views.Member, mute func(id order.NodeID, declaration int) bool) (*views.View, error)
-	// Whole reports whether a member of a persistent subgroup has got all of its log since it
-	// entered the subgroup. nil: no member has.
+	// Whole reports whether a member of a subgroup has got all of its log or state since it entered
+	// the subgroup. nil: no member has.
 	Whole func(subgroup int, r order.Rank) bool
 	// Record, if not nil, makes a decision durable, and then causes a call of Recorded; before
 	// that, this member does not accept the decision. So whatever was chosen is on the disks of a
