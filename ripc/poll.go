@@ -223,9 +223,9 @@ func (t *polling) yield() {
 }
 
 // mustOffer reports whether goroutines that can run might wait for the end of a nap, which keeps
-// its processor of the runtime for a while. Where there are others, an idle one takes the goroutines
-// over, and an offer would only move the poller to another thread; if none is idle, the runtime's
-// monitor does after some milliseconds at most.
+// its processor of the runtime for a while. Where there are others, an idle one takes the
+// goroutines over, and an offer would only move the poller to another thread; if none is idle, the
+// runtime's monitor does after some milliseconds at most.
 func (t *polling) mustOffer() bool {
 	return t.role.HasRoused() || t.moving > 0 || runtime.GOMAXPROCS(0) == 1
 }
