@@ -83,7 +83,7 @@ func numbers(t testing.TB, r *dds.Reader[position], n int) (got []int32) {
 }
 
 func TestAClientHasTopicsLikeAMember(t *testing.T) {
-	for _, transport := range []ripc.Transport{ripc.SHM, ripc.TCP} {
+	for _, transport := range []ripc.Transport{ripc.Auto, ripc.TCP} {
 		t.Run(fmt.Sprint(transport), func(t *testing.T) {
 			all := open(t, 2, nil)
 			relay := serve(t, all[0], member.RelayConfig{Endpoint: ripc.Config{Transport: transport}})

@@ -34,9 +34,9 @@ type RelayConfig struct {
 	Member *Member
 	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret
 	// and limits. Without a Resolver, clients find the relay by its address
-	// (dds.ClientConfig.Addresses); with one, by the id dds.RelayService (dds.ClientConfig.Services),
-	// which the relay registers there. With TLS clients on this host come by TCP, too, so that all
-	// show their certificates. RingBytes of 0 is 1 MiB here.
+	// (dds.ClientConfig.Addresses), which it must have; with one, by the id dds.RelayService
+	// (dds.ClientConfig.Services), which the relay registers there. With TLS clients on this host come
+	// by TCP, too, so that all show their certificates. RingBytes of 0 is 1 MiB here.
 	Endpoint ripc.Config
 	// TailBytes is the memory for the last changes of all topics, which clients' readers take at their
 	// own pace and after they were without a relay. What a reader has not got when the tail drops it,
@@ -93,6 +93,9 @@ func Serve(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	e, err := ripc.Open(ctx, cfg.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("dds: serving clients: %w", err)
+	}
+	if !named && e.Addr() == "" { // the name on this host would be that of every such relay
+		return nil, errors.Join(errors.New("dds: serving clients: none would find this relay: set Endpoint.Addr with a Transport other than SHM, or Endpoint.Resolver"), e.Close())
 	}
 	r.endpoint = e
 	r.ctx, r.cancel = context.WithCancel(context.Background())

@@ -40,12 +40,23 @@ func alone(t *testing.T) *Member {
 func relayAlone(t *testing.T) *Relay {
 	t.Helper()
 	m := alone(t)
-	r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Transport: ripc.SHM}, ClientTimeout: time.Minute})
+	r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}, ClientTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	return r
+}
+
+// A relay without an address would have the same name on its host as every other such relay:
+// clients would come to one of another space, and none to the second one.
+func TestARelayThatNobodyWouldFindIsRefused(t *testing.T) {
+	m := alone(t)
+	for _, cfg := range []ripc.Config{{}, {Addr: "127.0.0.1:0", Transport: ripc.SHM}} {
+		if r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: cfg}); err == nil || !strings.Contains(err.Error(), "Endpoint.Addr") {
+			t.Errorf("%+v: %v, %v", cfg, r, err)
+		}
+	}
 }
 
 // greet has a relay serve a connection on which frame is the first one, and returns the answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,17 @@ func serve[S any](t testing.TB, all []*node[S], transport ripc.Transport) (*repl
 		addrs = append(addrs, s.Addr())
 	}
 	return dial(t, replicated.ClientConfig{Addresses: addrs}), servers
+}
+
+// A server without an address would have the same name on its host as every other such server.
+func TestAServerThatNobodyWouldFindIsRefused(t *testing.T) {
+	t.Parallel()
+	bank := open(t, 1, ordered, nil)[0].bank
+	for _, cfg := range []ripc.Config{{}, {Addr: "127.0.0.1:0", Transport: ripc.SHM}} {
+		if s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: cfg}, bank); err == nil || !strings.Contains(err.Error(), "Endpoint.Addr") {
+			t.Errorf("%+v: %v, %v", cfg, s, err)
+		}
+	}
 }
 
 func dial(t testing.TB, cfg replicated.ClientConfig) *replicated.Client {

@@ -34,10 +34,11 @@ type Server struct {
 
 // ServerConfig says how a member serves clients.
 type ServerConfig struct {
-	// Endpoint has the address on which the member listens for clients, its TLS certificates, secret
-	// and limits. Its Resolver is not used. With TLS clients on this host come by TCP, too, so that
-	// all show their certificates. MaxBytes and MaxPeerBytes of Long bound the requests to each object
-	// that are larger than a message of Endpoint; of 256 MiB one client may have half.
+	// Endpoint has the address on which the member listens for clients, and which it must have, its
+	// TLS certificates, secret and limits. Its Resolver is not used. With TLS clients on this host
+	// come by TCP, too, so that all show their certificates. MaxBytes and MaxPeerBytes of Long bound
+	// the requests to each object that are larger than a message of Endpoint; of 256 MiB one client
+	// may have half.
 	Endpoint ripc.Config
 	// Authorize decides whether a client may do something, before anything is ordered for it: it
 	// returns nil, or the reason why not, which the client gets in an *AccessError. Nil: each client
@@ -69,6 +70,9 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	e, err := ripc.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if e.Addr() == "" { // the name on this host would be that of every such server
+		return nil, errors.Join(errors.New("replicated: serving: no client would find this server: set Endpoint.Addr, with a Transport other than SHM"), e.Close())
 	}
 	serving, cancel := context.WithCancel(context.Background())
 	s := &Server{endpoint: e, cancel: cancel}

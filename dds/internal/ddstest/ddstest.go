@@ -22,6 +22,7 @@ import (
 	"github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/ripc"
 )
 
 // sample is what is written.
@@ -83,7 +84,7 @@ func Agree(t *testing.T, laps int) {
 		w.enter(m)
 	}
 	for _, m := range slices.Backward(w.members) {
-		relay, err := member.Serve(t.Context(), member.RelayConfig{Member: m})
+		relay, err := member.Serve(t.Context(), member.RelayConfig{Member: m, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
 		w.check(err)
 		t.Cleanup(func() { _ = relay.Close() })
 		c, err := dds.Dial(w.ctx, dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}})
