@@ -492,7 +492,7 @@ func TestAFirstMemberThatBreaksAfterTheViewFailsItsJoiner(t *testing.T) {
 	expectError(t, got.Ready(within(t)), ErrAborted, "node 1 at "+all[0].Port.Addr(), errGone.Error())
 }
 
-// playFirstMember answers one request with a correct view, then does as it is told, and closes the
+// playFirstMember answers one request with a correct view, then calls then, and closes the
 // connection.
 func playFirstMember(t *testing.T, all []*process, ended chan struct{}, then func(hand)) func(net.Conn) {
 	first := all[0].request().Member

@@ -36,8 +36,9 @@ func (w *world) idle() error {
 	return nil
 }
 
-// couldHave reports whether a shard could have members: those that are in no other shard suffice, or suffice together with a holder of its log that
-// is in another shard, which keeps its least size, and another member with its log.
+// couldHave reports whether a shard could have members: the members that are in no other shard
+// suffice, or suffice together with a holder of its log that is in another shard, which keeps its
+// least size, and another member with its log.
 func (r *viewRecord) couldHave(w *world, g *group, d views.Declaration) bool {
 	least, free := max(1, d.MinMembers), 0
 	var holders []*process // of the log

@@ -201,7 +201,7 @@ func (s *simulatedCopy) Restore(image []byte) error {
 	return err
 }
 
-// tend sends what is due: announcements, operations to enable, sessions that were touched.
+// tend sends what it is time for: announcements, operations to enable, sessions that were touched.
 func (s *simulatedCopy) tend() {
 	if s.host == nil {
 		return

@@ -86,7 +86,7 @@ func (k *kept) giveUp() {
 	k.session.End(*c)
 }
 
-// check compares the commands that the session counts as refused with those that wait.
+// check compares the commands that the session counts as refused with the calls that wait.
 func (k *kept) check() error {
 	var want []uint64
 	for _, c := range k.waiting {
