@@ -55,8 +55,8 @@ func (r *receiver) begins(v *views.View, i int) {
 	r.stays.perform()
 }
 
-// offer takes a snapshot where the deliveries of a view begin. A log has everything that was
-// delivered before, but for what waits.
+// offer takes a snapshot where the deliveries of a view begin. With a log it only marks where the
+// log ends; messages that wait in the backlog are not in it yet, so that the backlog has the mark.
 func (r *receiver) offer(v order.ViewID, i int) {
 	source := r.stays.states.source
 	f := func() {

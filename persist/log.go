@@ -232,8 +232,8 @@ func (l *Log) Durable() (records uint64, last order.Version) {
 // machine can spare at once.
 const largeGroup = 64 << 10
 
-// run is the writer. It writes a large group in the background, because the loop comes first. It
-// writes a small group itself: a process waits for the disk, and for nothing else.
+// run is the writer. A large group is written by a thread of low priority, so that it does not take
+// the core from the loop, and a small one by this goroutine, without the switch.
 func (l *Log) run() {
 	defer close(l.done)
 	var hand background.Hand
@@ -300,7 +300,7 @@ func (l *Log) await() bool {
 	}
 }
 
-// written wakes all goroutines that wait.
+// written wakes the goroutines that wait for this Log, and the loop (Wake).
 func (l *Log) written(err error) {
 	if err != nil {
 		l.fail(err)

@@ -57,8 +57,8 @@ func (r *Receiver) Next() order.Index {
 	return r.next
 }
 
-// accept goes on with the record of which this is the header, or with the one behind it if it is a
-// pad. Headers are loaded before their records are needed, which takes time of its own.
+// accept goes on with the record of which this is the header, or with the one after it if it is a
+// pad. A header is loaded before its record is needed: if the load misses the cache, it takes long.
 func (r *Receiver) accept(h header) {
 	if h.kind() == pad && r.off+h.size() == uint64(len(r.area)) && h.size() < r.left {
 		r.left, r.off = r.left-h.size(), 0

@@ -1,6 +1,6 @@
 // Package sim runs whole processes in a deterministic world: a seed goes in, a verdict comes out.
 //
-// A Plan is drawn from a seed: nodes that found the group and nodes that join it later, subgroups
+// A Plan is drawn from a seed: nodes of the first view and nodes that join later, subgroups
 // and shards with small rings, how the pairs are connected, how fast each process steps, what the
 // applications send, and which faults occur, when, or on which move of a view change. A run steps
 // real members, and the cores of real joins, on internal/simnet, and the applications and the
@@ -21,7 +21,7 @@
 // The bodies of large messages move by the relays of package relay, for which each process performs what package rdmc does with goroutines,
 // connections and memory (transfers.go, links.go), below the couriers that ship (bodies.go). How they meet is decided by package attach.
 //
-// Life of a process: joins (or bootstraps, or comes back with its disk) → is a member, of one view
+// Life of a process: joins (or is in the view that the run begins with, or comes back with its disk) → is a member, of one view
 // after the other → crashes, or halts and ends → its node may begin another one. Life of a run:
 // drawn (Draw) → laid out → busy, until the last fault is over and all messages that a quorum of
 // the last view accepted are delivered, or all members have halted → quiet, as long as it takes to

@@ -177,7 +177,7 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	c.filling.postpone(late{key: in.key, sample: *k, now: s.now})
 }
 
-// take takes one sample, at a time of the order; past: the sample is one of a history, and had its
+// take puts one sample into the cache, at a time of the order; past: the sample is one of a history, and had its
 // position earlier.
 func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 	v := c.view(key)

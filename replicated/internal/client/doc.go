@@ -27,7 +27,8 @@
 //	RC3  at most MaxOutstanding numbers of a session are begun and not acknowledged
 //	RC4  no request begins on a link that was dropped
 //	RC5  after a link of a shard was dropped, nothing is asked of the shard before a member has said where it is
-//	RC6  a link is dropped when one request on it is late, whatever else is answered
+//	RC6  a link is dropped when one request on it with a deadline (Begin, not BeginPatient) is
+//	     late, whatever else is answered
 //	RC7  a command that the object refused because it keeps too many replies is sent again when all
 //	     numbers before it have ended; others are sent again in their order, two when a number ends,
 //	     and one more when the object knows that it has ended
