@@ -177,8 +177,8 @@ func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	c.filling.postpone(late{key: in.key, sample: *k, now: s.now})
 }
 
-// take puts one sample into the cache, at a time of the order; past: the sample is one of a history, and had its
-// position earlier.
+// take puts one sample into the cache, at a time of the order; past: the sample is one of a
+// history, and had its position earlier.
 func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
 	v := c.view(key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
