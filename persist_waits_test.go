@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 )
 
 // With little memory for what waits for disks, every message is a run of its own and more.
@@ -20,8 +21,7 @@ func afterPersist(_ int, c *squall.Config) {
 func TestAViewChangesWhileAsMuchWaitsForDisksAsMay(t *testing.T) {
 	t.Parallel()
 	groups, keepers := durableCluster(t, t.TempDir(), 3, afterPersist)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
+	ctx := testutil.Within(t)
 	const each = 400
 	var senders sync.WaitGroup
 	begun := make(chan struct{}, 2)

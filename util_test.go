@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testutil.Overlap(5)
+	testutil.Overlap(3)
 	goleak.VerifyTestMain(m)
 }
 

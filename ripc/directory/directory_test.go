@@ -26,7 +26,6 @@ import (
 // TestMain makes the test binary a member in a process of its own when it is started again as one.
 func TestMain(m *testing.M) {
 	testutil.BecomeProgramOf(runMember)
-	testutil.Overlap(4)
 	goleak.VerifyTestMain(m)
 }
 
@@ -300,7 +299,7 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 	members := cluster(t, 2, options{})
 	lost := make(chan string, 20)
 	c, err := Dial(ctx, ClientConfig{
-		Members: addresses(members), Key: key(1), Lease: time.Second, Hold: -1, OnLost: func(id ripc.ID, err error) { lost <- fmt.Sprint(id, errors.Is(err, registry.ErrMoved)) },
+		Members: addresses(members), Key: key(1), Lease: 2 * time.Second, Hold: -1, OnLost: func(id ripc.ID, err error) { lost <- fmt.Sprint(id, errors.Is(err, registry.ErrMoved)) },
 	})
 	must(t, err)
 	defer c.Close()
@@ -321,7 +320,7 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 	c.pub.at = time.Now().Add(time.Minute) // its next renewals say that the leases have ended
 	c.pub.mu.Unlock()
 	began := time.Now()
-	for time.Since(began) < 2*time.Second { // twice its lease
+	for time.Since(began) < 3*time.Second { // longer than its lease
 		for k := 1; k < names; k++ {
 			if found, err := members[1].dir.Resolve(ctx, name(k)); err != nil || found != at {
 				t.Fatalf("after %v: %v, %v", time.Since(began), found, err)

@@ -484,7 +484,6 @@ func (w *world) step() {
 // Whatever members and clients publish, withdraw, look for and watch, with a member that joins and
 // one that ends meanwhile: each of them finds and is told what the directory has to have.
 func TestUsersFindWhatTheModelHas(t *testing.T) {
-	t.Parallel()
 	for seed := range testutil.Seeds[uint64](8, 60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
