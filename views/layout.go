@@ -67,11 +67,11 @@ func (u Unmet) String() string { return u.Reason }
 //
 // A declaration without a layout of its own is placed by these rules:
 //
-//  1. A member that was in a shard in the previous view stays in it. But a member that alone has the
-//     log of a shard without members goes back to that shard, if no other one suffers.
+//  1. A member that was in a shard in the previous view stays in it. But a holder of the log of a
+//     shard without members goes back to that shard, if no other one suffers.
 //  2. The shards that are below MinMembers share out the members that are in no shard. If not all
-//     shards can be provisioned, the shards that lack the fewest members are, those that wait for
-//     their log last, and the members that are then still free are shared out, too.
+//     shards can be provisioned, the shards that lack the fewest members are; shards that wait for
+//     their log come last. The members that are then still free are shared out, too.
 //  3. Once every shard is provisioned, the members that are still in no shard are dealt out, up to
 //     MaxMembers a shard.
 //

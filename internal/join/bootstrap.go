@@ -130,9 +130,9 @@ func (r *bootstrap) judge(q Request) Message {
 
 // conflict returns the member that has the id or the address of m. If that member has both, m may
 // be a new incarnation of the same node, whose old connection the first member has not seen break
-// yet. Then m is told to ask again, and does not take the place: otherwise any process that can
-// reach the first member could remove a member by a request in the member's name. A new incarnation
-// of the first member cannot reach its old one this way.
+// yet. Then m is asked to try again later, and does not take the place: otherwise a process with
+// access to the first member could remove a member by a request in the member's name. A new
+// incarnation of the first member cannot reach its old one this way.
 func (r *bootstrap) conflict(m views.Member) (views.Member, bool) {
 	for _, s := range r.seats {
 		if s.member.ID == m.ID || s.member.Addr == m.Addr {

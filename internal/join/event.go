@@ -18,8 +18,8 @@ type (
 		Member        views.Member
 		Asked, Expect int // places taken, the first member's included
 	}
-	// Refused: the first member, or a member, turned a process away, for good or (Final false)
-	// until it asks again.
+	// Refused: the first member, or a member, refused a process: with Final permanently, and
+	// otherwise until the next request.
 	Refused struct {
 		ID    order.NodeID
 		Addr  string
