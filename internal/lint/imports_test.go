@@ -8,8 +8,8 @@ import (
 )
 
 // layers is the order in which packages may import each other: any from the lines above its own,
-// none from its own line. It is the drawing in docs/packages.md, so that a cycle cannot even be
-// begun. "x/..." is everything below x.
+// none from its own line, so that there are no cycles. It is the drawing in docs/packages.md upside
+// down. "x/..." is everything below x.
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/backoff", "internal/background", "internal/bell", "internal/callers", "internal/crc", "internal/decode", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
@@ -231,7 +231,7 @@ import _ "github.com/squall-go/squall/order"
 
 func TestImportsGoOneWay(t *testing.T) { hold(t, importsGoOneWay) }
 
-func TestTransportsAreImportedByThoseThatChooseThem(t *testing.T) {
+func TestTransportsAreChosenAtTheTop(t *testing.T) {
 	hold(t, transportsAreChosenAtTheTop)
 }
 

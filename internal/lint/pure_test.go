@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// pure lists the packages whose result depends on their arguments alone. The simulator runs their
-// very code.
+// pure lists the packages whose results depend on their arguments alone. The simulator and model
+// tests run them unchanged.
 var pure = []string{
 	"cmd/squall/internal/linkmodel", "dds/filter", "dds/internal/remote", "dds/internal/space", "dds/qos", "dds/rtps/internal/protocol", "dds/rtps/internal/wire",
 	"internal/attach", "internal/catchup", "internal/journal", "internal/life", "internal/multicast", "internal/relay", "internal/shard", "internal/viewchange",
