@@ -39,7 +39,7 @@ func TestFlagsBecomeASpec(t *testing.T) {
 }
 
 func TestTheDefaultsAreGood(t *testing.T) {
-	for _, args := range []string{"", "--latency", "--idle", "--bars", "--spindle", "--spindle --quick --out x"} {
+	for _, args := range []string{"", "--latency", "--idle", "--bars", "--spindle", "--spindle --quick --out x", "--scale --quick"} {
 		if _, err := parse(strings.Fields(args)...); err != nil {
 			t.Errorf("%s: %v", args, err)
 		}
@@ -68,6 +68,7 @@ func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 		"--idle --quick --peers x":                      {"--quick: only with --spindle", "--peers: only with --bars"},
 		"--bars --nodes 3 --fabric tcp":                 {"--nodes: --bars brings its own", "--fabric: the bars"},
 		"--spindle --json --copy":                       {"--copy: --spindle brings", "--json: --spindle"},
+		"--scale --spindle --fabric tcp --csv x":        {"--spindle and --scale", "--fabric: --scale measures", "--csv: --spindle, --scale writes"},
 		"--latency --active 2 --subgroups 2":            {"one subgroup"},
 		"--latency --delay 1=1s":                        {"a delay makes sense"},
 		"--lab fast":                                    {`rate "fast"`},

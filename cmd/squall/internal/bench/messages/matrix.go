@@ -87,8 +87,7 @@ func newMatrix(fabric string, quick bool) matrix {
 		windows, subgroups = []int{4, 16, 128}, []int{1, 10, 50}
 	}
 	add := func(name, title, label string, of func(Run) float64, curves ...Curve) *Figure {
-		m.figures = append(m.figures, Figure{Name: name, Title: title, YLabel: label, of: of, Curves: curves})
-		return &m.figures[len(m.figures)-1]
+		return m.add(name, title+", 10 KiB", label, of, curves...)
 	}
 	gigabytes := func(r Run) float64 { return r.BytesRate / 1e9 }
 	latency := func(r Run) float64 { return r.Loaded.P50Us }
@@ -111,6 +110,33 @@ func newMatrix(fabric string, quick bool) matrix {
 		append(bySenders("optimised, ", complete), bySenders("baseline, ", baseline)...)...)
 	add("figure-17", "Figure 17: final latency, one subgroup", latencyLabel, latency,
 		append(bySenders("optimised, ", complete), bySenders("baseline, ", baseline)...)...).Log = true
+	return m
+}
+
+// add appends a figure.
+func (m *matrix) add(name, title, label string, of func(Run) float64, curves ...Curve) *Figure {
+	m.figures = append(m.figures, Figure{Name: name, Title: title, YLabel: label, of: of, Curves: curves})
+	return &m.figures[len(m.figures)-1]
+}
+
+// newScale is what a message costs, and how many are delivered, in groups of 2 to 64 members that
+// all send.
+func newScale(quick bool) matrix {
+	base := DefaultSpec()
+	base.Warmup, base.Duration = 500*time.Millisecond, 2*time.Second
+	m := matrix{nodes: []int{2, 3, 4, 8, 16, 32, 64}, base: base}
+	if quick {
+		m.nodes, m.base.Warmup, m.base.Duration = []int{2, 3, 4}, 50*time.Millisecond, 250*time.Millisecond
+	}
+	curve := func(fabric, name string, size int) Curve {
+		return Curve{Name: fabric + ", " + name, spec: vary(complete, func(s *Spec) { s.Fabric, s.SizeBytes = fabric, size })}
+	}
+	curves := func() []Curve { // each figure fills its own
+		return []Curve{curve("shm", "100 B", 100), curve("tcp", "100 B", 100), curve("shm", "10 KiB", 10240), curve("tcp", "10 KiB", 10240)}
+	}
+	m.add("scale-cost", "Processor time of a message at each member", "ns per delivery", func(r Run) float64 { return 1e9 * bench.Ratio(r.cores, r.TotalRate) }, curves()...).Log = true
+	m.add("scale-rate", "Deliveries of all members together", "millions per second", func(r Run) float64 { return r.TotalRate / 1e6 }, curves()...).Log = true
+	m.add("scale-nulls", "Nulls per message", "nulls per message", func(r Run) float64 { return r.Nulls }, curves()...)
 	return m
 }
 
@@ -244,8 +270,8 @@ func (m matrix) take(nodes int, series map[string]Series) {
 	}
 }
 
-// runSpindle measures the matrix and writes a CSV file and plots for each figure.
-func runSpindle(ctx context.Context, dir string, m matrix, runs int, out, messages io.Writer) error {
+// draw measures the matrix and writes a CSV file and a plot for each figure.
+func draw(ctx context.Context, dir string, m matrix, runs int, out, messages io.Writer) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
@@ -283,7 +309,7 @@ var plotSize = show.PlotSize{Width: 624, Height: 340, Legend: 156}
 
 // draw writes the figure to a file, as SVG.
 func (f Figure) draw(path string) error {
-	p := show.Plot{Title: f.Title + ", 10 KiB", X: "members", Y: f.YLabel, LogY: f.Log, Size: plotSize}
+	p := show.Plot{Title: f.Title, X: "members", Y: f.YLabel, LogY: f.Log, Size: plotSize}
 	for _, c := range f.Curves {
 		curve := show.PlotCurve{Name: c.Name}
 		for _, at := range c.Points {

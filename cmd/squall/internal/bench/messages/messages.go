@@ -52,7 +52,7 @@ type options struct {
 	mode     string
 	lab      string
 
-	latency, idle, bars, spindle bool
+	latency, idle, bars, spindle, scale bool
 
 	foreign int
 	runs    int
@@ -92,7 +92,8 @@ members must have delivered the same sequence, or the run fails.`,
   squall bench --foreign 2 --peers ./peers             # next to two processes that compute all the time
   squall bench --nodes 16 --lab 100mbit                # each member on a host of its own
   squall bench --foreign 1 --latency                   # one message at a time, next to one of them
-  squall bench --spindle --out figures                 # the paper's figures on this machine`,
+  squall bench --spindle --out figures                 # the paper's figures on this machine
+  squall bench --scale --out figures                   # what a message costs with 2 to 64 members`,
 		Args: cobra.NoArgs,
 		RunE: show.Run(o.complete, o.run),
 	}
@@ -131,8 +132,8 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.csv, "csv", "", "write every run to this file")
 	f.StringVar(&o.lock, "lock", "", "hold this lock file, so that two measurements do not disturb each other")
 	f.StringVar(&o.peers, "peers", "", "with --bars or --foreign: the program that measures other systems; without it, this command's own fan-out is the judge")
-	f.StringVar(&o.out, "out", "spindle", "with --spindle: the directory for the figures")
-	f.BoolVar(&o.quick, "quick", false, "with --spindle: fewer and shorter runs of up to 4 members")
+	f.StringVar(&o.out, "out", "figures", "with --spindle or --scale: the directory for the figures")
+	f.BoolVar(&o.quick, "quick", false, "with --spindle or --scale: fewer and shorter runs of up to 4 members")
 }
 
 func (o *options) declareModes(f *pflag.FlagSet) {
@@ -140,6 +141,7 @@ func (o *options) declareModes(f *pflag.FlagSet) {
 	f.BoolVar(&o.idle, "idle", false, "measure a group that has nothing to do")
 	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises on one machine, and print a table in Markdown")
 	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
+	f.BoolVar(&o.scale, "scale", false, "measure groups of 2 to 64 members that all send, and plot what a message costs")
 }
 
 // complete turns the flags into a spec and reports everything that is wrong with them, at once.
@@ -162,7 +164,7 @@ func (o *options) complete(f *pflag.FlagSet) error {
 	faults.If(f.Changed("foreign") && (o.foreign < 1 || o.foreign > maxForeign),
 		"%d foreign processes: from 1 to %d", o.foreign, maxForeign)
 	faults.If(o.runs < 1 || o.runs > 1000, "%d runs: from 1 to 1000", o.runs)
-	if !o.bars && !o.spindle {
+	if !o.bars && !o.figures() {
 		faults.Join(o.loaded().Validate())
 	}
 	return faults.Err()
@@ -194,7 +196,7 @@ func (o *options) loaded() Spec {
 
 // contradictions reports flags that do not go together.
 func (o *options) contradictions(f *pflag.FlagSet) error {
-	modes := []string{"latency", "idle", "bars", "foreign", "spindle"}
+	modes := []string{"latency", "idle", "bars", "foreign", "spindle", "scale"}
 	what := strings.Join(bench.Given(f, modes...), ", ")
 	ownGroups := o.bars || f.Changed("foreign")
 	if o.latency { // the two go together
@@ -202,12 +204,13 @@ func (o *options) contradictions(f *pflag.FlagSet) error {
 	}
 	return errors.Join(
 		bench.OneAtATime(f, modes...),
-		bench.Refuse(f, !o.spindle, "only with --spindle", "out", "quick"),
+		bench.Refuse(f, !o.figures(), "only with --spindle or --scale", "out", "quick"),
 		bench.Refuse(f, !ownGroups, "only with --bars or --foreign", "peers"),
 		bench.Refuse(f, o.latency, "round trips are measured on this host", "lab"),
-		bench.Refuse(f, ownGroups || o.spindle, what+" brings its own groups", workloadFlags...),
+		bench.Refuse(f, ownGroups || o.figures(), what+" brings its own groups", workloadFlags...),
 		bench.Refuse(f, ownGroups, "the bars name theirs", "fabric", "limits"),
-		bench.Refuse(f, o.spindle, "--spindle writes its figures to --out", "csv", "json", "limits", "duration", "warmup"),
+		bench.Refuse(f, o.scale, "--scale measures shm and tcp", "fabric"),
+		bench.Refuse(f, o.figures(), what+" writes its figures to --out", "csv", "json", "limits", "duration", "warmup"),
 	)
 }
 
@@ -269,8 +272,12 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) (err error) 
 		return err
 	}
 	defer release()
-	if o.spindle {
-		return runSpindle(ctx, o.out, newMatrix(o.spec.Fabric, o.quick), o.matrixRuns(), out, messages)
+	if o.figures() {
+		m := newMatrix(o.spec.Fabric, o.quick)
+		if o.scale {
+			m = newScale(o.quick)
+		}
+		return draw(ctx, o.out, m, o.matrixRuns(), out, messages)
 	}
 	if o.foreign > 0 {
 		stop, err := startForeign(ctx, o.foreign)
@@ -285,6 +292,9 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) (err error) 
 	}
 	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.judges(), CSV: o.csv, Title: o.title(r)}, columns)
 }
+
+// figures reports whether figures are measured and drawn.
+func (o *options) figures() bool { return o.spindle || o.scale }
 
 // judges reports whether the bars are measured, and not a group that the flags describe.
 func (o *options) judges() bool { return o.bars || o.foreign > 0 }
