@@ -3,9 +3,7 @@ package lint
 import (
 	"go/ast"
 	"go/token"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -13,22 +11,12 @@ import (
 // maxColumns is how wide a comment may be, in characters.
 const maxColumns = 100
 
-// later are packages that are not yet so, with those below them. The list becomes shorter.
-var later = []string{"internal/sim"}
-
-func isLater(pkg string) bool {
-	return slices.ContainsFunc(later, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") })
-}
-
 var prose = regexp.MustCompile(`^\t*// [^ ]`)
 
 // commentsAreNarrow looks at prose on lines of its own. Tables, drawings, code and links have the
 // width that they need.
 func commentsAreNarrow(m *module) {
 	for _, f := range m.files {
-		if isLater(f.pkg()) {
-			continue
-		}
 		lines := strings.Split(string(f.source), "\n")
 		for _, group := range f.syntax.Comments {
 			for _, c := range group.List {
@@ -49,7 +37,7 @@ func commentsAreNarrow(m *module) {
 func importsAreGrouped(m *module) {
 	for _, f := range m.files {
 		for _, d := range f.syntax.Decls {
-			if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.IMPORT && !isLater(f.pkg()) {
+			if d, ok := d.(*ast.GenDecl); ok && d.Tok == token.IMPORT {
 				groups(m, d)
 			}
 		}
@@ -77,18 +65,6 @@ func groups(m *module, d *ast.GenDecl) {
 func TestCommentsAreNarrow(t *testing.T) { hold(t, commentsAreNarrow) }
 func TestImportsAreGrouped(t *testing.T) { hold(t, importsAreGrouped) }
 
-func TestPackagesThatAreExemptExist(t *testing.T) {
-	m, err := parsed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range later {
-		if !slices.ContainsFunc(m.packages(), func(pkg string) bool { return pkg == p || path.Dir(pkg) == p }) {
-			t.Errorf("%s is in a list, and does not exist", p)
-		}
-	}
-}
-
 func TestAWideCommentIsFound(t *testing.T) {
 	long := strings.Repeat("word ", 20)
 	catches(t, commentsAreNarrow, []violation{
@@ -97,7 +73,6 @@ func TestAWideCommentIsFound(t *testing.T) {
 		{"a table", sample("\n-- order/a.go --\npackage order\n\n//\t" + long + "\n"), ""},
 		{"a link", sample("\n-- order/a.go --\npackage order\n\n// See https://example.org/" + strings.Repeat("x", 100) + "\n"), ""},
 		{"after code", sample("\n-- order/a.go --\npackage order\n\nvar a int // " + long + "\n"), ""},
-		{"of a package that is exempt", sample("\n-- internal/sim/a.go --\npackage sim\n\n// " + long + "\n"), ""},
 	})
 }
 

@@ -86,8 +86,8 @@ func (a *activity) source() *process {
 	return q
 }
 
-// fetchState has the application restore the state of a source. It stands for the conversations of package transfer: the code that ships decides to which
-// members the source gives its state.
+// fetchState has the application restore the state of a source. It stands for the conversations of
+// package transfer: the code that ships decides to which members the source gives its state.
 func (a *activity) fetchState(now time.Duration) time.Duration {
 	h, q := a.receiver.stays, a.source()
 	w := h.proc.world

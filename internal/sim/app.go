@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/smc"
 )
 
-// app is what the application of one process does in one declaration: it claims, fills, commits or aborts, sometimes much
-// later, skips rounds, and does not want to send for a while.
+// app is what the application of one process does in one declaration: it claims, fills, commits or
+// aborts, sometimes much later, skips rounds, and does not want to send for a while.
 type app struct {
 	world    *world
 	plan     App
@@ -174,7 +174,9 @@ func (a *app) mute(on bool) {
 	p.print("%s mute %v", a.name, on)
 	p.member.Mute(p.mute)
 	p.wake()
-	w.calm = w.now // a wish may be taken back before the leader has heard of it, and bring another view all the same
+	// a wish may be taken back before the leader has heard of it, and bring another view all the
+	// same
+	w.calm = w.now
 	w.stir()
 }
 
@@ -206,7 +208,8 @@ func (a *app) settle(h held, now time.Duration) {
 		err = a.commit(h)
 	}
 	w.stir()
-	if reason := a.proc.member.Err(); err != nil && (h.abort || reason == nil || !errors.Is(err, reason)) { // a halted member says so
+	// a halted member returns its reason
+	if reason := a.proc.member.Err(); err != nil && (h.abort || reason == nil || !errors.Is(err, reason)) {
 		w.fail(violated("S5", "node %d: %q: claim %d: %v", a.proc.self.ID, a.name, h.number, err))
 	}
 	w.event(settledClaim, a.proc.node.place, uint64(l.decl), uint64(h.number))
@@ -238,7 +241,8 @@ func (a *app) send(now time.Duration) {
 			return
 		}
 		if !a.claim(now) {
-			a.burst = max(a.burst, now+10*time.Microsecond<<min(a.refusals, 8)) // the ring is full, or nothing may be sent now
+			// the ring is full, or nothing may be sent now
+			a.burst = max(a.burst, now+10*time.Microsecond<<min(a.refusals, 8))
 			a.refusals++
 			return
 		}
@@ -250,7 +254,8 @@ func (a *app) send(now time.Duration) {
 		a.skip()
 		return
 	}
-	a.world.callAt(now+a.dice.upTo(4*a.proc.pace.Step), func() { // its messages may be published by then
+	// the messages may be published by then
+	a.world.callAt(now+a.dice.upTo(4*a.proc.pace.Step), func() {
 		if p := a.proc; !p.over && !p.told {
 			a.skip()
 		}
@@ -322,7 +327,8 @@ func (a *app) turnedDown(now time.Duration, err error) (accepted bool) {
 	return false
 }
 
-// wait gives up when this process has not been able to send for long, and nothing more will change that.
+// wait gives up when this process has not been able to send for long, and nothing more will change
+// that.
 func (a *app) wait(now time.Duration) {
 	w := a.world
 	if a.unable == never {
@@ -334,7 +340,8 @@ func (a *app) wait(now time.Duration) {
 	}
 }
 
-// size draws a message's length: small ones as often as large ones, and now and then none or the limit.
+// size draws a message's length: small ones as often as large ones, and now and then none or the
+// limit.
 func (a *app) size() int {
 	if a.plan.MaxBytes == 0 || a.dice.oneIn(20) {
 		return 0

@@ -14,8 +14,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Application takes the place of the applications that are drawn: it is one that a program may have, and runs in the processes of a
-// world whose plan has one declaration (DrawFor), of a subgroup or of shards. What is promised to applications is checked all the same.
+// Application takes the place of the applications that are drawn: it is one that a program may
+// have, and runs in the processes of a world whose plan has one declaration (DrawFor), of a
+// subgroup or of shards. What is promised to applications is checked all the same.
 type Application interface {
 	// Begin is called first.
 	Begin(*World)
@@ -23,11 +24,14 @@ type Application interface {
 	Copy(*Host) Copy
 }
 
-// Copy is an application's state at one process. Its methods are called between steps of the process, or within one.
+// Copy is an application's state at one process. Its methods are called between steps of the
+// process, or within one.
 type Copy interface {
-	// Deliver applies a message of a shard. Data is valid until it returns. Replayed says that it comes out of the log.
+	// Deliver applies a message of a shard. Data is valid until it returns. Replayed says that it
+	// comes out of the log.
 	Deliver(m *multicast.Message, shard int, data []byte, replayed bool)
-	// Snapshot captures the state, and Restore replaces it; nil stands for that of an application that begins.
+	// Snapshot captures the state, and Restore replaces it; nil stands for that of an application
+	// that begins.
 	Snapshot() []byte
 	Restore(image []byte)
 	// Installed is called when a view begins, the first one too.
@@ -111,7 +115,8 @@ func (w *World) Rest(d time.Duration, f func()) {
 // Copy is the copy of the process.
 func (h *Host) Copy() Copy { return h.copy }
 
-// Confirm calls f when the copy was given all that the copy of any member had been given when Confirm was called.
+// Confirm calls f when the copy was given all that the copy of any member had been given when
+// Confirm was called.
 func (h *Host) Confirm(f func(error)) {
 	h.p.member.Outbox(h.p.world.plan.Decls[0].Name).ConfirmFunc(f)
 	h.p.wake()
@@ -225,8 +230,8 @@ func (h *Host) restore(image []byte) {
 	}
 }
 
-// DrawFor makes the plan of a seed for an application: a subgroup of all members, or shards between which they move, with logs if the
-// declaration is persistent.
+// DrawFor makes the plan of a seed for an application: a subgroup of all members, or shards between
+// which they move, with logs if the declaration is persistent.
 func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 	d := newDice(seed)
 	p := &Plan{Seed: seed, Limits: l, Initial: l.Nodes, Decls: []views.Declaration{decl}, States: 1}
@@ -234,7 +239,8 @@ func DrawFor(seed uint64, l Limits, decl views.Declaration) *Plan {
 		p.Initial = 1 + d.IntN(5)
 	}
 	if decl.Shards > 1 {
-		own := dice{rand.New(rand.NewPCG(seed, 0x5a4d))} // of their own: what else a seed draws does not depend on them
+		// dice of their own: what else a seed draws does not depend on them
+		own := dice{rand.New(rand.NewPCG(seed, 0x5a4d))}
 		p.Initial = max(p.Initial, decl.Shards)
 		p.Decls[0].MinMembers, p.Decls[0].LayoutName = 1, pick(own, "", turning, turning)
 	}

@@ -245,7 +245,8 @@ func (p *process) memoryOf(data []byte) *memory {
 	return p.memories[i]
 }
 
-// checkEverywhere checks what a sender is told: that every member has all of a body, as it was sent.
+// checkEverywhere checks what a sender is told: that every member has all of a body, as it was
+// sent.
 func (t *transfers) checkEverywhere(s *sending) error {
 	sum := s.sum
 	if s.told == 1 { // Sent is told later

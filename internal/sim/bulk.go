@@ -10,7 +10,8 @@ import (
 // errGivenUp is why an application gives a large message up.
 var errGivenUp = errors.New("the application thought better of it")
 
-// bulk is a large message that has no place in the order yet. Its application waits for that, as one that calls Send does.
+// bulk is a large message that has no place in the order yet. Its application waits for that, as
+// one that calls Send does.
 type bulk struct {
 	*member.Large
 	number int

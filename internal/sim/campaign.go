@@ -40,7 +40,8 @@ type Tally struct {
 	Err                             error   // how it failed
 }
 
-// gcPercent lets the heap of a campaign grow to some 20 MB: a run makes much garbage, and keeps little.
+// gcPercent lets the heap of a campaign grow to some 20 MB: a run makes much garbage, and keeps
+// little.
 const gcPercent = 400
 
 // Run plays all seeds, or as many as it takes until one fails, and returns the violation.
@@ -110,8 +111,8 @@ const CoverSeeds = 2000
 // reportLines is how much of a trace a report shows.
 const reportLines = 120
 
-// Report says all about a failed run: the violation, the plan, the end of its trace, and how to see it again. It plays the plan
-// once more for the trace.
+// Report says all about a failed run: the violation, the plan, the end of its trace, and how to see
+// it again. It plays the plan once more for the trace.
 func Report(p *Plan, o Options, err error) string { return ReportOf(p, o, err, Replay(p)) }
 
 // ReportOf is a Report with the command that plays the plan again.
@@ -128,8 +129,8 @@ func ReportOf(p *Plan, o Options, err error, replay string) string {
 	return text
 }
 
-// Replay is the command that plays a plan once more with its trace. It takes the same build: with the tag mutants rows change between
-// the loads of a step.
+// Replay is the command that plays a plan once more with its trace. It takes the same build: with
+// the tag mutants rows change between the loads of a step.
 func Replay(p *Plan) string {
 	return fmt.Sprintf("%s --seed %d%s --trace", command(), p.Seed, p.Limits.Flags())
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkSeeds plays the usual plans, one after the other on one core: what a campaign spends its time on.
+// BenchmarkSeeds plays the usual plans, one after the other on one core: what a campaign spends its
+// time on.
 func BenchmarkSeeds(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	seed, steps := uint64(0), 0

@@ -108,7 +108,8 @@ func (atomicChecker) taken(w *world, d *delivery) error {
 	return nil
 }
 
-// checkWhole checks that a member for which a view is over was given all that any member was given in it.
+// checkWhole checks that a member for which a view is over was given all that any member was given
+// in it.
 func checkWhole(w *world, rd *reader) error {
 	if g := rd.group; rd.at < len(g.order) && !rd.forgoesTail(w) {
 		return violated("G2", "node %d went on from view %d with %d messages of subgroup %q, and another member was given %d",

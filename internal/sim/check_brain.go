@@ -12,8 +12,9 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// brainChecker checks G5: a view begins only when a quorum of the one before has the decision, no view has two successors, and a member that
-// halts has a reason: too few members that are left, an eviction for something that was done to it, or that it left.
+// brainChecker checks G5: a view begins only when a quorum of the one before has the decision, no
+// view has two successors, and a member that halts has a reason: too few members that are left, an
+// eviction for something that was done to it, or that it left.
 type brainChecker struct{ unconcerned }
 
 func (brainChecker) name() string { return "brain" }
@@ -43,7 +44,8 @@ func (brainChecker) installed(w *world, p *process, r *viewRecord) error {
 	return nil
 }
 
-// checkRestarted checks that the processes that begin a view after all had ended are a quorum of the one before.
+// checkRestarted checks that the processes that begin a view after all had ended are a quorum of
+// the one before.
 func checkRestarted(w *world, p *process, r *viewRecord) error {
 	before := w.before(r)
 	back := func(q *process) bool {
@@ -66,7 +68,8 @@ func (brainChecker) halted(w *world, p *process, reason error) error {
 	case errors.Is(reason, viewchange.ErrPartitioned), errors.Is(reason, viewchange.ErrEvicted):
 		there := func(q *process) bool {
 			late := q.member == nil && p.untold>>q.node.place&1 != 0 || q.member != nil && w.toldLate(p, q)
-			replaced := q.member != nil && q.seatIn(r) == nil // it had promised another one, and went on in that (Y5)
+			// it had promised another one, and went on in that (Y5)
+			replaced := q.member != nil && q.seatIn(r) == nil
 			return q == p || q.blame == "" && w.knows(q, r) && !late && !replaced
 		}
 		if p.blame == "" && r.quorum(there) {
@@ -91,7 +94,8 @@ type frozenRow struct {
 	beat, stirs uint64
 }
 
-// checkFrozen checks that nothing is heard of a suspect any more: what a member counts upon when a view ends must not change later.
+// checkFrozen checks that nothing is heard of a suspect any more: what a member counts upon when a
+// view ends must not change later.
 func checkFrozen(p *process, s *seat) error {
 	for _, f := range s.frozen {
 		row := s.table.Row(f.rank)

@@ -1,7 +1,7 @@
 package sim
 
-// contentChecker checks that nothing is made up and nothing altered: what is offered is, byte for byte, a message that its
-// sender committed.
+// contentChecker checks that nothing is made up and nothing altered: what is offered is, byte for
+// byte, a message that its sender committed.
 type contentChecker struct{ unconcerned }
 
 func (contentChecker) name() string { return "content" }

@@ -1,7 +1,8 @@
 package sim
 
-// fifoChecker checks the other half of G1 and M5: a member takes each sender's committed messages in the order of their
-// claims, each once, over all views; and without a gap as long as both are in a subgroup together.
+// fifoChecker checks the other half of G1 and M5: a member takes each sender's committed messages
+// in the order of their claims, each once, over all views; and without a gap as long as both are in
+// a subgroup together.
 type fifoChecker struct{ unconcerned }
 
 func (fifoChecker) name() string { return "fifo" }

@@ -9,8 +9,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// futureChecker checks the other side of G3: an application that waits for the delivery of a message is told its place, once it was delivered here,
-// or that this member halted.
+// futureChecker checks the other side of G3: an application that waits for the delivery of a
+// message is told its place, once it was delivered here, or that this member halted.
 type futureChecker struct{ unconcerned }
 
 func (futureChecker) name() string { return "future" }
@@ -58,7 +58,9 @@ func checkFuture(w *world, l *ledger, f *promised) error {
 	own, name := p.flows[l], w.plan.Decls[l.decl].Name
 	here := own != nil && own.next > f.number || p.waits(l.decl)
 	due, place := here, l.claims[f.number].place
-	if w.after(l.decl) { // then an application that waits is told when every disk has the message, or when its member leaves the shard
+	// then an application that waits is told when every disk has the message, or when its member
+	// leaves the shard
+	if w.after(l.decl) {
 		c := &l.claims[f.number]
 		here, place = c.shown || l.letGo(f.number) && p.takesOver(c.shard, c.recorded.View), c.recorded
 		due = c.shown || l.letGo(f.number) && !p.awaits(c.shard)
@@ -74,7 +76,8 @@ func checkFuture(w *world, l *ledger, f *promised) error {
 	case told && errors.Is(err, member.ErrLeftShard):
 		w.probes[TailForgone]++
 		return checkLeft(l, f, v, err)
-	case told && err != nil && !p.told && p.member.Err() == nil: // it may end within the step in which it halts
+	case told && err != nil && !p.told && p.member.Err() == nil:
+		// it may end within the step in which it halts
 		return violated("future", "node %d: %q: message %d: %v, and the member did not halt", p.self.ID, name, f.number, err)
 	case told && err == nil && !here:
 		return violated("future", "node %d: %q: message %d is said to be delivered at %v, and was not", p.self.ID, name, f.number, v)

@@ -37,7 +37,8 @@ func (p *process) undelivered() bool {
 	return false
 }
 
-// checkRefused checks that a claim is refused for no other reason than that the member halted, or leaves.
+// checkRefused checks that a claim is refused for no other reason than that the member halted, or
+// leaves.
 func checkRefused(w *world, p *process, err error) error {
 	if reason := p.member.Err(); !(p.leaving && errors.Is(err, member.ErrClosed)) && (reason == nil || !errors.Is(err, reason)) {
 		return violated("B3", "node %d refuses a claim: %v; it halted because of %v", p.self.ID, err, reason)

@@ -19,7 +19,8 @@ func (liveChecker) name() string { return "live" }
 
 func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 	before := w.before(r)
-	if before == nil || p.restarted && len(p.seats) == 1 { // all members had ended, and a process that was about to join joins later
+	// all members had ended, and a process that was about to join joins later
+	if before == nil || p.restarted && len(p.seats) == 1 {
 		return nil
 	}
 	for _, q := range before.procs {
@@ -30,18 +31,24 @@ func (liveChecker) installed(w *world, p *process, r *viewRecord) error {
 	return nil
 }
 
-// checkSuspicion checks that a member that is suspected gave a reason for that, and broke no rule of the protocol. As the protocol has it,
-// four reasons count besides what a fault did to the suspect itself:
+// checkSuspicion checks that a member that is suspected gave a reason for that, and broke no rule
+// of the protocol. As the protocol has it, four reasons count besides what a fault did to the
+// suspect itself:
 //
-//   - A fault concerns the member that suspects. One that hung, or that the others do not reach, cannot tell its own silence from theirs,
-//     and a suspicion needs no proof: one member may be the only one to see a failure.
-//   - The suspect suspects this member. It froze the row of this member and ended the connection (V5), so this member sees a connection
-//     that ended, and of the word that says why it may see nothing any more. So it is with a third member that was suspected like that: it
-//     may have told that it suspects the suspect before it knew that it was to go.
-//   - The clock of the suspect jumped as it joined, so it took the members for silent and gave up, as they took it in.
-//   - Letters of a restart were lost, so the suspect was not told of the new view, or was told too late (toldLate).
+//   - A fault concerns the member that suspects. One that hung, or that the others do not reach,
+//     cannot tell its own silence from theirs, and a suspicion needs no proof: one member may be
+//     the only one to see a failure.
+//   - The suspect suspects this member. It froze the row of this member and ended the connection
+//     (V5), so this member sees a connection that ended, and may not see the word that says why.
+//     The same holds for a third member that was suspected like that: it may have published that it
+//     suspects the suspect before it knew that it is suspected itself.
+//   - The clock of the suspect jumped as it joined, so it took the members for silent and gave up,
+//     while they took it in.
+//   - Letters of a restart were lost, so the suspect did not hear of the new view, or heard of it
+//     too late (toldLate).
 //
-// A violation of the protocol is never in order, whatever was done to either, unless the suspect lies.
+// A violation of the protocol is never in order, whatever was done to either, unless the suspect
+// lies.
 func checkSuspicion(w *world, p *process, e viewchange.Suspected) error {
 	q := w.processOf(e.Member)
 	if errors.Is(e.Err, fabric.ErrViolation) && !q.liar {
@@ -51,7 +58,8 @@ func checkSuspicion(w *world, p *process, e viewchange.Suspected) error {
 		q.blamed("has not heard in time that a view was decided")
 	}
 	if errors.Is(e.Err, member.ErrAbsent) && q.member == nil && q.jumped > w.plan.FailAfter()/2 {
-		q.blamed("gave up its conversations as its clock jumped") // and has to ask again: it did not hear that it was a member
+		// and has to ask again: it did not hear that it was a member
+		q.blamed("gave up its conversations as its clock jumped")
 	}
 	third := func(b *process) bool { return b.blame != "" && b.suspects(q) && q.suspects(b) }
 	if q.suspects(p) || errors.Is(e.Err, viewchange.ErrAccused) && slices.ContainsFunc(p.seat().record.procs, third) {
@@ -63,8 +71,9 @@ func checkSuspicion(w *world, p *process, e viewchange.Suspected) error {
 	return nil
 }
 
-// toldLate reports whether letters of a restart were lost, so that a member was not told of the view in which another one began, or so late
-// that its first heartbeat may have come when the other one had waited for it as long as a member does in its first view.
+// toldLate reports whether letters of a restart were lost, so that a member was not told of the
+// view in which another one began, or so late that its first heartbeat may have come when the other
+// one had waited for it as long as a member does in its first view.
 func (w *world) toldLate(by, late *process) bool {
 	if w.plan.Keep.LostIn == 0 {
 		return false
@@ -101,7 +110,8 @@ func (p *process) remember() {
 	}
 }
 
-// checkRemembered checks that a member that was suspected in one view is suspected in the next: it must not take another while to find out.
+// checkRemembered checks that a member that was suspected in one view is suspected in the next: it
+// must not take another while to find out.
 func checkRemembered(p *process) error {
 	s := p.seat()
 	if s.steps++; s.steps != 3 || p.member.Err() != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// logChecker checks G6: all logs of a shard are one history, record by record, times included, which is what is delivered, without a gap
-// and each once; nothing is said to be on a disk that is not, or on every disk; and what is said to be on every disk stays.
+// logChecker checks G6: all logs of a shard are one history, record by record, times included,
+// which is what is delivered, without a gap and each once; nothing is said to be on a disk that is
+// not, or on every disk; and what is said to be on every disk stays.
 type logChecker struct{ unconcerned }
 
 func (logChecker) name() string { return "log" }
@@ -63,8 +64,9 @@ func (logChecker) installed(w *world, p *process, r *viewRecord) error {
 	return nil
 }
 
-// brings reports whether a process begins a view with a log that was on its disk, and that the others of the shard take for theirs: after a restart,
-// or as the first of the processes that come back to a shard that had no members any more.
+// brings reports whether a process begins a view with a log that was on its disk, and that the
+// others of the shard take for theirs: after a restart, or as the first of the processes that come
+// back to a shard that had no members any more.
 func (p *process) brings(w *world, k *keeper, r *viewRecord) bool {
 	g := r.shard(w, k.id)
 	if g == nil || g.reader(p) == nil || slices.Contains(g.sg.Fresh, p.seat().self) {
@@ -73,7 +75,8 @@ func (p *process) brings(w *world, k *keeper, r *viewRecord) bool {
 	return !slices.ContainsFunc(p.seats[:len(p.seats)-1], func(s *seat) bool { return s.record.shard(w, k.id).reader(p) != nil })
 }
 
-// checkKept checks what a process says of its own disk, and of the times that are over, after each of its steps.
+// checkKept checks what a process says of its own disk, and of the times that are over, after each
+// of its steps.
 func checkKept(w *world, p *process) error {
 	s := p.seat()
 	for _, k := range p.keepers {
@@ -122,7 +125,8 @@ func checkHere(w *world, k *keeper) error {
 	return nil
 }
 
-// checkRecorded checks that a decision is on its owner's disk before it is in its row: if all members end now, the processes that come back find it.
+// checkRecorded checks that a decision is on its owner's disk before it is in its row: if all
+// members end now, the processes that come back find it.
 func checkRecorded(p *process, r *viewRecord, b viewchange.Ballot) error {
 	if p.memory == nil {
 		return nil
@@ -135,8 +139,8 @@ func checkRecorded(p *process, r *viewRecord, b viewchange.Ballot) error {
 		p.self.ID, ballotText(b), r.view.ID, s.View.ID, s.Echo)
 }
 
-// checkSettled checks that what has a time that is called settled is on every disk. That nothing comes later that has such a time is
-// checked as it comes.
+// checkSettled checks that what has a time that is called settled is on every disk. That nothing
+// comes later that has such a time is checked as it comes.
 func checkSettled(w *world, k *keeper) error {
 	h, t := w.shard(k.id), k.recorder.Frontier.Settled()
 	if t <= h.settled {
@@ -220,7 +224,8 @@ func checkWritten(w *world, k *keeper, to uint64) error {
 	return nil
 }
 
-// checkComplete checks that a log that is noted as complete in a view is on the platter, and is what others recorded.
+// checkComplete checks that a log that is noted as complete in a view is on the platter, and is
+// what others recorded.
 func checkComplete(k *keeper, v order.ViewID) error {
 	w := k.proc.world
 	if has := k.log.platter().Records; has < k.log.next() {

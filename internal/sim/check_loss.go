@@ -8,8 +8,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// lossChecker checks G3: what a member accepted that goes on to the end is delivered exactly once, in the order of its claims, in
-// one view or another; and so is what a member accepted that left when nothing of its own was under way any more.
+// lossChecker checks G3: what a member accepted that goes on to the end is delivered exactly once,
+// in the order of its claims, in one view or another; and so is what a member accepted that left
+// when nothing of its own was under way any more.
 type lossChecker struct{ unconcerned }
 
 func (lossChecker) name() string { return "loss" }
@@ -36,7 +37,8 @@ func (lossChecker) end(w *world) error {
 		}
 	}
 	for _, p := range w.procs {
-		if !p.drained || !p.over || p.blame != "leaves" || !errors.Is(p.member.Err(), member.ErrClosed) { // it may have halted for another reason
+		// a member that left may have halted for another reason
+		if !p.drained || !p.over || p.blame != "leaves" || !errors.Is(p.member.Err(), member.ErrClosed) {
 			continue
 		}
 		for _, l := range p.ledgers {

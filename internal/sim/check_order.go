@@ -4,9 +4,10 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// orderChecker checks G1, and the prefix property: in every subgroup of every view there is one sequence of which every member
-// delivers a prefix. What the member that is ahead delivers next becomes part of it. Messages of a member that lies are no part of
-// the sequence: it may show one of them to some members only.
+// orderChecker checks G1, and the prefix property: in every subgroup of every view there is one
+// sequence of which every member delivers a prefix. What the member that is ahead delivers next
+// becomes part of it. Messages of a member that lies are no part of the sequence: it may show one
+// of them to some members only.
 type orderChecker struct{ unconcerned }
 
 func (orderChecker) name() string { return "order" }

@@ -5,8 +5,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// quietChecker checks G8: some time after the last delivery nothing is pushed but heartbeats, views that are over are left behind,
-// and no sender sent a null beyond the last message (N4).
+// quietChecker checks G8: some time after the last delivery nothing is pushed but heartbeats, views
+// that are over are left behind, and no sender sent a null beyond the last message (N4).
 type quietChecker struct{ unconcerned }
 
 func (quietChecker) name() string { return "quiet" }

@@ -1,6 +1,7 @@
 package sim
 
-// releaseChecker checks that room comes back: when everything is delivered and quiet, no ring of a sender holds anything.
+// releaseChecker checks that room comes back: when everything is delivered and quiet, no ring of a
+// sender holds anything.
 type releaseChecker struct{ unconcerned }
 
 func (releaseChecker) name() string { return "release" }

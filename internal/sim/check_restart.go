@@ -12,8 +12,8 @@ import (
 // restartChecker checks Y2 to Y7: what follows a view by a restart is decided as the ballots say. A
 // leader counts only promises for its own ballot, and only votes in it, which it has heard, and all
 // of which are on disks; one view has one successor, on all disks; a view is entered only when a
-// quorum of its members have their logs where they were agreed to be; and a log that is whole is not
-// taken for incomplete.
+// quorum of its members have their logs where they were agreed to be; and a log that is whole is
+// not taken for incomplete.
 type restartChecker struct{ unconcerned }
 
 func (restartChecker) name() string { return "restart" }
@@ -32,7 +32,8 @@ type ballots struct {
 	votes    map[vote][]order.NodeID
 	heard    map[answer][]order.NodeID       // whose answers have come to the leader
 	highest  map[order.NodeID]restart.Ballot // that a node has promised
-	ready    map[string][]order.NodeID       // whose logs are where they were agreed to be, by the key of the next view
+	// whose logs are where they were agreed to be, by the key of the next view
+	ready map[string][]order.NodeID
 }
 
 // incarnation is a process of a node.
@@ -90,9 +91,9 @@ func (w *world) noteBallots(p *process) {
 	}
 }
 
-// checkLeads checks that the processes that promised a ballot are a quorum, as its leader chooses the view
-// that it puts to the vote, and that no other view has a quorum of votes in a lower ballot, or may
-// still get one.
+// checkLeads checks that the processes that promised a ballot are a quorum, as its leader chooses
+// the view that it puts to the vote, and that no other view has a quorum of votes in a lower
+// ballot, or may still get one.
 func (w *world) checkLeads(p *process, ballot restart.Ballot, next *views.View) error {
 	base := p.base
 	if now := p.memory.State().View; next.ID == now.ID+1 { // it learned of that view in the same step

@@ -6,8 +6,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// shardsChecker checks that no shard waits permanently: at the end of a run, when all processes that come back are members, a shard has members if
-// enough members are there that no other shard needs and, where it has a log, one of them has that. Layouts of the application's own decide for
+// shardsChecker checks that no shard waits permanently: at the end of a run, when all processes
+// that come back are members, a shard has members if enough members are there that no other shard
+// needs and, where it has a log, one of them has that. Layouts of the application's own decide for
 // themselves.
 type shardsChecker struct{ unconcerned }
 

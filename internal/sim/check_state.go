@@ -11,7 +11,8 @@ import (
 
 type message = multicast.Message
 
-// appState is what an application that has a state keeps of what it was given in a shard: a digest of all of it, in order.
+// appState is what an application that has a state keeps of what it was given in a shard: a digest
+// of all of it, in order.
 type appState struct {
 	here   bool // false: it has none, or is about to get one
 	digest uint64
@@ -39,9 +40,9 @@ func (s *appState) add(v order.Version, sender order.NodeID, data []byte) {
 	s.at = v
 }
 
-// stateChecker checks that a state is handed over at its boundary: applications of a shard that got to the same message have the same
-// state, whether they were given all messages or took over a state on the way. It checks that nothing is delivered to an application
-// that has no state yet.
+// stateChecker checks that a state is handed over at its boundary: applications of a shard that got
+// to the same message have the same state, whether they were given all messages or took over a
+// state on the way. It checks that nothing is delivered to an application that has no state yet.
 type stateChecker struct{ unconcerned }
 
 func (stateChecker) name() string { return "state" }
@@ -115,7 +116,8 @@ func (stateChecker) end(w *world) error {
 	return nil
 }
 
-// orphaned reports whether a process waits for a state that each member which had it as the stay began has lost.
+// orphaned reports whether a process waits for a state that each member which had it as the stay
+// began has lost.
 func (p *process) orphaned() bool {
 	w, now := p.world, p.seat().record
 	for _, h := range p.stays {
@@ -134,7 +136,8 @@ func (p *process) orphaned() bool {
 	return false
 }
 
-// holds reports whether a process is still in a stay that had the state as another one's stay began.
+// holds reports whether a process is still in a stay that had the state as another one's stay
+// began.
 func (h *stays) holds(of *receiver) bool {
 	own := h.receivers[len(h.receivers)-1]
 	return own.Whole() && !own.over && own.view.Subgroups[own.index].Shard == of.view.Subgroups[of.index].Shard && own.view.ID < of.view.ID
@@ -143,7 +146,8 @@ func (h *stays) holds(of *receiver) bool {
 // states draws which declarations have states.
 func (d dice) states(p *Plan) {
 	for i, decl := range p.Decls {
-		if decl.Mode == views.Ordered && decl.ShardCount() > 1 && d.oneIn(2) { // members move from one shard to the next, and back
+		// members move from one shard to the next, and back
+		if decl.Mode == views.Ordered && decl.ShardCount() > 1 && d.oneIn(2) {
 			p.Decls[i].LayoutName = turning
 		}
 		if decl.Mode != views.Unordered && d.oneIn(2) {

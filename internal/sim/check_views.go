@@ -2,7 +2,8 @@ package sim
 
 import "reflect"
 
-// viewsChecker checks G4: all members install the same sequence of views, each the one after the one before.
+// viewsChecker checks G4: all members install the same sequence of views, each the one after the
+// one before.
 type viewsChecker struct{ unconcerned }
 
 func (viewsChecker) name() string { return "views" }

@@ -6,7 +6,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// stream is the part of a message's content that all messages of one process in one declaration share.
+// stream is the part of a message's content that all messages of one process in one declaration
+// share.
 func stream(decl int, sender order.NodeID, incarnation uint64) uint64 {
 	return scramble(uint64(decl)<<32 ^ incarnation<<40 ^ uint64(sender)*0x9e3779b97f4a7c15)
 }
@@ -17,7 +18,8 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// fill writes the content of a message: a first word that tells its number and length, and words made of these.
+// fill writes the content of a message: a first word that tells its number and length, and words
+// made of these.
 func fill(data []byte, key uint64, number int) {
 	first := key ^ (uint64(len(data))<<32 | uint64(number))
 	word := first
@@ -50,14 +52,16 @@ func filled(data []byte, key uint64, number int) bool {
 	return true
 }
 
-// inContent is what an application sends, behind the word that tells the message's number and length.
+// inContent is what an application sends, behind the word that tells the message's number and
+// length.
 func inContent(data []byte, key uint64, number int) []byte {
 	n := sentBytes + len(data)
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, n), key^(uint64(n)<<32|uint64(number)))
 	return append(b, data...)
 }
 
-// numberOf is the number that a content of at least 8 bytes tells, or false if it tells another length.
+// numberOf is the number that a content of at least 8 bytes tells, or false if it tells another
+// length.
 func numberOf(data []byte, key uint64) (number int, ok bool) {
 	first := binary.LittleEndian.Uint64(data) ^ key
 	return int(uint32(first)), first>>32 == uint64(len(data))

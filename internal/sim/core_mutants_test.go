@@ -117,8 +117,9 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.OfferForgotten: "",
 }
 
-// corePlans are for mutants that show in one kind of run only. Plans that are drawn for no mutant show most of them as well, within 3,000 seeds:
-// all but SentFirst, LastVote, EchoFirst and JoinsRound. docs/testing.md has the numbers.
+// corePlans are for mutants that show in one kind of run only. Plans that are drawn for no mutant
+// show most of them as well, within 3,000 seeds: all but SentFirst, LastVote, EchoFirst and
+// JoinsRound. docs/testing.md has the numbers.
 var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.RestartAlone:   darkPlan,
 	mutant.PartialSource:  movingPlan,
@@ -146,8 +147,9 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.JoinsRound:     stillPlan,
 }
 
-// coreSeeds are seeds that showed mutants which few runs show. Short tests play them first. After a change of the protocol or the simulator one may
-// show nothing any more: then the search takes as long as without it.
+// coreSeeds are seeds that showed mutants which few runs show. Short tests play them first. After a
+// change of the protocol or the simulator one may show nothing any more: then the search takes as
+// long as without it.
 var coreSeeds = map[mutant.Name]uint64{
 	mutant.AfterHalt:      433,
 	mutant.TurnsKept:      118,
@@ -170,7 +172,8 @@ func allMutants() []mutant.Name {
 	restarts := slices.DeleteFunc(slices.Clone(mutant.RestartNames), func(n mutant.Name) bool {
 		return n == mutant.ShortestLog // the tests of package restart find it
 	})
-	attaching := slices.DeleteFunc(slices.Clone(mutant.AttachNames), func(n mutant.Name) bool { // the tests of package attach find all of them
+	// the tests of package attach find all of them
+	attaching := slices.DeleteFunc(slices.Clone(mutant.AttachNames), func(n mutant.Name) bool {
 		return n == mutant.DoubtForgotten || n == mutant.NothingHeldBack || n == mutant.SleepIsSilence || n == mutant.FarewellUnsaid
 	})
 	return slices.Concat(mutant.Names, mutant.CarryNames, mutant.KeepNames, mutant.ViewNames, mutant.LargeNames, attaching, mutant.PersistNames, mutant.ShardNames, mutant.ConfirmNames, restarts, mutant.JoinNames)
@@ -220,8 +223,8 @@ func TestEveryCheckerFindsSomething(t *testing.T) {
 	}
 }
 
-// echoPlan is a run in which all members end in the middle of a view change, of which few know how it ends, and the processes that come back end again with
-// votes for different views.
+// echoPlan is a run in which all members end in the middle of a view change, of which few know how
+// it ends, and the processes that come back end again with votes for different views.
 func echoPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%3), 50)
 	at := d.upTo(p.FailAfter())
@@ -256,8 +259,8 @@ func skipPlan(seed uint64) *Plan {
 	return p
 }
 
-// rivalPlan is a run in which all members end, and of the processes that come back several lead at the same
-// time.
+// rivalPlan is a run in which all members end, and of the processes that come back several lead at
+// the same time.
 func rivalPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%3), 50)
 	at := d.upTo(p.FailAfter())
@@ -267,7 +270,8 @@ func rivalPlan(seed uint64) *Plan {
 	return p
 }
 
-// stillPlan is a run in which a member stands still in the middle of a reading, while the others end, come back and go on without it.
+// stillPlan is a run in which a member stands still in the middle of a reading, while the others
+// end, come back and go on without it.
 func stillPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%3), 100)
 	at := d.upTo(p.FailAfter())
@@ -336,7 +340,8 @@ func darkPlan(seed uint64) *Plan {
 	return p
 }
 
-// caught runs the flaw until a checker finds it, and returns the name of that checker. Only restricts the run to one checker; empty: all.
+// caught runs the flaw until a checker finds it, and returns the name of that checker. Only
+// restricts the run to one checker; empty: all.
 func (f flaw) caught(t *testing.T, only string) (finder string) {
 	t.Helper()
 	o := f.options

@@ -9,13 +9,17 @@ import (
 	"time"
 )
 
-// disk is a node's. It outlives the node's processes, and forgets what was not synced when the node loses power.
+// disk is a node's. It outlives the node's processes, and forgets what was not synced when the node
+// loses power.
 //
-// It has logs (engine.go), and what a process has to remember, by key. What a process sees is kept apart from what the platter has.
-// Between the two stand the changes that are not synced, in the order in which they were made. When the power goes, a prefix of them has
-// arrived; of the change after it a part may have, which is no change. When a process ends and the host goes on, nothing is lost.
+// It has logs (engine.go), and what a process has to remember, by key. What a process sees is kept
+// apart from what the platter has. Between the two stand the changes that are not synced, in the
+// order in which they were made. When the power goes, a prefix of them has arrived; of the change
+// after it a part may have, which is no change. When a process ends and the host goes on, nothing
+// is lost.
 //
-// Times are the world's: a sync here takes effect at once, and the code that asks for it waits first for as long as takes says.
+// Times are the world's: a sync here takes effect at once, and the code that asks for it waits
+// first for as long as takes says.
 type disk struct {
 	dice      dice
 	plan      DiskPlan
@@ -39,20 +43,23 @@ type DiskPlan struct {
 	Slow   time.Duration // how long that is at most
 }
 
-// DiskBug is a fault of what stands between a log and its disk, as a program might have one. Tests show with it that the checkers look.
+// DiskBug is a fault of what stands between a log and its disk, as a program might have one. Tests
+// show with it that the checkers look.
 type DiskBug uint8
 
 const (
-	SoundDisk      DiskBug = iota
-	NoSync                 // a sync says that it was done
-	NoDirSync              // a sync of the name of a new log says so
-	EarlyWritten           // what is written counts as synced
-	CutsTooLittle          // a process that drops the end of a log keeps a record of it
-	CutsTooMuch            // or drops one more
-	OtherShard             // a log is brought up to the logs of another shard
-	LateWhole              // that a log is whole is said late, whatever has become of it since
-	AheadOfAnybody         // a process that comes back makes its log that of the first process that answers, before it joins
-	DeafToLacks            // of what others lack, only what concerns the first shard is heard
+	SoundDisk     DiskBug = iota
+	NoSync                // a sync says that it was done
+	NoDirSync             // a sync of the name of a new log says so
+	EarlyWritten          // what is written counts as synced
+	CutsTooLittle         // a process that drops the end of a log keeps a record of it
+	CutsTooMuch           // or drops one more
+	OtherShard            // a log is brought up to the logs of another shard
+	LateWhole             // that a log is whole is said late, whatever has become of it since
+	// a process that comes back makes its log that of the first process that answers, before it
+	// joins
+	AheadOfAnybody
+	DeafToLacks // of what others lack, only what concerns the first shard is heard
 )
 
 // parts says what has arrived of the changes that were not synced.
@@ -90,7 +97,8 @@ func (s *stored[T]) change(to T) {
 // settle takes all changes to the platter.
 func (s *stored[T]) settle() { s.platter, s.changes = s.seen, nil }
 
-// lose keeps only what is on the platter, with what arrived of the changes in flight. It reports whether a part of a change arrived.
+// lose keeps only what is on the platter, with what arrived of the changes in flight. It reports
+// whether a part of a change arrived.
 func (s *stored[T]) lose(d *disk) (torn bool) {
 	n := d.arrived(len(s.changes))
 	if d.arrive == tornParts && n > 0 {

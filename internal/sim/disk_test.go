@@ -37,7 +37,8 @@ func TestASlowSpellHoldsUpThePathsThatItIsFor(t *testing.T) {
 	}
 }
 
-// crashing runs a history against a disk whose power goes at its n-th sync point, and returns false if it has fewer.
+// crashing runs a history against a disk whose power goes at its n-th sync point, and returns false
+// if it has fewer.
 func crashing(d *disk, n int, arrive parts, history func()) (cut bool) {
 	d.fuse, d.arrive = d.syncs+n, arrive
 	defer func() {
@@ -102,8 +103,9 @@ var deeds = []struct {
 	{extent{4, 7}, func(e *engine) error { return e.StoreLogs(entriesFrom(7, 7)) }},
 }
 
-// eachCut runs a history against disks whose power goes at each of its sync points, before it, in its middle and after it, and then looks
-// what is there. It returns how many of these were looked at.
+// eachCut runs a history against disks whose power goes at each of its sync points, before it, in
+// its middle and after it, and then looks what is there. It returns how many of these were looked
+// at.
 func eachCut(history func(*disk), look func(d *disk, where string, cut bool)) (points int) {
 	for _, arrive := range []parts{noParts, someParts, tornParts, allParts} {
 		for seed := range uint64(30) {

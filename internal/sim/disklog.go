@@ -19,8 +19,9 @@ func (id shardID) dir() string { return fmt.Sprintf("%s%d", shardsDir(id.decl), 
 // shardsDir is how the paths of a declaration's logs begin.
 func shardsDir(decl int) string { return fmt.Sprintf("logs/%c.", 'a'+decl) }
 
-// diskLog is a process's log of a shard, with the journal and the book that real ones have, on a simulated engine. What package persist
-// does with a goroutine, it does in turns: take all that was appended, write it, and after as long as the disk takes, sync it.
+// diskLog is a process's log of a shard, with the journal and the book that real ones have, on a
+// simulated engine. What package persist does with a goroutine, it does in turns: take all that was
+// appended, write it, and after as long as the disk takes, sync it.
 type diskLog struct {
 	proc    *process
 	id      shardID
@@ -189,7 +190,8 @@ func (l *diskLog) platter() journal.End {
 	return l.safe
 }
 
-// cutFrom drops the record of a number and all behind it. Nothing is under way. If the power goes meanwhile, the platter may have either.
+// cutFrom drops the record of a number and all behind it. Nothing is under way. If the power goes
+// meanwhile, the platter may have either.
 func (l *diskLog) cutFrom(number uint64) error {
 	l.groups, l.safe.Records = nil, min(number, l.platter().Records)
 	if err := l.book.CutFrom(number); err != nil {

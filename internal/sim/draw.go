@@ -17,7 +17,8 @@ import (
 // Draw makes the plan of a seed.
 func Draw(seed uint64, l Limits) *Plan {
 	d := newDice(seed)
-	also := func(what uint64) dice { return dice{rand.New(rand.NewPCG(seed, what))} } // dice of their own: what else a seed draws does not depend on them
+	// dice of their own: what else a seed draws does not depend on them
+	also := func(what uint64) dice { return dice{rand.New(rand.NewPCG(seed, what))} }
 	p := &Plan{Seed: seed, Limits: l, Initial: l.Nodes}
 	faulty := d.IntN(3) > 0
 	if l.Faults != nil {
@@ -39,7 +40,8 @@ func Draw(seed uint64, l Limits) *Plan {
 		faults = pick(d, 1, 1, 2, 3, 5)
 	}
 	p.Beats = pick(also(0xbea7), 1, 4, 4, 4, 8, 8) // most steps of a run are heartbeats
-	d.mutes(p, faulty)                             // before anything asks for the bounds, which depend on it
+	// before anything asks for the bounds, which depend on it
+	d.mutes(p, faulty)
 	p.Faults = append(p.Faults, make([]Fault, faults)...)
 	d.apps(p, cmp.Or(l.Messages, d.messages(devoted)), faulty)
 	d.inboxes(p)
@@ -81,8 +83,9 @@ func (p *Plan) also(dice func(what uint64) dice, faulty bool) {
 	p.Beside = pick(dice(0xbe51de), 0, 100, 20, 5)
 }
 
-// size draws how many members found a group. What a run takes grows with the square of that, and nearly all that can go wrong does so
-// among three to five: there is a quorum without one of them, and a half.
+// size draws how many members found a group. What a run takes grows with the square of that, and
+// nearly all that can go wrong does so among three to five: there is a quorum without one of them,
+// and a half.
 func (d dice) size(devoted bool) int {
 	if devoted {
 		return pick(d, 3, 4, 5, 6)
@@ -327,8 +330,8 @@ func (d dice) disks(p *Plan, faulty bool) {
 	}
 }
 
-// split has some of the subgroups that keep what they deliver do so in shards, and others among some members only. In some of these members move at
-// every change.
+// split has some of the subgroups that keep what they deliver do so in shards, and others among
+// some members only. In some of these members move at every change.
 func (d dice) split(p *Plan) {
 	for i := range p.Decls {
 		decl := &p.Decls[i]
@@ -365,7 +368,8 @@ func (d dice) spoils(p *Plan) {
 			f.Node, f.Nth = d.IntN(n), 1
 			p.Keep.Disks[f.Node].Sync = p.Hop() / 4
 		}
-		if n > 1 && p.Limits.Kinds.Has(Crash) && d.oneIn(4) { // in the middle of a view change, of which few know how it ends
+		// in the middle of a view change, of which few know how it ends
+		if n > 1 && p.Limits.Kinds.Has(Crash) && d.oneIn(4) {
 			p.Faults = append(p.Faults, Fault{Kind: Crash, At: at, Node: d.IntN(n)})
 			f.At, f.On, f.Nth, f.For = at+1, pick(d, Acks, Decides, Echoes, Echoes, Completes), 1, d.upTo(p.Hop())
 		}
@@ -399,9 +403,9 @@ func (d dice) overtaken(p *Plan, all *[]Fault, at time.Duration) (blackout Fault
 	return Fault{Kind: Blackout, At: at + 1, On: Installs, Nth: n + d.IntN(max(1, min(4, n-2))), For: d.upTo(4 * p.Hop())}
 }
 
-// relapses has some of the processes that come back after all had ended end once more, in the middle of
-// that, or lose each other for a while, so that several of them lead. It reports whether they are
-// rivals.
+// relapses has some of the processes that come back after all had ended end once more, in the
+// middle of that, or lose each other for a while, so that several of them lead. It reports whether
+// they are rivals.
 func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
 	contest := d.IntN(5)
 	switch {
@@ -433,9 +437,9 @@ func (d dice) relapses(p *Plan, at time.Duration) (contested bool) {
 	return contest < 3
 }
 
-// rivals has two of the processes that come back not hear each other, for as long as several attempts take,
-// and stay alive. Another one, which hears both, comes late: so both are able to lead at the same
-// time, and the others promise and vote for one and the other by turns.
+// rivals has two of the processes that come back not hear each other, for as long as several
+// attempts take, and stay alive. Another one, which hears both, comes late: so both are able to
+// lead at the same time, and the others promise and vote for one and the other by turns.
 func (d dice) rivals(p *Plan, at time.Duration) (cut Fault, late int) {
 	p.Outages = 0
 	a, b := 0, 1
@@ -487,7 +491,8 @@ func (d dice) keepers(p *Plan) {
 	}
 }
 
-// joins draws when the later nodes ask to be members, at once or one after the other, and which nodes come back.
+// joins draws when the later nodes ask to be members, at once or one after the other, and which
+// nodes come back.
 func (d dice) joins(p *Plan) {
 	together := d.upTo(p.FailAfter())
 	for i := range p.Nodes {
@@ -501,8 +506,8 @@ func (d dice) joins(p *Plan) {
 	}
 }
 
-// faults draws what goes wrong: each a while after the one before, which is anything from the middle of its view change to
-// long after it.
+// faults draws what goes wrong: each a while after the one before, which is anything from the
+// middle of its view change to long after it.
 func (d dice) faults(p *Plan) {
 	at := d.upTo(4 * time.Millisecond)
 	if d.oneIn(3) {
@@ -530,8 +535,8 @@ func (d dice) faults(p *Plan) {
 	}
 }
 
-// succession is the hardest case of a view change: the member that begins the next view first ends before it could say so, and
-// another one leads, which does not know yet.
+// succession is the hardest case of a view change: the member that begins the next view first ends
+// before it could say so, and another one leads, which does not know yet.
 func (d dice) succession(p *Plan, at time.Duration) []Fault {
 	p.Net.SocketBytes = pick(d, 400, 400, 1500)
 	for a := range p.Nodes {
@@ -546,8 +551,8 @@ func (d dice) succession(p *Plan, at time.Duration) []Fault {
 	}
 }
 
-// estrangement cuts the leader off in the middle of a change, until about when the others give it up: what it decided, or will, and
-// what they decide must be the same.
+// estrangement cuts the leader off in the middle of a change, until about when the others give it
+// up: what it decided, or will, and what they decide must be the same.
 func (d dice) estrangement(p *Plan, at time.Duration) []Fault {
 	for a := range p.Nodes {
 		p.Net.Kinds[a][0], p.Net.Kinds[0][a] = simnet.Framed, simnet.Framed
@@ -623,8 +628,9 @@ func (d dice) spell(p *Plan) time.Duration {
 	return p.FailAfter()*3/2 + d.upTo(3*p.FailAfter())
 }
 
-// dozes has a process stand still, in one of four runs with large messages, for about as long as others wait before they give its links up:
-// neither so short that all of them stay, nor so long that all give it up.
+// dozes has a process stand still, in one of four runs with large messages, for about as long as
+// others wait before they give its links up: neither so short that all of them stay, nor so long
+// that all give it up.
 func (d dice) dozes(p *Plan) {
 	if p.BulkTime == 0 || len(p.Nodes) < 2 || !d.oneIn(4) {
 		return

@@ -7,9 +7,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// devote has some of the runs with faults show one rare case many times, in place of what else would go wrong in them: members that
-// move from shard to shard, a leader that alone knows the end of a view, several leaders of a restart at the same time, or a disk
-// that is a view behind.
+// devote has some of the runs with faults show one rare case many times, in place of what else
+// would go wrong in them: members that move from shard to shard, a leader that alone knows the end
+// of a view, several leaders of a restart at the same time, or a disk that is a view behind.
 func (d dice) devote(p *Plan) {
 	if p.Initial < 3 {
 		return
@@ -55,7 +55,8 @@ func (d dice) ahead(p *Plan, at time.Duration) {
 	}
 }
 
-// moving has members of a log's shards end and come back, one soon after the other, so that others move with every view.
+// moving has members of a log's shards end and come back, one soon after the other, so that others
+// move with every view.
 func (d dice) moving(p *Plan, at time.Duration) {
 	for i := range p.Decls {
 		if decl := &p.Decls[i]; decl.Mode == views.Persistent {
@@ -91,8 +92,8 @@ func (d dice) still(p *Plan) {
 	d.stopped(p, at)
 }
 
-// halfway has a member stand still, in shared memory, when it has echoed the decision by which the others go on. When it goes on,
-// it reads before it takes anything in.
+// halfway has a member stand still, in shared memory, when it has echoed the decision by which the
+// others go on. When it goes on, it reads before it takes anything in.
 func (d dice) halfway(p *Plan, at time.Duration) {
 	p.Net.share(pick(d, simnet.Shared, simnet.Seeping))
 	p.Outages, p.Faults = 0, nil
@@ -112,8 +113,8 @@ func (d dice) halfway(p *Plan, at time.Duration) {
 	p.Reads = Reads{Count: 40, Gap: p.Hop()}
 }
 
-// stopped has a member stand still, in shared memory, while the processes of all others end, come back
-// and go on without it. When it goes on, it reads before it takes anything in.
+// stopped has a member stand still, in shared memory, while the processes of all others end, come
+// back and go on without it. When it goes on, it reads before it takes anything in.
 func (d dice) stopped(p *Plan, at time.Duration) {
 	p.Net.share(pick(d, simnet.Shared, simnet.Seeping))
 	still := d.IntN(p.Initial)

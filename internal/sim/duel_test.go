@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// duelPlan is a run in which all members end, and the processes that come back end again with votes for different views.
+// duelPlan is a run in which all members end, and the processes that come back end again with votes
+// for different views.
 func duelPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%3), 50)
 	at := d.upTo(p.FailAfter())
@@ -16,7 +17,8 @@ func duelPlan(seed uint64) *Plan {
 	return p
 }
 
-// What a restart does with the votes of two attempts, and with letters of attempts that are over, is seen often enough.
+// What a restart does with the votes of two attempts, and with letters of attempts that are over,
+// is seen often enough.
 func TestRestartsChooseBetweenVotes(t *testing.T) {
 	const enough = 200
 	c := Campaign{First: 1, Count: cmp.Or(*seedsFlag, testutil.Seeds[uint64](40, enough)), Draw: duelPlan}

@@ -7,10 +7,12 @@ import (
 	"github.com/squall-go/squall/internal/journal"
 )
 
-// engine is a log on a simulated disk, as a log engine keeps it. It implements journal.Store, and is as good as an engine has to be, not
-// better: groups of entries that were not synced may be there or not when the power comes back, each as a whole or not at all.
+// engine is a log on a simulated disk, as a log engine keeps it. It implements journal.Store, and
+// is as good as an engine has to be, not better: groups of entries that were not synced may be
+// there or not when the power comes back, each as a whole or not at all.
 //
-// Sync points are: its name and its entries as it is opened, each group of entries, and each cut of its end or its beginning.
+// Sync points are: its name and its entries as it is opened, each group of entries, and each cut of
+// its end or its beginning.
 type engine struct {
 	*storedLog
 	disk *disk
@@ -36,8 +38,8 @@ type entries struct {
 // next is the index of the entry that comes next; of no meaning if there is none.
 func (e entries) next() uint64 { return e.first + uint64(len(e.data)) }
 
-// openEngine opens the log of a name; it is made if it is not there. What the process before has written is synced with its name: that
-// process may have ended before it did so.
+// openEngine opens the log of a name; it is made if it is not there. What the process before has
+// written is synced with its name: that process may have ended before it did so.
 func openEngine(d *disk, name string) (*engine, error) {
 	l := d.logs[name]
 	if l == nil && d.full {
@@ -138,7 +140,8 @@ func (e *engine) write(logs []*journal.Entry) error {
 	return nil
 }
 
-// sync is the second half. Nothing more is taken when a write failed: what it was to take may be there or not.
+// sync is the second half. Nothing more is taken when a write failed: what it was to take may be
+// there or not.
 func (e *engine) sync() error {
 	if e.err == nil {
 		e.disk.sync(&e.log)

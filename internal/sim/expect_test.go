@@ -12,14 +12,16 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// expectations are what a script may say of the moment. The checkers look after everything that holds always.
+// expectations are what a script may say of the moment. The checkers look after everything that
+// holds always.
 //
-//	expect view 2 of 2 3             2 and 3 are in view 2, which has these members, in this order of rank
+//	expect view 2 of 2 3             2 and 3 are in view 2, which has these members, by rank
 //	expect delivered 3 [a] at 2 3    each was given so many messages, over all views
-//	expect unseen 3 [a] at 2         it left a shard before its application saw so many of its own messages: a caller that waits for them is told
+//	expect unseen 3 [a] at 2         it left a shard before its application saw so many of its
+//	                                 own messages: a caller that waits for them gets an error
 //	expect halted 1 evicted          or partitioned, left, or alive
 //	expect unable 2 [a], able 2 [a]  a subgroup is not provisioned there, or it is and 2 may send
-//	expect logged 3 [a] at 2 3       the log of each has so many records on disk; a.1: that of shard 1
+//	expect logged 3 [a] at 2 3       the log of each has so many records on disk; a.1: of shard 1
 //	expect shard a.1 of 2 3          these are in it, in the last view
 //	expect probe ring full           the branch was taken; see Probe
 var expectations = map[string]func(*stage, []string) error{
@@ -118,7 +120,8 @@ func (st *stage) expectLogged(args []string) error {
 	return nil
 }
 
-// shard is the log that the last of some words names; without one, that of the first shard of the first subgroup.
+// shard is the log that the last of some words names; without one, that of the first shard of the
+// first subgroup.
 func (st *stage) shard(words []string) (id shardID, err error) {
 	if len(words) == 0 {
 		return id, nil
@@ -171,7 +174,8 @@ func (p *process) given(decl int) (n int) {
 	return n
 }
 
-// unseen is for how many messages of a declaration the callers that wait at a process are told that it left the shard before.
+// unseen is for how many messages of a declaration the callers that wait at a process are told that
+// it left the shard before.
 func (p *process) unseen(decl int) (n int) {
 	l := p.ledgers[decl]
 	for k := range l.futures {

@@ -21,7 +21,8 @@ func TestStepsThatAreLeftOutChangeNothing(t *testing.T) {
 		with.extras = 0
 		for _, r := range []*Result{&r, &with} {
 			for k := range r.Probes {
-				r.Probes[k] = min(r.Probes[k], 1) // an application that refuses what it is offered does so in every step
+				// an application that refuses what it is offered does so in every step
+				r.Probes[k] = min(r.Probes[k], 1)
 			}
 		}
 		if with != r {

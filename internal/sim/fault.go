@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Lie is a fault on the applications' side of a member, which stands for what a member might do wrong there. Tests show with
-// it that the checkers look.
+// Lie is a fault on the applications' side of a member, which stands for what a member might do
+// wrong there. Tests show with it that the checkers look.
 type Lie uint8
 
 const (
@@ -220,7 +220,8 @@ func (f *fault) crash(p *process) {
 	p.crashed(how)
 }
 
-// reset breaks the conversations of a process with some nodes. A joiner whose conversations break may be taken for gone.
+// reset breaks the conversations of a process with some nodes. A joiner whose conversations break
+// may be taken for gone.
 func (f *fault) reset(p *process) {
 	w, broken := f.world, 0
 	p.print("its conversations break")
@@ -282,7 +283,8 @@ func (f *fault) blackout() {
 // spoil does something to a disk.
 func (f *fault) spoil(p *process) {
 	w, d := f.world, p.node.disk
-	if d == nil || f.plan.Kind == LostDisk && len(w.nodes) == 1 { // there is no member that it could join then
+	// without its disk the only node of a plan could join no member
+	if d == nil || f.plan.Kind == LostDisk && len(w.nodes) == 1 {
 		return
 	}
 	p.print("%v", f.plan.Kind)
@@ -362,7 +364,8 @@ func (f *fault) report(p *process) {
 	}
 	q.reporter, q.reportedIn = p, p.member.View().ID
 	q.blamed("reported")
-	p.blamed("reports") // a member that finds its connection to it ended, and not why, suspects it in turn
+	// a member that finds its connection to it ended, and not why, suspects it in turn
+	p.blamed("reports")
 	p.print("reports %d", q.self.ID)
 	p.member.Report(q.self.ID, errReported)
 	p.wake()
@@ -391,12 +394,14 @@ func (f *fault) part() {
 	}
 }
 
-// blameHealed notes which members may be removed after a partition has healed: with a partition that took about as long as a member
-// may be silent, any. What was on its way waits and comes first as the way heals, and heartbeats behind it. A member of the side that
-// is no quorum, and has not found out, may miss them for a moment longer, and accuse a member of the other side. One accuser must be
-// believed, and that it was about to be removed itself shows in no row. So may one that accused a member of the other side and has
-// halted since: its accusation waits on the way. A shorter partition is no reason for any removal, nor is one of which no member of
-// that side lives on as it heals, or has accused another one.
+// blameHealed notes which members may be removed after a partition has healed: with a partition
+// that took about as long as a member may be silent, any. What was on its way waits and comes first
+// as the way heals, and heartbeats behind it. A member of the side that is no quorum, and has not
+// found out, may miss them for a moment longer, and accuse a member of the other side. One accuser
+// must be believed, and that it was about to be removed itself shows in no row. So may one that
+// accused a member of the other side and has halted since: its accusation waits on the way. A
+// shorter partition is no reason for any removal, nor is one of which no member of that side lives
+// on as it heals, or has accused another one.
 func (w *world) blameHealed(set uint64, took time.Duration) {
 	accuses := slices.ContainsFunc(w.nodes, func(n *node) bool {
 		p := n.proc
@@ -424,8 +429,8 @@ func (w *world) heal(a, b int) {
 	w.net.Heal(w.nodes[a].ID, w.nodes[b].ID)
 }
 
-// blameCut notes which processes may be removed because a way is cut: the ones on the side that is no quorum, or all on both sides if
-// that cannot be known.
+// blameCut notes which processes may be removed because a way is cut: the ones on the side that is
+// no quorum, or all on both sides if that cannot be known.
 func (w *world) blameCut(a, b uint64, both bool) {
 	last := w.history.last
 	joining := false

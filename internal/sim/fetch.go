@@ -17,16 +17,18 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A log becomes that of another process by the code of package catchup. What is supplied here are the two logs, and the way between them: what
-// is asked and answered takes time, and breaks off.
+// A log becomes that of another process by the code of package catchup. What is supplied here are
+// the two logs, and the way between them: what is asked and answered takes time, and breaks off.
 
-// procedure is code that waits in the middle, as a goroutine would. It goes on in turns, on the goroutine of the world.
+// procedure is code that waits in the middle, as a goroutine would. It goes on in turns, on the
+// goroutine of the world.
 type procedure struct {
 	next func() (pause time.Duration, more bool)
 	stop func()
 }
 
-// procedure makes one of a function, which is not begun before its first turn. Its wait reports false if the procedure is stopped.
+// procedure makes one of a function, which is not begun before its first turn. Its wait reports
+// false if the procedure is stopped.
 func (w *world) procedure(do func(wait func(time.Duration) bool)) *procedure {
 	p := &procedure{}
 	p.next, p.stop = iter.Pull(func(yield func(time.Duration) bool) { do(yield) })
@@ -320,7 +322,8 @@ func (l *otherLog) Records(b catchup.Bounds) iter.Seq2[persist.Record, error] {
 	}
 }
 
-// batch reads the next records at once. What takes them may wait, and meanwhile the source may lose its disk.
+// batch reads the next records at once. What takes them may wait, and meanwhile the source may lose
+// its disk.
 func (l *otherLog) batch(b catchup.Bounds) (batch []persist.Record, err error) {
 	for r, err := range l.Range(b.From, b.To) {
 		if err != nil {

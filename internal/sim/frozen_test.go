@@ -22,8 +22,9 @@ func (n *taker) Deliver(run []multicast.Message) int {
 
 func (n *taker) MaxRun() int { return 0 }
 
-// hidden plays a row that is frozen while its owner, which sends and skips rounds, goes on. It returns how many of the messages that are here by the
-// counters of the frozen row are not delivered.
+// hidden plays a row that is frozen while its owner, which sends and skips rounds, goes on. It
+// returns how many of the messages that are here by the counters of the frozen row are not
+// delivered.
 func hidden(t *testing.T, seed uint64) int {
 	t.Helper()
 	sg := views.Subgroup{Name: "a", Mode: views.Ordered, RingBytes: 4096, Window: 8, Members: []order.Rank{0, 1}, Senders: []order.Rank{1}}
@@ -80,7 +81,8 @@ func TestAFrozenRowIsTornAnywhere(t *testing.T) {
 	for seed := range uint64(2000) {
 		net := simnet.New(seed, simnet.Options{Kind: func(order.NodeID, order.NodeID) simnet.Kind { return simnet.Seeping }})
 		tables := net.Open([]simnet.Endpoint{{ID: 1, Shape: shape}, {ID: 2, Shape: shape}})
-		for off := shape.ControlBytes - 8; off >= 0; off -= 8 { // a copy that is not torn has a word only with all behind it
+		// a copy that is not torn has a word only with all words after it
+		for off := shape.ControlBytes - 8; off >= 0; off -= 8 {
 			*fabric.Word(tables[1].Row(1), off) = 1
 			tables[1].PushLine([]order.Rank{0}, off/fabric.LineBytes*fabric.LineBytes)
 		}

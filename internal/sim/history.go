@@ -14,11 +14,12 @@ type history struct {
 	byKey map[string]*viewRecord // leaders give every view that they make a key of its own
 	byID  map[order.ViewID]*viewRecord
 	last  *viewRecord // the latest view that some process installed
-	// inForce has the view that was in force first with a number, as far as disks of processes that come back tell, and ballots what they promised
-	// and voted, by the key of the view before.
+	// inForce has the view that was in force first with a number, as far as disks of processes that
+	// come back tell, and ballots what they promised and voted, by the key of the view before.
 	inForce map[order.ViewID]*views.View
 	ballots map[string]*ballots
-	votes   map[string][]string // keys of the views that processes that came back voted for, by the key of the view before
+	// keys of the views that processes that came back voted for, by the key of the view before
+	votes map[string][]string
 }
 
 func newHistory() history {
@@ -37,7 +38,8 @@ type viewRecord struct {
 	groups []*group    // by subgroup
 	wild   []bool      // by rank: installed there
 
-	decided     map[viewchange.Ballot]string // the key of the next view, or that there is none, that a ballot decided on
+	// the key of the next view, or that there is none, that a ballot decided on
+	decided     map[viewchange.Ballot]string
 	proposed    map[viewchange.Ballot]*process
 	end         *viewchange.Decision // of the highest ballot so far
 	ballot      viewchange.Ballot    // of end
@@ -88,7 +90,8 @@ func (w *world) before(r *viewRecord) *viewRecord { return w.history.byID[r.view
 // has reports whether a process is a member.
 func (r *viewRecord) has(p *process) bool { return slices.Contains(r.procs, p) }
 
-// quorum is G5, once more: a strict majority of a view's members, or exactly half with the senior one.
+// quorum is G5, once more: a strict majority of a view's members, or exactly half with the senior
+// one.
 func (r *viewRecord) quorum(in func(*process) bool) bool {
 	count := 0
 	for _, p := range r.procs {

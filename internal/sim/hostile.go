@@ -22,9 +22,9 @@ import (
 // that says of one other member that it failed is believed: that one is removed too.
 //
 // All checkers go on judging the other members, whatever the liar says. They leave out the liar and
-// its messages, also the messages that it sent before it lied: what a message contains, and which members
-// are given it. A lie after which the others could promise each other nothing is not told: a
-// decision, or that one is final, in a way that can be.
+// its messages, also the messages that it sent before it lied: what a message contains, and which
+// members are given it. A lie after which the others could promise each other nothing is not told:
+// a decision, or that one is final, in a way that can be.
 type hostile struct {
 	proc  *process
 	plan  Fault
@@ -42,13 +42,16 @@ type hostile struct {
 type lies uint64
 
 const (
-	liesBack      lies = 1 << iota // words of its row go back
-	liesAhead                      // words run ahead
-	liesGarbage                    // words, headers and messages are garbage
-	liesOfOne                      // it says that one other member failed
-	liesOfMany                     // it says that so many failed that no quorum is left, or that members failed that there are none
-	liesToJoiners                  // it applies and greets, in its own name and in that of others, and says what belongs elsewhere
-	allLies       = 1<<iota - 1
+	liesBack    lies = 1 << iota // words of its row go back
+	liesAhead                    // words run ahead
+	liesGarbage                  // words, headers and messages are garbage
+	liesOfOne                    // it says that one other member failed
+	// it says that so many failed that no quorum is left, or that members failed that there are
+	// none
+	liesOfMany
+	// it applies and greets, in its own name and in that of others, and says what belongs elsewhere
+	liesToJoiners
+	allLies = 1<<iota - 1
 )
 
 // lie has a member turn hostile.
@@ -182,7 +185,8 @@ func (h *hostile) letter() {
 	if len(h.talks) < 4 {
 		as := pick(h.dice, h.proc.self, members[h.dice.IntN(len(members))], views.Member{ID: 60, Incarnation: 1 + h.dice.Uint64(), Addr: "node-60:1"})
 		as.Incarnation += uint64(h.dice.IntN(2))
-		if as.ID != h.proc.self.ID { // it has no private key of another process (J11), and all of this run have the zero key
+		// it has no private key of another process (J11), and all of this run have the zero key
+		if as.ID != h.proc.self.ID {
 			as.PublicKey = trust.PublicKey{1}
 		}
 		t := &talk{conn: w.net.Dial(h.proc.self.ID, to.ID)}
@@ -220,8 +224,8 @@ func (h *hostile) say(t *talk) {
 	}
 }
 
-// lieSteps bounds for how many steps of its own a member lies: one whose steps are short keeps the others busy, and some thousands
-// of lies show no less than a million.
+// lieSteps bounds for how many steps of its own a member lies: one whose steps are short keeps the
+// others busy, and some thousands of lies show no less than a million.
 const lieSteps = 20_000
 
 // lies draws a run in which one member lies, if the plan has enough members that the others are a
@@ -235,7 +239,8 @@ func (d dice) lies(p *Plan) {
 	for f.Set&uint64(allLies) == 0 {
 		f.Set = d.Uint64() & d.Uint64() & uint64(allLies)
 	}
-	p.Outages, p.Faults, p.States = 0, []Fault{f}, 0 // it may say different things to different members, whose states differ then
+	// it may say different things to different members, whose states differ then
+	p.Outages, p.Faults, p.States = 0, []Fault{f}, 0
 }
 
 // leaveOut takes the messages of a member that lies out of what is compared between members.
@@ -251,5 +256,6 @@ func (g *group) leaveOut(liar *process) {
 	}
 }
 
-// spoiled reports whether a ledger's process lies: what its messages say, and which members are given them, is its own affair.
+// spoiled reports whether a ledger's process lies: what its messages say, and which members are
+// given them, is its own affair.
 func (l *ledger) spoiled() bool { return l.proc.liar }

@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// inbox takes what a subgroup of a view delivers at one member, shows it to the checkers, and is full now and then.
+// inbox takes what a subgroup of a view delivers at one member, shows it to the checkers, and is
+// full now and then.
 type inbox struct {
 	world  *world
 	group  *group
@@ -85,7 +86,8 @@ func (in *inbox) Deliver(run []multicast.Message) (taken int) {
 	return take
 }
 
-// spend has the callbacks of so many messages take their time, until the slice is over, and returns how many those are.
+// spend has the callbacks of so many messages take their time, until the slice is over, and returns
+// how many those are.
 func (in *inbox) spend(take int) int {
 	if in.plan.Cost == 0 {
 		return take
@@ -120,7 +122,8 @@ func (in *inbox) keep(run []multicast.Message) {
 	w.sometimes(MessageKept, len(in.kept) > 0)
 }
 
-// letGo lets the first messages go that it keeps. They are as they were delivered, unless their sender lies: what is in its ring is its own.
+// letGo lets the first messages go that it keeps. They are as they were delivered, unless their
+// sender lies: what is in its ring is its own.
 func (in *inbox) letGo(n int) {
 	w := in.world
 	for i := range max(n, 0) {
@@ -219,8 +222,8 @@ func (in *inbox) passed(d *delivery) {
 	}
 }
 
-// skip notes a message that the member delivers and its application is not given, because another state takes the place of its own. What is
-// promised of the order holds all the same.
+// skip notes a message that the member delivers and its application is not given, because another
+// state takes the place of its own. What is promised of the order holds all the same.
 func (in *inbox) skip(m *multicast.Message) {
 	w := in.world
 	d, err := in.delivery(m)
@@ -233,7 +236,8 @@ func (in *inbox) skip(m *multicast.Message) {
 	in.passed(d)
 }
 
-// closeEarlier notes that the views before are over for the member in this declaration: it was given something of a later one.
+// closeEarlier notes that the views before are over for the member in this declaration: it was
+// given something of a later one.
 func (w *world) closeEarlier(d *delivery) {
 	if d.reader.at > 1 {
 		return
@@ -241,7 +245,8 @@ func (w *world) closeEarlier(d *delivery) {
 	for before := w.before(d.group.record); before != nil; before = w.before(before) {
 		for _, g := range before.groups {
 			rd := g.reader(d.proc())
-			if g.decl != d.group.decl || rd == nil || rd.closed || d.proc().seatIn(before) == nil { // it may never have heard of it
+			// the process may never have heard of the view
+			if g.decl != d.group.decl || rd == nil || rd.closed || d.proc().seatIn(before) == nil {
 				continue
 			}
 			rd.closed = true

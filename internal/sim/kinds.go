@@ -12,7 +12,8 @@ type FaultKinds uint32
 // With returns the set with one kind more.
 func (s FaultKinds) With(k FaultKind) FaultKinds { return s | 1<<k }
 
-// Has reports whether a kind is in the set. Every kind is in the empty one: it stands for no choice at all.
+// Has reports whether a kind is in the set. Every kind is in the empty one: it stands for no choice
+// at all.
 func (s FaultKinds) Has(k FaultKind) bool { return s == 0 || s>>k&1 != 0 }
 
 // String is the names in the set as an argument of a command.

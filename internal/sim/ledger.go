@@ -11,21 +11,26 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// ledger is what the application of one process did with the outbox of one declaration, in the order of its claims.
+// ledger is what the application of one process did with the outbox of one declaration, in the
+// order of its claims.
 type ledger struct {
 	proc    *process
 	decl    int
 	key     uint64
 	claims  []claim
 	settled int // claims before this one are committed or aborted
-	low     int // ordered mode: claims before this one have their place in the order, were let go, or were aborted
+	// ordered mode: claims before this one have their place in the order, were let go, or were
+	// aborted
+	low     int
 	futures []promised
 	bulk    *app // whose large message waits for its place; nil: none does
-	// recorded counts the claims, from the first, whose messages the process's own member has recorded, or that were aborted.
+	// recorded counts the claims, from the first, whose messages the process's own member has
+	// recorded, or that were aborted.
 	recorded int
 }
 
-// catchUp notes that a large message has its place, if it has: others may be given it before its application looks.
+// catchUp notes that a large message has its place, if it has: others may be given it before its
+// application looks.
 func (l *ledger) catchUp(now time.Duration) {
 	if l.bulk != nil {
 		l.bulk.lookForPlace(now)
@@ -36,10 +41,12 @@ type claim struct {
 	bytes int
 	data  []byte // of an application that is not drawn; nil: it is filled
 	state state
-	view  order.ViewID  // in which it was made
-	ready time.Duration // when it and all before it were committed or aborted: from then on the loop may publish it
+	view  order.ViewID // in which it was made
+	// when it and all before it were committed or aborted: from then on the loop may publish it
+	ready time.Duration
 	place order.Version // ordered mode: in the order
-	// Where applications see what is on every disk: where the process's own member recorded it, and whether its application saw it.
+	// Where applications see what is on every disk: where the process's own member recorded it, and
+	// whether its application saw it.
 	shard    shardID
 	recorded order.Version
 	shown    bool
@@ -104,7 +111,8 @@ func (l *ledger) missing(number int) (int, bool) {
 	return 0, false
 }
 
-// unplaced is the first message that has no place in the order and was not let go, or false if there is none.
+// unplaced is the first message that has no place in the order and was not let go, or false if
+// there is none.
 func (l *ledger) unplaced() (int, bool) {
 	for l.low < len(l.claims) && (l.claims[l.low].state == aborted || l.claims[l.low].place.View > 0 || l.letGo(l.low)) {
 		l.low++
@@ -127,7 +135,9 @@ type flow struct {
 	ledger *ledger
 	next   int // claims that it was given, or that were aborted
 	since  order.ViewID
-	loose  bool // until it is given something of view since: it was not always in a subgroup with the sender: something before next may be missing, and next may be too low
+	// until it is given something of view since: it was not always in a subgroup with the sender:
+	// something before next may be missing, and next may be too low
+	loose bool
 }
 
 // group is one subgroup of one view: what was delivered there.
@@ -138,8 +148,10 @@ type group struct {
 	decl    int
 	senders []*ledger // by sender rank
 	readers []*reader // by place among the members
-	order   []place   // ordered mode: what was delivered, as far as the member that is ahead, but for messages of a member that lies
-	latest  []int     // by sender rank: the number of the last message in it
+	// ordered mode: what was delivered, as far as the member that is ahead, but for messages of a
+	// member that lies
+	order  []place
+	latest []int // by sender rank: the number of the last message in it
 }
 
 // reader is how far one member is.
@@ -169,7 +181,9 @@ func newGroup(w *world, r *viewRecord, i int, sg views.Subgroup) *group {
 	}
 	for k, rank := range sg.Members {
 		rd := &reader{group: g, place: k, proc: r.procs[rank], counts: make([]int, len(sg.Senders))}
-		for _, from := range sg.Members { // senders or not: a member that is silent in this view may have sent before, and may send again
+		// senders or not: a member that is silent in this view may have sent before, and may send
+		// again
+		for _, from := range sg.Members {
 			if f := rd.proc.flow(w, r, r.procs[from].ledgers[g.decl]); slices.Contains(sg.Senders, from) {
 				rd.flows = append(rd.flows, f)
 			}
@@ -220,8 +234,9 @@ type delivery struct {
 	reader *reader
 	sender order.SenderRank
 	multicast.Message
-	number int  // of its claim, or unknown
-	now    bool // it is taken now; else those before it may not be either, and which one it is cannot be said
+	number int // of its claim, or unknown
+	// it is taken now; else those before it may not be either, and which one it is cannot be said
+	now bool
 }
 
 func (d *delivery) proc() *process  { return d.reader.proc }
@@ -233,8 +248,9 @@ func (d *delivery) ordered() bool { return d.group.sg.Mode != views.Unordered }
 // unknown is the number of a message of which cannot be said which one it is.
 const unknown = -1
 
-// identify finds out which claim of its sender a message is. Contents of 8 bytes and more tell it. One with a shorter content is
-// what this member is to be given next of the sender, if it was always together with it; else whatever others found it to be.
+// identify finds out which claim of its sender a message is. Contents of 8 bytes and more tell it.
+// One with a shorter content is what this member is to be given next of the sender, if it was
+// always together with it; else whatever others found it to be.
 func (d *delivery) identify() {
 	l, g := d.ledger(), d.group
 	switch k := d.reader.at; {

@@ -78,7 +78,8 @@ func (p *process) enterView(v *views.View) {
 	}
 }
 
-// perform does what package life wants done, and reports whether it is done. What fails ends the process at once.
+// perform does what package life wants done, and reports whether it is done. What fails ends the
+// process at once.
 func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	w := p.world
 	switch e.Do {
@@ -185,7 +186,8 @@ func (a *ahead) turn(now time.Duration) time.Duration {
 	return never
 }
 
-// reconciling performs what package life decides to bring a process's logs to where a restart agreed that they end.
+// reconciling performs what package life decides to bring a process's logs to where a restart
+// agreed that they end.
 type reconciling struct {
 	proc    *process
 	ballot  restart.Ballot
@@ -219,7 +221,8 @@ func (m *reconciling) turn(now time.Duration) time.Duration {
 	return now
 }
 
-// perform does a little of the effect at hand, and returns how it came out; nil: it goes on at some time.
+// perform does a little of the effect at hand, and returns how it came out; nil: it goes on at some
+// time.
 func (m *reconciling) perform(now time.Duration) (*life.Result, time.Duration) {
 	p := m.proc
 	switch {
@@ -253,7 +256,8 @@ func (m *reconciling) perform(now time.Duration) (*life.Result, time.Duration) {
 // shardOfLog is the shard of a log's name.
 func (w *world) shardOfLog(id restart.LogID) shardID { return shardID{w.declNamed(id.Name), id.Shard} }
 
-// at is the process of a node or, if that is 0, at an address; nil: there is none, or it cannot be reached.
+// at is the process of a node or, if that is 0, at an address; nil: there is none, or it cannot be
+// reached.
 func (p *process) at(id order.NodeID, addr string) *process {
 	w := p.world
 	n := w.nodeAt(addr)

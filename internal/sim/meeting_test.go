@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// likePlan draws runs with the faults of a plan that failed once: the plan itself, and others with more chance.
+// likePlan draws runs with the faults of a plan that failed once: the plan itself, and others with
+// more chance.
 func likePlan(name string) func(uint64) *Plan {
 	return func(seed uint64) *Plan {
 		text, err := os.ReadFile(filepath.Join("testdata", "plans", name+".json"))
@@ -24,8 +25,8 @@ func likePlan(name string) func(uint64) *Plan {
 	}
 }
 
-// meetingPlan is a run in which large messages move while one view follows the other, and processes stand still, or lose their links, as
-// their groups of transfers meet.
+// meetingPlan is a run in which large messages move while one view follows the other, and processes
+// stand still, or lose their links, as their groups of transfers meet.
 func meetingPlan(seed uint64) *Plan {
 	yes := true
 	p, d := Draw(seed, Limits{Nodes: 2 + int(seed%4), Messages: 60, Faults: &yes}), newDice(seed)

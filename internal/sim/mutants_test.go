@@ -4,8 +4,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A checker that no mutant trips is not a checker. Each mutant breaks one promise on purpose; the simulator has to find
-// it within so many seeds.
+// A checker that no mutant trips is not a checker. Each mutant breaks one promise on purpose; the
+// simulator has to find it within so many seeds.
 const mutantSeeds = 3000
 
 // keptPlan is a run with faults, of so many initial members and messages, in which something is
@@ -19,7 +19,8 @@ func keptPlan(seed uint64, initial, messages int) (*Plan, dice) {
 	return p, d
 }
 
-// movingPlan is a run in which members of a log's shards come, go and move, one soon after the other.
+// movingPlan is a run in which members of a log's shards come, go and move, one soon after the
+// other.
 func movingPlan(seed uint64) *Plan {
 	p, d := shardedPlan(seed)
 	p.Outages, p.Faults = 0, nil

@@ -12,8 +12,9 @@ var layouts = map[string]views.Layout{turning: takeTurns}
 
 const turning = "turns"
 
-// takeTurns leaves all members where they are, but for one that goes to the next shard if both shards have what they need then. In two views, one after
-// the other, it is the same one: away, and back.
+// takeTurns leaves all members where they are, but for one that goes to the next shard if both
+// shards have what they need then. In two views, one after the other, it is the same one: away, and
+// back.
 func takeTurns(in views.LayoutInput) ([]views.ShardPlaces, error) {
 	d, places := in.Declaration, make([]views.ShardPlaces, in.Declaration.ShardCount())
 	for s := range places {

@@ -14,11 +14,13 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// Plan is everything that a run depends on, but for the dice it throws on the way, which the same seed loads.
+// Plan is everything that a run depends on, but for the dice it throws on the way, which the same
+// seed loads.
 type Plan struct {
-	Seed     uint64
-	Limits   Limits // what it was drawn within
-	Nodes    []Node // the first Initial are the members of the first view, in order of rank; ids are in no order
+	Seed   uint64
+	Limits Limits // what it was drawn within
+	// the first Initial are the members of the first view, in order of rank; ids are in no order
+	Nodes    []Node
 	Initial  int
 	Decls    []views.Declaration
 	Tuning   multicast.Tuning
@@ -32,9 +34,12 @@ type Plan struct {
 	Beats    int           // quarters of Bound between two heartbeats; 0: one
 	Reads    Reads
 	Keep     Keep
-	States   uint64        // declarations whose applications have a state that new members take over, a bit each
-	Beside   int           // at one in so many pushes of a step an application goes on, as a goroutine beside the loop; 0: none
-	BulkTime time.Duration // how long the body of a large message takes to a member; 0: as the network's delays say
+	// declarations whose applications have a state that new members take over, a bit each
+	States uint64
+	// at one in so many pushes of a step an application goes on, concurrently with the loop; 0: none
+	Beside int
+	// how long the body of a large message takes to a member; 0: as the network's delays say
+	BulkTime time.Duration
 	Bodies   BodyPlan
 
 	hop, bound time.Duration // computed once
@@ -53,11 +58,13 @@ type Node struct {
 	Pace Pace
 	// Joins is when its first process asks to be a member; of no meaning for initial members.
 	Joins time.Duration
-	// Returns is how long after the end of a process the next one begins; 0: never. Times says how often at most.
+	// Returns is how long after the end of a process the next one begins; 0: never. Times says how
+	// often at most.
 	Returns time.Duration
 	Times   int
 	Ask     []int // the nodes whose addresses its later processes ask, in turn
-	// Ghosts is how many of its processes are not heard of any more once they were told that they are members.
+	// Ghosts is how many of its processes are not heard of any more once they were told that they
+	// are members.
 	Ghosts int
 	// Skew is how far its wall clock is ahead.
 	Skew time.Duration
@@ -70,8 +77,9 @@ type Keep struct {
 	Block  int        // bytes of a block of a log; 0: many
 	LostIn int        // one in so many letters of a restart is lost; 0: none
 	LateIn int        // one in so many arrives once more, much later; 0: none
-	TornIn int        // one in so many moves of a log or a state to another process breaks off; 0: none
-	After  uint64     // declarations whose applications see only what is on every disk, a bit each
+	// one in so many moves of a log or a state to another process breaks off; 0: none
+	TornIn int
+	After  uint64 // declarations whose applications see only what is on every disk, a bit each
 }
 
 // keeps reports whether any subgroup is persistent.
@@ -111,8 +119,9 @@ type App struct {
 	SkipIn   int           // after one in so many bursts rounds are skipped
 	LargeIn  int           // one in so many messages is large; 0: none
 	FutureIn int           // of one in so many messages the delivery is waited for
-	Mute     time.Duration // when it does not want to send any more, after the start of its process; 0: never
-	Unmute   time.Duration // how long after that it wants to again; 0: never
+	// when it does not want to send any more, after the start of its process; 0: never
+	Mute   time.Duration
+	Unmute time.Duration // how long after that it wants to again; 0: never
 }
 
 // Inbox is how an application takes what is delivered.
@@ -157,25 +166,27 @@ func (n *NetPlan) share(kind simnet.Kind) {
 type FaultKind uint8
 
 const (
-	Crash       FaultKind = iota + 1 // a process ends
-	PowerOff                         // a host ends, and no peer is told
-	Hang                             // a process stops, and goes on later
-	SlowUpcall                       // the next upcall takes long
-	ClockJump                        // the clock of a process jumps ahead
-	Leave                            // a member leaves
-	OneWayCut                        // a direction between two nodes is cut
-	Partition                        // some nodes lose the others
-	Accuse                           // an application takes another member for failed
-	Blackout                         // all processes end
-	SyncCut                          // power is lost within a sync
-	FullDisk                         // nothing more fits on a disk
-	SlowDisk                         // a disk takes long
-	LostDisk                         // a process ends, and the next one has an empty disk
-	DamagedLogs                      // a process ends, and the ends of its logs cannot be read any more
-	Reset                            // the conversations of a process break
-	ClockBack                        // the wall clock of a node is set back
-	Stranger                         // a process ends, and a process of another group of the same name has its address for a while
-	Hostile                          // a member lies
+	Crash      FaultKind = iota + 1 // a process ends
+	PowerOff                        // a host ends, and no peer is told
+	Hang                            // a process stops, and goes on later
+	SlowUpcall                      // the next upcall takes long
+	ClockJump                       // the clock of a process jumps ahead
+	Leave                           // a member leaves
+	OneWayCut                       // a direction between two nodes is cut
+	Partition                       // some nodes lose the others
+	Accuse                          // an application takes another member for failed
+	Blackout                        // all processes end
+	SyncCut                         // power is lost within a sync
+	FullDisk                        // nothing more fits on a disk
+	SlowDisk                        // a disk takes long
+	LostDisk                        // a process ends, and the next one has an empty disk
+	// a process ends, and the ends of its logs cannot be read any more
+	DamagedLogs
+	Reset     // the conversations of a process break
+	ClockBack // the wall clock of a node is set back
+	// a process ends, and a process of another group of the same name has its address for a while
+	Stranger
+	Hostile // a member lies
 	faultKinds
 )
 
@@ -183,17 +194,29 @@ func (k FaultKind) String() string {
 	return [...]string{"none", "crash", "power off", "hang", "slow callback", "clock jump", "leave", "one-way cut", "partition", "report", "blackout", "sync cut", "full disk", "slow disk", "lost disk", "damaged logs", "reset", "clock back", "stranger", "hostile"}[k]
 }
 
-// Fault is what goes wrong, where and when.
+// Fault is what goes wrong, where and when. The meaning of some fields depends on Kind:
+//
+//	Crash, PowerOff  InStep: within a step, after so many calls of the fabric or letters of a restart
+//	OneWayCut        Peer: the place that does not get what Node sends
+//	Partition        Set: the nodes on one side
+//	Accuse           Peer: the place of the member that is reported
+//	Blackout         Nth: not 0: Node, or the process that makes the move, comes back late. Peer:
+//	                 how many further times all may come back. Set: the nodes that do not come back
+//	SyncCut          Nth: which of the next syncs. InStep: what has arrived
+//	SlowDisk         Peer: the declaration whose logs are slow. Set: not 0: what is remembered of
+//	                 views is slow instead
+//	Reset            Set: the nodes at the other end. InStep: not 0: they do not notice
+//	Hostile          Peer: the rank that is accused. Set: what Node lies about
 type Fault struct {
 	Kind   FaultKind
 	At     time.Duration
-	On     Move          // if not NoMove: not at once, but when a process makes this move, and to that process
-	Nth    int           // the how manieth such move. SyncCut: sync. Blackout: if not 0, Node, or the process that makes the move, comes back late
-	Node   int           // the place, unless On says it
-	Peer   int           // OneWayCut: what Node sends does not arrive here. Report: the one that is reported. Hostile: the one that is accused. Blackout: how often all may come back besides
-	Set    uint64        // Partition: nodes on one side, a bit each. Blackout: nodes that do not come back. SlowDisk: not 0: what is remembered of views. Reset: nodes at the other end. Hostile: what it lies about
-	For    time.Duration // how long: of what ends, or of a crash in a restart until the node is back. 0: for ever
-	InStep int           // Crash and PowerOff: within a step, so many calls of the fabric, or letters of a restart, later. SyncCut: what has arrived. Reset: not 0: the others hear nothing of it
+	On     Move // not NoMove: when a process makes this move, and to that process
+	Nth    int  // which of these moves, from 1 on
+	Node   int  // the place, unless On says it
+	Peer   int
+	Set    uint64        // a bit for each node
+	For    time.Duration // until the fault ends, or a node that crashed in a restart is back; 0: never
+	InStep int
 }
 
 func (f Fault) String() string {
@@ -277,7 +300,8 @@ func (p *Plan) calm() bool {
 	return len(p.Faults) == 0 && p.Initial == len(p.Nodes) && !slices.ContainsFunc(p.Apps, mutes)
 }
 
-// Hop bounds how long it takes until what one member pushed was looked at by another one, sockets that have room provided.
+// Hop bounds how long it takes until what one member pushed was looked at by another one, sockets
+// that have room provided.
 func (p *Plan) Hop() time.Duration {
 	if p.hop == 0 {
 		p.hop = p.longestHop()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// PlanFile is a plan as a file keeps it, so that a run of it can be played again without a seed that draws it.
+// PlanFile is a plan as a file keeps it, so that a run of it can be played again without a seed
+// that draws it.
 type PlanFile struct {
 	Violation string `json:"violation,omitempty"` // how it failed, in one line
 	Commit    string `json:"commit,omitempty"`    // of the program with which it did
@@ -21,8 +22,8 @@ func NewPlanFile(p *Plan, violation error, commit string) PlanFile {
 	return PlanFile{Violation: line, Commit: commit, Plan: p}
 }
 
-// MarshalJSON implements json.Marshaler. What follows from the plan as it was drawn is in it, too: times of faults are in proportion to
-// that.
+// MarshalJSON implements json.Marshaler. What follows from the plan as it was drawn is in it, too:
+// times of faults are in proportion to that.
 func (p *Plan) MarshalJSON() ([]byte, error) {
 	type fields Plan
 	return json.Marshal(struct {

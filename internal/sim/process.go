@@ -24,8 +24,9 @@ import (
 // stepsAfterHalt is for how many steps a halted member is watched before its process ends.
 const stepsAfterHalt = 20
 
-// spinIn says that a process spins for as long as its pace says in one of so many idle times. Such steps find nothing, as what comes
-// would wake it: a few are enough to see that they change nothing.
+// spinIn says that a process spins for as long as its pace says in one of so many idle times. Such
+// steps find nothing, as what comes would wake it: a few are enough to see that they change
+// nothing.
 const spinIn = 24
 
 // process is one process of a node: it joins, is a member, and ends.
@@ -88,35 +89,37 @@ type process struct {
 	// beginning is this process's copy of the view that it installed last.
 	beginning *views.View
 
-	leaving    bool          // it was asked to
-	leaveBy    time.Duration // when it leaves whether all it sent was delivered or not
-	drained    bool          // it was
-	said       bool          // the member was told
-	told       bool          // the world knows that it halted
-	afterHalt  int           // steps since
-	restarted  bool          // its first view was made by processes that had come back
-	untold     uint64        // places of the processes to which a letter that told of its first view was lost
-	liar       bool          // it is hostile, and has ended as far as the others' promises go
-	over       bool          // the process ended
-	unpowered  bool          // its host loses power when it ends
-	blame      string        // why it may be removed
-	reporter   *process      // that reported it …
-	reportedIn order.ViewID  // … in this view
-	move       Move          // the last one of its join
+	leaving   bool          // it was asked to
+	leaveBy   time.Duration // when it leaves whether all it sent was delivered or not
+	drained   bool          // it was
+	said      bool          // the member was told
+	told      bool          // the world knows that it halted
+	afterHalt int           // steps since
+	restarted bool          // its first view was made by processes that had come back
+	// places of the processes to which a letter that told of its first view was lost
+	untold     uint64
+	liar       bool         // it is hostile, and has ended as far as the others' promises go
+	over       bool         // the process ended
+	unpowered  bool         // its host loses power when it ends
+	blame      string       // why it may be removed
+	reporter   *process     // that reported it …
+	reportedIn order.ViewID // … in this view
+	move       Move         // the last one of its join
 }
 
 // seat is a process's part in one view.
 type seat struct {
-	record     *viewRecord
-	began      time.Duration // when its table was opened
-	self       order.Rank
-	table      *fabric.Table
-	own        []byte // its row
-	closed     bool
-	frozen     []frozenRow
-	wedged     bool
-	steps      int                         // since it is in force
-	remembered []*process                  // members of the view before that were suspected as it ended
+	record *viewRecord
+	began  time.Duration // when its table was opened
+	self   order.Rank
+	table  *fabric.Table
+	own    []byte // its row
+	closed bool
+	frozen []frozenRow
+	wedged bool
+	steps  int // since it is in force
+	// members of the view before that were suspected as it ended
+	remembered []*process
 	seen       [fabric.WordsPerLine]uint64 // of its view line, as of its last step
 	lines      []multicastLine             // as the trace printed them last
 }
@@ -149,7 +152,8 @@ func (w *world) process(n *node) *process {
 	return p
 }
 
-// address is where a node's processes are before it moves: what the configurations of the others name.
+// address is where a node's processes are before it moves: what the configurations of the others
+// name.
 func address(id order.NodeID) string { return fmt.Sprintf("node-%d:1", id) }
 
 // address is where the node's processes are.
@@ -254,8 +258,8 @@ func (p *process) seatIn(r *viewRecord) *seat {
 	return nil
 }
 
-// wake has a process that sleeps step soon; it is what the member's own bell does. Sleeping ones are also woken by what
-// is due on the network.
+// wake has a process that sleeps step soon; it is what the member's own bell does. Sleeping ones
+// are also woken by what is due on the network.
 func (p *process) wake() { p.wakeAt(p.world.now) }
 
 func (p *process) wakeAt(at time.Duration) {
@@ -286,8 +290,9 @@ func (p *process) held(now time.Duration) (until time.Duration, held bool) {
 
 // act implements actor: one step.
 //
-// A step that did nothing but take in what arrived is followed by no other one until something is due, as one that found nothing: all
-// that could follow from what arrived was looked at after it, within the same step. TestStepsThatAreLeftOutChangeNothing plays these.
+// A step that did nothing but take in what arrived is followed by no other one until something is
+// due, as one that found nothing: all that could follow from what arrived was looked at after it,
+// within the same step. TestStepsThatAreLeftOutChangeNothing plays these.
 func (p *process) act(now time.Duration) time.Duration {
 	w := p.world
 	if p.over {
@@ -336,7 +341,8 @@ func (p *process) idles(now time.Duration, work int) time.Duration {
 	return p.sleep(now)
 }
 
-// sleep takes the process at its word: a step that found nothing to do is followed by none until something is due.
+// sleep takes the process at its word: a step that found nothing to do is followed by none until
+// something is due.
 func (p *process) sleep(now time.Duration) time.Duration {
 	p.asleep = true
 	at := min(p.due, p.joinDue())
@@ -435,7 +441,8 @@ func (p *process) survive(do func()) {
 	do()
 }
 
-// takes has a process take a turn, in the middle of which it may crash, and returns when the next one is.
+// takes has a process take a turn, in the middle of which it may crash, and returns when the next
+// one is.
 func (p *process) takes(now time.Duration, turn func(now time.Duration) time.Duration) (next time.Duration) {
 	next = never
 	p.survive(func() { next = turn(now) })
@@ -622,7 +629,8 @@ func (p *process) installed(v *views.View) {
 	p.apply(&p.guests, e)
 	for _, m := range lost {
 		p.print("lost joiner %d", m.ID)
-		if j := w.processOf(m); p.jumped > 0 || j.jumped > 0 || p.blame != "" { // one of them slept, and took the other for silent
+		// one of the two slept, and took the other for silent
+		if j := w.processOf(m); p.jumped > 0 || j.jumped > 0 || p.blame != "" {
 			j.blamed("lost a member that slept, or did itself")
 		}
 		p.member.Report(m.ID, member.ErrJoining)

@@ -26,8 +26,9 @@ func (d dice) reads(p *Plan) {
 	}
 }
 
-// asker is what reads in a declaration at one process: it has its member confirm that its application was given all that was
-// delivered, one time after the other, sometimes before the last one was answered.
+// asker is what reads in a declaration at one process: it has its member confirm that its
+// application was given all that was delivered, one time after the other, sometimes before the last
+// one was answered.
 type asker struct {
 	proc *process
 	decl int

@@ -7,8 +7,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// reformedPlan is a run in which a log's shard has no members whenever one of its members is missing, so that each goes on from its own log,
-// with a backlog for a slow disk, as one view follows the other.
+// reformedPlan is a run in which a log's shard has no members whenever one of its members is
+// missing, so that each goes on from its own log, with a backlog for a slow disk, as one view
+// follows the other.
 func reformedPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%3), 100)
 	p.Outages, p.Faults = 0, nil
@@ -28,8 +29,8 @@ func reformedPlan(seed uint64) *Plan {
 	return p
 }
 
-// While the log takes the backlog of a stay, nothing of it counts as persisted, and no reading is answered, although an earlier stay in the
-// same shard is over.
+// While the log takes the backlog of a stay, nothing of it counts as persisted, and no reading is
+// answered, although an earlier stay in the same shard is over.
 func TestAShardThatFormsAnewHoldsItsLogs(t *testing.T) {
 	c := Campaign{First: 1, Count: testutil.Seeds[uint64](40, 400), Draw: reformedPlan}
 	if err := c.Run(); err != nil {

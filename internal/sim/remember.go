@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// What a process has to remember of its group, whatever happens to it, is on its disk before it counts.
+// What a process has to remember of its group, whatever happens to it, is on its disk before it
+// counts.
 
 // safe is what is on the platter for sure as a process ends.
 type safe struct {

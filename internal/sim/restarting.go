@@ -11,8 +11,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A process whose disk knows a view finds the others that were in it: their group works, and it joins it, or all of them have ended, and
-// they agree on a view to go on with. What package restart decides is done here in virtual time; letters may be lost.
+// A process whose disk knows a view finds the others that were in it: their group works, and it
+// joins it, or all of them have ended, and they agree on a view to go on with. What package restart
+// decides is done here in virtual time; letters may be lost.
 
 // comeBack begins that.
 func (p *process) comeBack() {
@@ -24,7 +25,8 @@ func (p *process) comeBack() {
 	p.obey(p.core.Start(p.local()))
 }
 
-// restartTimes are such that as many beats fit into the silence after which a process is missed as in a group.
+// restartTimes are such that as many beats fit into the silence after which a process is missed as
+// in a group.
 func (p *process) restartTimes() restart.Times {
 	plan := p.world.plan
 	return restart.Times{Beat: 4 * plan.Heartbeat(), Silence: 4 * plan.FailAfter(), Settle: plan.FailAfter()}
@@ -103,7 +105,8 @@ func (p *process) obey(e restart.Effects) {
 	}
 }
 
-// keepState writes down what the core knows now. The process may end between that and what it says of it.
+// keepState writes down what the core knows now. The process may end between that and what it says
+// of it.
 func (p *process) keepState(s restart.State) {
 	before := p.memory.State()
 	p.world.noteInForce(before.View)
@@ -142,8 +145,8 @@ func (w *world) voted(s restart.State) {
 func (p *process) restartEvent(ev restart.Event) {
 	w := p.world
 	if _, waits := ev.(restart.Waiting); waits || !w.canRestart() {
-		// It is no progress: processes whose last holder of a log is gone say it again in every round, and of leaders between which a way is
-		// cut each supersedes the other.
+		// It is no progress: processes whose last holder of a log is gone say it again in every
+		// round, and of leaders between which a way is cut each supersedes the other.
 		w.stirred = true
 	} else {
 		w.stir()
@@ -170,7 +173,8 @@ func (p *process) restartEvent(ev restart.Event) {
 	}
 }
 
-// isBack is the end of it: the process is in a view, or it joins a group that works, as another one than it was.
+// isBack is the end of it: the process is in a view, or it joins a group that works, as another one
+// than it was.
 func (p *process) isBack(o restart.Outcome) {
 	w := p.world
 	p.lettersLeft = 0
@@ -350,8 +354,9 @@ func (w *world) comesBack() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.proc != nil && !n.proc.over && n.proc.core != nil && !n.proc.core.Over() })
 }
 
-// canRestart reports whether the processes that have come back go on: they can with the newest view in force that one of them knows, and with each view that
-// may have been decided to follow it, as far as they know. Ballots choose which one it is.
+// canRestart reports whether the processes that have come back go on: they can with the newest view
+// in force that one of them knows, and with each view that may have been decided to follow it, as
+// far as they know. Ballots choose which one it is.
 func (w *world) canRestart() bool {
 	back := w.backTogether()
 	var last *views.View
@@ -375,7 +380,8 @@ func (w *world) canRestart() bool {
 	return true
 }
 
-// backTogether are the processes that look for the others and reach each other; none if two of them do not.
+// backTogether are the processes that look for the others and reach each other; none if two of them
+// do not.
 func (w *world) backTogether() (back []*process) {
 	for _, n := range w.nodes {
 		p := n.proc

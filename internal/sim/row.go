@@ -37,8 +37,8 @@ const (
 	wordReceived
 )
 
-// storeOrder is the order in which one step stores the words of a subgroup's line: rounds are skipped before the step, and what
-// is on disk was delivered in an earlier one.
+// storeOrder is the order in which one step stores the words of a subgroup's line: rounds are
+// skipped before the step, and what is on disk was delivered in an earlier one.
 var storeOrder = [fabric.WordsPerLine]int{wordSkipped, wordPosition, wordSent, wordReceived, wordDelivered, wordWhole, wordPersisted, 7}
 
 // words is a control line of the process's own row.

@@ -10,7 +10,8 @@ import (
 
 var updateFlag = flag.Bool("update", false, "write the traces of testdata/scenarios anew")
 
-// Each file of testdata/scenarios is a case that breaks other implementations. See Script for what is in one.
+// Each file of testdata/scenarios is a case that breaks other implementations. See Script for what
+// is in one.
 func TestEveryNamedScenario(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
@@ -108,7 +109,8 @@ func TestACheckerEndsAScript(t *testing.T) {
 	}
 }
 
-// What only one disk has left is lost in one way or another if a program is at fault there: that is found out.
+// What only one disk has left is lost in one way or another if a program is at fault there: that is
+// found out.
 func TestALogThatIsGoneEndsAScript(t *testing.T) {
 	for _, test := range []struct {
 		what, file, says string

@@ -20,26 +20,34 @@ import (
 //
 //	members 1 2 3                    node ids of the initial members, in order of rank
 //	joiners 9                        of nodes that come later
-//	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096; without one there is a subgroup a of all
+//	subgroup a min=3                 or unordered, members=1,2 senders=1 shards=2 max=2 large=4096;
+//	                                 without one there is a subgroup a of all
 //	subgroup a persistent after      applications see what is on every disk
 //	subgroup a state                 applications have a state, which members that come in take over
-//	subgroup a shards=2 policy=turns one member after the other goes to the next shard, and comes back
-//	disk 1 20ms                      how long a sync takes there, about; 1ms where nothing is said. Subgroups may be persistent
-//	callback 1 1ms                   how long the callback of a message takes there; no time where nothing is said
-//	one receive                      a step sends, receives or delivers no more than one message; all there are where nothing is said
-//	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs where nothing is said
+//	subgroup a shards=2 policy=turns members go to the next shard one by one, and come back
+//	disk 1 20ms                      how long a sync takes there, about; 1ms by default. Subgroups
+//	                                 may be persistent
+//	callback 1 1ms                   how long the callback of a message takes there; none by default
+//	one receive                      a step sends, receives or delivers at most one message; all
+//	                                 that there are by default
+//	delay 1 3 2ms                    how long what 1 pushes takes to 3; 50µs by default
 //
-// The others happen one after the other, each at the moment at which the one before it ended. Only run lets time pass:
+// The others happen one after the other, each at the moment at which the one before it ended. Only
+// run lets time pass:
 //
-//	send 1 3 [a], large 1 3 [a]      3 messages; large ones, each when the one before has its place. A body takes 8 times a pair's delay
+//	send 1 3 [a], large 1 3 [a]      3 messages; large ones, each when the one before has its place.
+//	                                 A body takes 8 times a pair's delay
 //	claim 1 [a], commit 1 [a]        a message that stays open in between
-//	crash 1, poweroff 1              at once, or, followed by "as it proposes", in the middle of that step
+//	crash 1, poweroff 1              at once or, followed by "as it proposes", during that step
 //	hang 1 5ms, jump 1 5ms           it does nothing for that long; its clock jumps ahead
-//	cut 1 3, heal 1 3, part 1 2, heal   one direction between two nodes; all ways between some nodes and the rest; everything
+//	cut 1 3, heal 1 3                one direction between two nodes
+//	part 1 2, heal                   all links between some nodes and the rest; heal: all cuts end
 //	join 9 2, leave 3, report 1 3    9 asks 2, or comes back with its disk; 1 takes 3 for failed
-//	move 1                           its later processes have another address, which no configuration names
-//	fill 1, slow 1 5ms [a], lose 1   its disk is full; takes long for a subgroup's log; it ends, and its disk is replaced by an empty one
-//	reset 9 1, reset 9 1 half        9's conversations with 1, or with all, break: what is on its way is lost; half: 1 hears nothing
+//	move 1                           its later processes have an address that no configuration names
+//	fill 1, slow 1 5ms [a], lose 1   its disk is full; is slow for a subgroup's log; it ends, and its
+//	                                 disk is replaced by an empty one
+//	reset 9 1, reset 9 1 half        9's conversations with 1, or with all, break: what is in flight
+//	                                 is lost; half: 1 hears nothing
 //	damage 1                         it ends, and the ends of its logs cannot be read any more
 //	run 2ms
 //	run until 1 decides              or any other Move, halts, ends; run until quiet

@@ -63,8 +63,8 @@ func (w *world) unsettled() error {
 	return w.undelivered()
 }
 
-// stayed reports whether a process was a member of all views from one on. One that was removed before it came to know that it was a
-// member asks again, and may be admitted.
+// stayed reports whether a process was a member of all views from one on. One that was removed
+// before it came to know that it was a member asks again, and may be admitted.
 func (w *world) stayed(p *process, from order.ViewID) bool {
 	for id := from; id <= w.history.last.view.ID; id++ {
 		if r := w.history.byID[id]; r != nil && !r.has(p) {
@@ -74,8 +74,8 @@ func (w *world) stayed(p *process, from order.ViewID) bool {
 	return true
 }
 
-// restartBy is when the processes that come back have gone on, if they can. If they cannot, it is when enough of their letters have shown
-// that they wait.
+// restartBy is when the processes that come back have gone on, if they can. If they cannot, it is
+// when enough of their letters have shown that they wait.
 func (w *world) restartBy() time.Duration {
 	long := 24*w.plan.FailAfter() + 64*w.plan.Syncing()
 	if w.canRestart() {
@@ -102,7 +102,8 @@ func (w *world) goesOn() bool {
 	return last.quorum(func(p *process) bool { return !p.over && w.knows(p, last) })
 }
 
-// knows reports whether a process that a view has as a member knows of it, or will be told by a process that was in the one before.
+// knows reports whether a process that a view has as a member knows of it, or will be told by a
+// process that was in the one before.
 func (w *world) knows(p *process, r *viewRecord) bool {
 	before := w.before(r)
 	there := func(q *process) bool { return q.member != nil && !q.over }

@@ -16,7 +16,8 @@ type shardHistory struct {
 	reported uint64       // how many are said to be on every disk
 	restart  order.ViewID // the last view that began after all members had ended
 	base     uint64       // how many records there were then
-	settled  order.Time   // some member reported that no record to come has this time or an earlier one
+	// some member reported that no record to come has this time or an earlier one
+	settled order.Time
 }
 
 // kept is a record in the form in which a member first recorded it.
@@ -55,7 +56,8 @@ func (h *shardHistory) find(v order.Version) *kept {
 	return nil
 }
 
-// logged shows the checkers what was appended to a log: a message that was delivered, or a record of another log.
+// logged shows the checkers what was appended to a log: a message that was delivered, or a record
+// of another log.
 func (w *world) logged(l *diskLog, r *journal.Record, number uint64, imported bool) {
 	w.stir()
 	w.event(recorded, l.proc.node.place, uint64(l.id.decl), number, uint64(r.Version.View), uint64(r.Version.Seq), uint64(r.Time))
@@ -94,31 +96,35 @@ func (h *shardHistory) drops(l *diskLog, v order.ViewID, imported bool) bool {
 	return h.leftBehind(v, k) || !imported && h.dropsRest(v, k)
 }
 
-// outside reports whether a process that takes records of a view from another log has not entered the view with which the shard went on.
-// It still brings its logs to the ends of a ballot that was outvoted, though a higher one made it a member of that view. It enters
-// only a view whose ends its logs have, and is compared then.
+// outside reports whether a process that takes records of a view from another log has not entered
+// the view with which the shard went on. It still brings its logs to the ends of a ballot that was
+// outvoted, though a higher one made it a member of that view. It enters only a view whose ends its
+// logs have, and is compared then.
 func (h *shardHistory) outside(p *process, v order.ViewID) bool {
 	return v < h.restart && !slices.ContainsFunc(p.seats, func(s *seat) bool { return s.record.view.ID >= h.restart })
 }
 
-// leftBehind reports whether what a keeper's member records or delivers in a view counts for the shard no more. The shard lost its members
-// in that view or in a later one, and went on from the disk of another process. This member was in the shard before, and hung meanwhile or
-// still gives its application the rest of that view: it cuts the end of its log should it come back.
+// leftBehind reports whether what a keeper's member records or delivers in a view counts for the
+// shard no more. The shard lost its members in that view or in a later one, and went on from the
+// disk of another process. This member was in the shard before, and hung meanwhile or still gives
+// its application the rest of that view: it cuts the end of its log should it come back.
 func (h *shardHistory) leftBehind(v order.ViewID, k *keeper) bool {
 	return v < h.restart && k != nil && !k.sitting()
 }
 
-// dropsRest reports whether what a keeper's member records of a view that ended counts for the shard no more, although the member is in
-// the shard again. The shard lost its members in that view or in a later one, and went on from the disk of another process, as far as
-// that one had written its log (V11). This member was in the shard before, and came back after it had gone on: it is fresh there, so its
-// log lacks something, and first takes the rest of the view that ended (SH5). Before the log counts as complete, it is made what
-// the shard's log is, and all that the other process had not written is cut: checkComplete compares it.
+// dropsRest reports whether what a keeper's member records of a view that ended counts for the
+// shard no more, although the member is in the shard again. The shard lost its members in that view
+// or in a later one, and went on from the disk of another process, as far as that one had written
+// its log (V11). This member was in the shard before, and came back after it had gone on: it is
+// fresh there, so its log lacks something, and first takes the rest of the view that ended (SH5).
+// Before the log counts as complete, it is made what the shard's log is, and all that the other
+// process had not written is cut: checkComplete compares it.
 func (h *shardHistory) dropsRest(v order.ViewID, k *keeper) bool {
 	return v < h.restart && k != nil && k.partial && k.since >= h.restart
 }
 
-// begin takes away what none of the processes has that came back after all had ended. What was settled behind that is safe only as far as wall clocks
-// did not go back meanwhile.
+// begin takes away what none of the processes has that came back after all had ended. What was
+// settled behind that is safe only as far as wall clocks did not go back meanwhile.
 func (h *shardHistory) begin(v order.ViewID, n uint64) {
 	h.restart, h.base, h.settled = v, n, 0
 	h.records = h.records[:min(n, uint64(len(h.records)))]

@@ -11,9 +11,10 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// Shrinker makes failing plans smaller, as long as they fail in the same way: with a violation that the same checker finds of the same promise,
-// of the same invariant, or with the same panic. It is greedy: it removes parts, the large ones first, and keeps each plan that
-// still fails, until no part can be removed. The same plan gives the same result, unless Stop ends it.
+// Shrinker makes failing plans smaller, as long as they fail in the same way: with a violation that
+// the same checker finds of the same promise, of the same invariant, or with the same panic. It is
+// greedy: it removes parts, the large ones first, and keeps each plan that still fails, until no
+// part can be removed. The same plan gives the same result, unless Stop ends it.
 type Shrinker struct {
 	Options Options
 	// Stop, if not nil, ends the work once it is closed: the smallest plan so far is returned.
@@ -30,7 +31,8 @@ type Shrinker struct {
 	err   error  // how that failed
 }
 
-// Shrink returns the smallest plan that it found, and how that fails. A plan that does not fail is returned as it is.
+// Shrink returns the smallest plan that it found, and how that fails. A plan that does not fail is
+// returned as it is.
 func (s *Shrinker) Shrink(p *Plan) (*Plan, error) {
 	if s.Play == nil {
 		s.Play = func(p *Plan) Result { return Run(p, s.Options) }
@@ -64,12 +66,13 @@ func (s *Shrinker) stopped() bool {
 	}
 }
 
-// rolls is how many dice a plan is played with that lacks a part of a list: without it everything comes a little earlier or later, and
-// what fails only at the right moment needs other dice to meet that.
+// rolls is how many dice a plan is played with that lacks a part of a list: without it everything
+// comes a little earlier or later, and what fails only at the right moment needs other dice to meet
+// that.
 const rolls = 4
 
-// try plays the smallest plan so far with a change, and keeps it if it fails in the same way. A change reports whether it found
-// something to change.
+// try plays the smallest plan so far with a change, and keeps it if it fails in the same way. A
+// change reports whether it found something to change.
 func (s *Shrinker) try(change func(*Plan) bool) bool { return s.roll(change, 0) }
 
 func (s *Shrinker) roll(change func(*Plan) bool, roll uint64) bool {
@@ -136,8 +139,8 @@ func (p *Plan) Size() string {
 	return fmt.Sprintf("%d initial members, %d joiners, %d subgroups, %d faults, %d messages", p.Initial, len(p.Nodes)-p.Initial, len(p.Decls), len(p.Faults), messages)
 }
 
-// part is a list in a plan. remove takes the elements from … to-1 out, with all that is about them, or reports false if the
-// plan needs one of them.
+// part is a list in a plan. remove takes the elements from … to-1 out, with all that is about them,
+// or reports false if the plan needs one of them.
 type part struct {
 	count  func(*Plan) int
 	remove func(p *Plan, from, to int) bool
@@ -217,7 +220,8 @@ func (p *Plan) removeNodes(from, to int) bool {
 	return true
 }
 
-// undeclare takes a node out of the subgroups, unless a list of nodes had no other one: an empty list means all.
+// undeclare takes a node out of the subgroups, unless a list of nodes had no other one: an empty
+// list means all.
 func (p *Plan) undeclare(gone order.NodeID) bool {
 	for k := range p.Decls {
 		d := &p.Decls[k]
@@ -232,7 +236,8 @@ func (p *Plan) undeclare(gone order.NodeID) bool {
 	return true
 }
 
-// moveFaults takes faults of nodes that are gone out of a plan, and gives the others the places that the nodes have now.
+// moveFaults takes faults of nodes that are gone out of a plan, and gives the others the places
+// that the nodes have now.
 func (p *Plan) moveFaults(gone func(int) bool, place func(int) int, set func(uint64) uint64) {
 	p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
 		return gone(f.Node) && f.On == NoMove && f.Kind != Partition && f.Kind != Blackout || gone(f.Peer) && (f.Kind == OneWayCut || f.Kind == Accuse)

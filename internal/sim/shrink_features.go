@@ -7,7 +7,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// features are what a plan may do without, or do with less of. Each changes a plan, and reports whether there was something to change.
+// features are what a plan may do without, or do with less of. Each changes a plan, and reports
+// whether there was something to change.
 var features = []func(*Plan) bool{
 	less("Apps.*.Messages", func(n int64) int64 { return n / 4 }), less("Apps.*.Messages", half),
 	(*Plan).withoutLogs,

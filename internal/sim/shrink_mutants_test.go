@@ -8,7 +8,8 @@ import (
 	"github.com/squall-go/squall/internal/mutant"
 )
 
-// The failing seed of a mutant becomes a plan in which little more happens than what the mutant needs to show.
+// The failing seed of a mutant becomes a plan in which little more happens than what the mutant
+// needs to show.
 func TestFailingSeedsOfMutantsAreShrunk(t *testing.T) {
 	defer mutant.Set("")
 	for _, m := range []struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// A plan that was kept in a file is the same run: event by event, with the bounds that it was drawn with.
+// A plan that was kept in a file is the same run: event by event, with the bounds that it was drawn
+// with.
 func TestAPlanInAFileIsTheSameRun(t *testing.T) {
 	for seed := range testutil.Seeds[uint64](5, 60) {
 		p := Draw(seed, Limits{})
@@ -153,7 +154,8 @@ func TestTheWayOfAFailure(t *testing.T) {
 	}
 }
 
-// A failing seed of each flaw is shrunk to a small plan, which fails in the same way when it is read from a file.
+// A failing seed of each flaw is shrunk to a small plan, which fails in the same way when it is
+// read from a file.
 func TestFailingSeedsAreShrunk(t *testing.T) {
 	for _, f := range []struct {
 		name                    string
@@ -176,7 +178,8 @@ func TestFailingSeedsAreShrunk(t *testing.T) {
 	}
 }
 
-// shrinksTo demands that a failing plan becomes a small one, which still fails in the same way after it went through a file.
+// shrinksTo demands that a failing plan becomes a small one, which still fails in the same way
+// after it went through a file.
 func shrinksTo(t *testing.T, p *Plan, o Options, nodes, faults, messages int) {
 	t.Helper()
 	before := Run(p, o)

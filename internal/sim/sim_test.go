@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/viewchange"
 )
 
-// The same seed gives the same run, event by event, traced or not; that is what makes a failure replay.
+// The same seed gives the same run, event by event, traced or not; that is what makes a failure
+// replay.
 func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	hashes, seeds := map[uint64]bool{}, testutil.Seeds[uint64](15, 60)
 	for seed := range seeds {
@@ -112,7 +113,8 @@ func TestAReportSaysHowToReplay(t *testing.T) {
 	}
 }
 
-// scenario is a case of a view change that breaks other implementations: what goes wrong, and how to see that it did.
+// scenario is a case of a view change that breaks other implementations: what goes wrong, and how
+// to see that it did.
 type scenario struct {
 	name  string
 	probe Probe

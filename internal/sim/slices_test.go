@@ -6,7 +6,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// slowPlan is a run without faults in which callbacks take long, and runs of them longer than a member may be silent.
+// slowPlan is a run without faults in which callbacks take long, and runs of them longer than a
+// member may be silent.
 func slowPlan(seed uint64) *Plan {
 	no := false
 	p, d := Draw(seed, Limits{Nodes: 3, Messages: 400, Faults: &no}), newDice(seed)

@@ -13,7 +13,8 @@ import (
 	"github.com/squall-go/squall/order"
 )
 
-// stage is the world of a script while it is played. Everything in it takes the time that it always takes.
+// stage is the world of a script while it is played. Everything in it takes the time that it always
+// takes.
 type stage struct {
 	world  *world
 	script *Script
@@ -38,8 +39,8 @@ const (
 	evenSync  = time.Millisecond
 )
 
-// Play plays a script to its end, with every checker, and returns its trace. An error is a violation, or a command that cannot be
-// done, or an expectation that is not met.
+// Play plays a script to its end, with every checker, and returns its trace. An error is a
+// violation, or a command that cannot be done, or an expectation that is not met.
 func (s *Script) Play() (trace string, err error) { return s.play(Options{}) }
 
 func (s *Script) play(o Options) (trace string, err error) {
@@ -159,7 +160,8 @@ func (st *stage) play() error {
 	return w.result.Err
 }
 
-// unborn takes the births of processes that join later out of the schedule: a command brings them about.
+// unborn takes the births of processes that join later out of the schedule: a command brings them
+// about.
 func (st *stage) unborn() {
 	s := &st.world.schedule
 	for _, t := range slices.Clone(s.turns) {

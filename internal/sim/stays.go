@@ -12,8 +12,9 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// stays performs, in virtual time, what package shard decides about a process's stays in the shards of a subgroup. It is the application's
-// end of the subgroup, too: what it is given goes to the inbox of its view.
+// stays performs, in virtual time, what package shard decides about a process's stays in the shards
+// of a subgroup. It is the application's end of the subgroup, too: what it is given goes to the
+// inbox of its view.
 type stays struct {
 	proc       *process
 	decl       int
@@ -27,12 +28,14 @@ type stays struct {
 	under      *activity
 }
 
-// hasState reports whether the applications of a declaration have a state that new members take over.
+// hasState reports whether the applications of a declaration have a state that new members take
+// over.
 func (w *world) hasState(decl int) bool {
 	return w.plan.States>>decl&1 != 0 && w.plan.Decls[decl].Mode != views.Unordered
 }
 
-// handsOver reports whether members that come into a shard of a declaration need something of the members that are in it.
+// handsOver reports whether members that come into a shard of a declaration need something of the
+// members that are in it.
 func (w *world) handsOver(decl int) bool {
 	return w.plan.Decls[decl].Mode == views.Persistent || w.hasState(decl)
 }
@@ -185,10 +188,12 @@ func (h *stays) getsState() bool {
 	return len(h.receivers) > 0 && !h.receivers[len(h.receivers)-1].Whole()
 }
 
-// late reports whether a message was delivered while it had to wait for its application's state: what waits for its delivery was told then.
+// late reports whether a message was delivered while it had to wait for its application's state:
+// what waits for its delivery was told then.
 func (d *delivery) late() bool { return d.proc().stays[d.group.decl].handing }
 
-// Deliver implements multicast.Receiver, for the application. It is given messages of several views.
+// Deliver implements multicast.Receiver, for the application. It is given messages of several
+// views.
 func (h *stays) Deliver(run []multicast.Message) (taken int) {
 	for taken < len(run) {
 		v, n := run[taken].View, taken
@@ -208,7 +213,8 @@ func (h *stays) Deliver(run []multicast.Message) (taken int) {
 // Kept implements multicast.Keeper.
 func (h *stays) Kept() order.Seq { return h.inboxes[len(h.inboxes)-1].keptFrom() }
 
-// LetGo implements multicast.Keeper. No view begins before what was kept of the one before is let go.
+// LetGo implements multicast.Keeper. No view begins before what was kept of the one before is let
+// go.
 func (h *stays) LetGo() {
 	for _, in := range h.inboxes {
 		in.letGo(len(in.kept))
@@ -302,7 +308,8 @@ func (r *receiver) drop() {
 	w.sometimes(ShardForgone, r.keeper != nil)
 }
 
-// forgone is a message of a later stay that the application is not given, while messages of an earlier stay wait for the log.
+// forgone is a message of a later stay that the application is not given, while messages of an
+// earlier stay wait for the log.
 type forgone struct {
 	stay    shard.Stay
 	message multicast.Message
@@ -322,8 +329,8 @@ func (h *stays) passForgone() {
 	}
 }
 
-// forgo notes messages that the application is not given: it gets another state. Messages of a later stay are noted behind the messages of
-// earlier stays.
+// forgo notes messages that the application is not given: it gets another state. Messages of a
+// later stay are noted behind the messages of earlier stays.
 func (r *receiver) forgo(run []multicast.Message) {
 	h := r.stays
 	w := h.proc.world

@@ -129,7 +129,8 @@ func (s *stranger) invent(to *process) restart.Message {
 		m.Ballot, m.Peers = restart.Ballot{}, []string{s.self.Addr}
 	}
 	m.Enter, m.Counts, m.Able = true, true, true
-	if mine != nil && d.oneIn(2) { // it has seen a view of this group, and knows all of it but the secret
+	// it has seen a view of this group, and knows all of it but the secret
+	if mine != nil && d.oneIn(2) {
 		m.ViewID, m.Key, m.Group, m.Lineage = mine.ID, mine.Key(), mine.Group, mine.Lineage
 		follows := *s.view
 		follows.ID, follows.Group = mine.ID+1, mine.Group

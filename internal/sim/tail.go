@@ -9,24 +9,26 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// A member that leaves a shard in which applications see what is on every disk does not show its application the tail: what the
-// shard delivered, and what was not on every disk by then. Nor does a member that is fresh in the shard, or comes back to one that had
-// no members: its application takes over the log. The checkers let go of that, and of nothing else. Which messages of its own are in the tail follows from its log: the
-// member appends its own messages in the order of the claims.
+// A member that leaves a shard in which applications see what is on every disk does not show its
+// application the tail: what the shard delivered, and what was not on every disk by then. Nor does
+// a member that is fresh in the shard, or comes back to one that had no members: its application
+// takes over the log. The checkers let go of that, and of nothing else. Which messages of its own
+// are in the tail follows from its log: the member appends its own messages in the order of the
+// claims.
 
 // after reports whether the applications of a declaration see what is on every disk.
 func (w *world) after(decl int) bool {
 	return w.plan.Decls[decl].Mode == views.Persistent && w.plan.Keep.After>>decl&1 != 0
 }
 
-// left reports whether a process has left a shard after a view, or is fresh in it, so that its application sees no more of what that
-// view delivered.
+// left reports whether a process has left a shard after a view, or is fresh in it, so that its
+// application sees no more of what that view delivered.
 func (p *process) left(id shardID, v order.ViewID) bool {
 	return p.seated(v, func(r *viewRecord) bool { return r.away(p, id) || r.fresh(p, id) })
 }
 
-// takesOver reports whether a process enters a shard after a view, so that its application takes over what the shard delivered then
-// with the log.
+// takesOver reports whether a process enters a shard after a view, so that its application takes
+// over what the shard delivered then with the log.
 func (p *process) takesOver(id shardID, v order.ViewID) bool {
 	out := false
 	return p.seated(v, func(r *viewRecord) bool {
@@ -36,8 +38,8 @@ func (p *process) takesOver(id shardID, v order.ViewID) bool {
 	})
 }
 
-// awaits reports whether a process that was in a shard is in none, because the shard has no members: a caller that waits for disks
-// there goes on waiting until it has.
+// awaits reports whether a process that was in a shard is in none, because the shard has no
+// members: a caller that waits for disks there goes on waiting until it has.
 func (p *process) awaits(id shardID) bool {
 	now := p.seat().record
 	return p.world.after(id.decl) && p.keeper(id) != nil && !now.shard(p.world, id).sg.Provisioned() && !now.placed(p, id.decl)
@@ -68,7 +70,8 @@ func (r *viewRecord) fresh(p *process, id shardID) bool {
 	return ok && slices.Contains(r.shard(p.world, id).sg.Fresh, rank)
 }
 
-// away reports whether a process is not in a shard. While the shard has no members, the processes that were in it wait for it.
+// away reports whether a process is not in a shard. While the shard has no members, the processes
+// that were in it wait for it.
 func (r *viewRecord) away(p *process, id shardID) bool {
 	switch g := r.shard(p.world, id); {
 	case g.reader(p) != nil:
@@ -79,8 +82,8 @@ func (r *viewRecord) away(p *process, id shardID) bool {
 	return r.placed(p, id.decl)
 }
 
-// moved reports whether a process changes its shard of a declaration with a view, so that its application may not see the tail of
-// the view before.
+// moved reports whether a process changes its shard of a declaration with a view, so that its
+// application may not see the tail of the view before.
 func (r *viewRecord) moved(w *world, p *process, decl int) bool {
 	before := w.before(r)
 	if before == nil || !w.after(decl) {
@@ -95,7 +98,8 @@ func (r *viewRecord) moved(w *world, p *process, decl int) bool {
 	return false
 }
 
-// left reports whether the member has left the shard after the view, so that it is given no more of that.
+// left reports whether the member has left the shard after the view, so that it is given no more of
+// that.
 func (rd *reader) left(w *world) bool {
 	return w.after(rd.group.decl) && rd.proc.left(w.shardOf(rd.group.sg), rd.group.record.view.ID)
 }
@@ -106,7 +110,8 @@ func (rd *reader) forgoesTail(w *world) bool {
 	return rd.left(w) || rd.proc.awaits(id) || w.after(id.decl) && rd.proc.takesOver(id, rd.group.record.view.ID)
 }
 
-// record notes the place of the next message of a process, which its own member records, or would if it had all of the log.
+// record notes the place of the next message of a process, which its own member records, or would
+// if it had all of the log.
 func (l *ledger) record(w *world, id shardID, v order.Version) error {
 	if !w.after(id.decl) {
 		return nil
@@ -137,9 +142,10 @@ func (l *ledger) letGo(number int) bool {
 	return !c.shown && c.recorded.View > 0 && (l.proc.left(c.shard, c.recorded.View) || l.proc.takesOver(c.shard, c.recorded.View))
 }
 
-// outlivesShard reports whether a message was delivered to a shard that had no members as its process left the group. The application of the
-// process was to see it once the shard has members again. They take it over with the log, unless the shard goes on from a disk that lacks it:
-// it was not on every disk. A process whose own log was not complete yet recorded nothing.
+// outlivesShard reports whether a message was delivered to a shard that had no members as its
+// process left the group. The application of the process was to see it once the shard has members
+// again. They take it over with the log, unless the shard goes on from a disk that lacks it: it was
+// not on every disk. A process whose own log was not complete yet recorded nothing.
 func (l *ledger) outlivesShard(number int) bool {
 	c := &l.claims[number]
 	h := l.proc.world.shard(c.shard)
@@ -153,9 +159,10 @@ func (l *ledger) past(number int) int {
 	return number
 }
 
-// unrecorded reports whether a message was delivered at a place to a shard that its process has left since, and waits in the backlog of that
-// stay for the log. The place is valid: the others of the shard, if there are any, deliver the message there. A process that ends forgets its
-// backlog, as it forgets records that are not on its disk, so that its own log may never have the message.
+// unrecorded reports whether a message was delivered at a place to a shard that its process has
+// left since, and waits in the backlog of that stay for the log. The place is valid: the others of
+// the shard, if there are any, deliver the message there. A process that ends forgets its backlog,
+// as it forgets records that are not on its disk, so that its own log may never have the message.
 func (l *ledger) unrecorded(number int, v order.Version) bool {
 	p := l.proc
 	return slices.ContainsFunc(p.stays[l.decl].receivers, func(r *receiver) bool {

@@ -6,8 +6,8 @@ import (
 	"github.com/squall-go/squall/internal/testutil"
 )
 
-// Members move between shards whose applications see what is on every disk: what each shard delivered to them last, their
-// applications do not see, and a caller that waits for it is told so.
+// Members move between shards whose applications see what is on every disk: what each shard
+// delivered to them last, their applications do not see, and a caller that waits for it is told so.
 func TestMembersThatMoveForgoTheTail(t *testing.T) {
 	draw := func(seed uint64) *Plan {
 		p := movingPlan(seed)

@@ -11,12 +11,13 @@ import (
 // columnWidth is what a node has on a line of a trace.
 const columnWidth = 19
 
-// trace prints one line per event, a column per node, so that a view change is a shape on the screen:
+// trace prints one line per event, a column per node, so that a view change is a shape on the
+// screen:
 //
 //	    time │ node 7             │ node 3
 //	12.345µs │ a+3 120B           │                   claimed: message 3, 120 bytes, in a
 //	13.001µs │ a!3                │                   committed (a-3: aborted)
-//	14.2µs   │ v1 a s9 r7 d4      │                   view 1: its own counters after a step that moved them
+//	14.2µs   │ v1 a s9 r7 d4      │                   view 1: its counters after a step
 //	21.7µs   │                    │ a:24 7#3          delivered: seq 24, message 3 of node 7
 //	1.02ms   │                    │ ✝ crash
 //	1.31ms   │ suspects 3         │                   a node
@@ -70,8 +71,8 @@ func (w *world) event(kind what, place int, args ...uint64) {
 	w.trace.hash = scramble(h)
 }
 
-// print writes an event into the process's column. What happens often calls it under `if w.trace.out != nil`, so that no arguments are
-// gathered in vain.
+// print writes an event into the process's column. What happens often calls it under `if
+// w.trace.out != nil`, so that no arguments are gathered in vain.
 func (p *process) print(format string, args ...any) {
 	if p.world.trace.out != nil {
 		p.world.print(p.node.place, fmt.Sprintf(format, args...))

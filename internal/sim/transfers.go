@@ -23,13 +23,14 @@ type transfers struct {
 	sender int // rank
 	config courier.GroupConfig
 	relay  *relay.Relay
-	procs  []*process // by place: the sender first, then the members behind it, then the members before it
-	self   int        // place
-	ends   []*linkEnd // of the ties, by place; nil: there is none
-	turn   *turn
-	left   bool
-	over   bool
-	done   chan struct{} // closed when it is over
+	// by place: the sender first, then the members of higher rank, then of lower rank
+	procs []*process
+	self  int        // place
+	ends  []*linkEnd // of the ties, by place; nil: there is none
+	turn  *turn
+	left  bool
+	over  bool
+	done  chan struct{} // closed when it is over
 
 	effects  relay.Effects
 	calls    []relay.Call

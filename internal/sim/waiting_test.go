@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// waitingPlan is a run in which shards of two or more members lose members and logs, and have to wait for them.
+// waitingPlan is a run in which shards of two or more members lose members and logs, and have to
+// wait for them.
 func waitingPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 3+int(seed%4), 40)
 	fa, at := p.FailAfter(), d.upTo(p.FailAfter()/2)
@@ -31,7 +32,8 @@ func waitingPlan(seed uint64) *Plan {
 	return p
 }
 
-// refillPlan is a run in which one of four members stays, with the logs of both shards, and others come while the first of them still gets one of these.
+// refillPlan is a run in which one of four members stays, with the logs of both shards, and others
+// come while the first of them still gets one of these.
 func refillPlan(seed uint64) *Plan {
 	p, d := keptPlan(seed, 4, 40)
 	fa := p.FailAfter()

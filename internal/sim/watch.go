@@ -11,7 +11,8 @@ import (
 	"github.com/squall-go/squall/views"
 )
 
-// What is seen of view changes and joins: it goes into the trace, counts as a probe, and is what faults wait for.
+// What is seen of view changes and joins: it goes into the trace, counts as a probe, and is what
+// faults wait for.
 
 // begins notes that a process begins a view.
 func (w *world) begins(p *process, v *views.View) {
@@ -221,7 +222,8 @@ func (r *viewRecord) placed(p *process, decl int) bool {
 	return false
 }
 
-// watchAhead looks whether a process was given more of an unordered subgroup than the end of its view has.
+// watchAhead looks whether a process was given more of an unordered subgroup than the end of its
+// view has.
 func (w *world) watchAhead(p *process) {
 	if len(p.seats) < 2 {
 		return

@@ -82,7 +82,8 @@ type world struct {
 	busyApps  int
 	lastStart time.Duration // of an application
 	pending   int           // faults that did not come, or did not end yet
-	calm      time.Duration // when the last fault came or ended, a process began, or a member wished to send or not to
+	// when the last fault came or ended, a process began, or a member wished to send or not to
+	calm      time.Duration
 	progress  time.Duration // when anything went on last
 	stirred   bool          // something happened since done looked
 	lookAt    time.Duration // done looks then even if nothing happened; 0: it does not
@@ -184,7 +185,8 @@ func newWorld(p *Plan, o Options) *world {
 	return w
 }
 
-// panicked makes a violation of a panic: of an invariant with its number, of anything else with where it was.
+// panicked makes a violation of a panic: of an invariant with its number, of anything else with
+// where it was.
 func (w *world) panicked(crash any) {
 	if v, ok := crash.(invariants.Violation); ok {
 		w.result.Err = fmt.Errorf("at %v: %w", w.now, v)
@@ -319,7 +321,8 @@ const rest = 5 * time.Millisecond
 // maxSteps ends a run that does not end by itself.
 const maxSteps = 2_000_000
 
-// live runs until the world is done: busy until nothing is under way, then quiet for as long as it takes to see that.
+// live runs until the world is done: busy until nothing is under way, then quiet for as long as it
+// takes to see that.
 func (w *world) live() {
 	patience, limit := w.plan.Patience()+rest, maxSteps
 	if w.only != "" { // what the others would complain of goes on and on
@@ -337,7 +340,8 @@ func (w *world) live() {
 	if w.result.Err != nil {
 		return
 	}
-	w.quietFrom = w.now + w.plan.Bound() + w.plan.Settling() + 2*w.plan.BulkTime // a block of a body that was aborted may be on its way
+	// a block of a body that was aborted may be in flight
+	w.quietFrom = w.now + w.plan.Bound() + w.plan.Settling() + 2*w.plan.BulkTime
 	if w.history.last.view.ID > 1 {
 		w.quietFrom += 2*w.plan.FailAfter() + 3*w.plan.Heartbeat() // the view before lingers
 	}
@@ -354,7 +358,8 @@ func (w *world) clock(now time.Duration) {
 	w.net.Advance(now)
 }
 
-// done reports that nothing is under way any more. It looks only if something happened since it last did.
+// done reports that nothing is under way any more. It looks only if something happened since it
+// last did.
 func (w *world) done() bool {
 	if !w.stirred && (w.lookAt == 0 || w.now < w.lookAt) || w.busyApps+w.asking > 0 || w.pending > 0 || w.calm > 0 && w.now < w.calm+w.plan.Bound() {
 		return false // a fault takes a while to be noticed, and a wish to be heard of
