@@ -129,7 +129,10 @@ func newScale(quick bool) matrix {
 		m.nodes, m.base.Warmup, m.base.Duration = []int{2, 3, 4}, 50*time.Millisecond, 250*time.Millisecond
 	}
 	curve := func(fabric, name string, size int) Curve {
-		return Curve{Name: fabric + ", " + name, spec: vary(complete, func(s *Spec) { s.Fabric, s.SizeBytes = fabric, size })}
+		return Curve{Name: fabric + ", " + name, spec: vary(complete, func(s *Spec) {
+			s.Fabric, s.SizeBytes = fabric, size
+			s.Warmup *= time.Duration(1 + s.Nodes/8) // until many members have filled each other's rings
+		})}
 	}
 	curves := func() []Curve { // each figure fills its own
 		return []Curve{curve("shm", "100 B", 100), curve("tcp", "100 B", 100), curve("shm", "10 KiB", 10240), curve("tcp", "10 KiB", 10240)}
