@@ -132,8 +132,8 @@ type Config struct {
 	Logger *slog.Logger // nil is slog.Default()
 	Events func(Event)  // called from the group's goroutines; it must not block
 	// OnView is called on the loop with every view, before anything is delivered in that view. The
-	// deliveries of earlier views come first, except in subgroups that have an upcall queue or no
-	// room, or that still get their state or their log, and except for what is left when callbacks
+	// deliveries of earlier views come first, except in subgroups that have a queue or no
+	// space, or that still get their state or their log, and except for what is left when callbacks
 	// took a tenth of FailAfter: Message.View says to which view a message belongs.
 	OnView func(*View)
 
@@ -155,12 +155,12 @@ type SubgroupConfig struct {
 	LayoutName string
 	Mode       Mode
 	RingBytes  int // bytes of the ring of each sender, a power of two; 0 is 512 KiB. A message in it takes at most half of it
-	Window     int // messages of each sender that may be under way, a power of two; 0 is 4096
+	Window     int // messages of each sender that may be in flight, a power of two; 0 is 4096
 	// MaxMessageBytes is the size of the largest message, in bytes, if that is more than the ring
 	// takes. Messages that the ring does not take are large messages, whose bodies go over
 	// connections of their own. 0: there are none.
 	MaxMessageBytes int
-	// LargeMemoryBytes bounds the large messages that one sender has under way, in bytes: Send
+	// LargeMemoryBytes bounds the large messages that one sender has in flight, in bytes: Send
 	// waits for buffer space. Every member needs as much memory for each sender. 0 is twice
 	// MaxMessageBytes.
 	LargeMemoryBytes int
@@ -177,22 +177,22 @@ type SubgroupConfig struct {
 	// DeliverBatch is called, in place of Deliver, for each run of messages that can be delivered at
 	// once. The slice is used again for the next run: it must be neither kept nor changed.
 	DeliverBatch func([]Message)
-	// DeliverSome is for an application that may have no room: it is called like DeliverBatch, and
+	// DeliverSome is for an application that may have no space: it is called like DeliverBatch, and
 	// returns how many of the messages it took. The others are offered again, at the latest after
-	// Subgroup.Resume. Meanwhile only the senders of this subgroup are held up. There is no queue in
-	// front of it: AsyncQueueBytes must be 0.
+	// Subgroup.Resume. Meanwhile only the senders of this subgroup are blocked. It has no queue:
+	// AsyncQueueBytes must be 0.
 	DeliverSome func([]Message) int
-	// AsyncQueueBytes moves the upcalls to a goroutine of their own, behind a queue of copies of
-	// this size. 0: upcalls run on the loop, without a copy. When the queue is full, only the
-	// senders of this subgroup are held up.
+	// AsyncQueueBytes moves the callbacks to a goroutine of their own, which gets copies of the
+	// messages from a queue of this size. 0: callbacks run on the loop, without a copy. When the
+	// queue is full, only the senders of this subgroup are blocked.
 	AsyncQueueBytes int
 
-	// Snapshot and Restore hand over the application's state as bytes. In an Ordered subgroup they
+	// Snapshot and Restore transfer the application's state as bytes. In an Ordered subgroup they
 	// serve members that enter while others have the state already: set both or neither, the same
 	// way at every member. In a Persistent subgroup they serve every process that enters a shard,
 	// whatever its disk has: Restore alone is enough without TakeSnapshot.
 	//
-	// Snapshot is called between two upcalls, where a view with new members begins, or by
+	// Snapshot is called between two callbacks, where a view with new members begins, or by
 	// TakeSnapshot, and must be quick: it captures the state, and the function that it returns
 	// writes the state. That function runs on other goroutines, possibly several times and at the
 	// same time, and may be kept until the new members have the state. It must not be nil; if it
@@ -220,7 +220,7 @@ type SubgroupConfig struct {
 	Restore func(io.Reader) error
 	// BacklogBytes is the size, in bytes, of the backlog of messages that are delivered while
 	// Restore runs; 0 is 16 MiB. Memory is allocated as it is needed. When the backlog is full,
-	// only the senders of this subgroup are held up.
+	// only the senders of this subgroup are blocked.
 	BacklogBytes int
 
 	// StateHash returns a hash of the application's state for Group.Status, so that members can be

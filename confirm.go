@@ -18,7 +18,7 @@ var ErrUnordered = errors.New("the subgroup is not ordered")
 //
 // If the view ends meanwhile, the next one confirms. Confirm fails with the reason of a halt, with
 // ErrLeftShard if this process leaves the shard while it waits, with ErrNotSender or
-// ErrNotProvisioned if the process is in no shard, and with ErrUnordered. In an upcall it returns
+// ErrNotProvisioned if the process is in no shard, and with ErrUnordered. In a callback it returns
 // ErrInUpcall where it would wait for that; use ConfirmFunc there.
 func (s *Subgroup) Confirm(ctx context.Context) error {
 	if err := s.confirmable(); err != nil {
@@ -32,12 +32,13 @@ func (s *Subgroup) Confirm(ctx context.Context) error {
 
 // TryConfirm reports whether a look at the rows that this process shares shows at once what Confirm
 // waits for. If so, what the application reads of its state after that is as after Confirm; if not,
-// nothing follows, and Confirm finds out. It never waits and asks no member, in an upcall either.
+// nothing follows, and Confirm finds out. It never waits and asks no member; it works in callbacks,
+// too.
 func (s *Subgroup) TryConfirm() bool { return s.decl.Mode != Unordered && s.outbox.TryConfirm() }
 
 // ConfirmFunc is like Confirm, but does not wait, and has f called with the result, once. F must
 // not wait: it is called before ConfirmFunc returns, on the goroutine that runs the subgroup's
-// upcalls, or on the group's loop.
+// callbacks, or on the group's loop.
 func (s *Subgroup) ConfirmFunc(f func(error)) {
 	if err := s.confirmable(); err != nil {
 		f(err)

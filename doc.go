@@ -31,26 +31,28 @@
 //
 // # Messages
 //
-// A message goes through these steps: Claim takes room in the ring of this process, the application
-// fills it, Commit hands it to the loop, the loop publishes it, every member receives it, and all
-// members deliver it at the same position of the order; then its room is free again. Send does the
-// first three steps. SendFuture and CommitFuture return a Future of the delivery. A message that
-// the ring does not take is a large message (SubgroupConfig.MaxMessageBytes): its body goes over
-// connections of its own before it takes its position. Message.Data is part of the ring: an upcall
-// copies what it keeps.
+// A message goes through these steps: Claim takes space in the ring of this process, the
+// application fills it, Commit gives it to the loop, the loop publishes it, every member receives
+// it, and all members deliver it at the same position of the order; then its space is free again.
+// Send does the first three steps. SendFuture and CommitFuture return a Future of the delivery. A
+// message that the ring does not take is a large message (SubgroupConfig.MaxMessageBytes): its body
+// goes over connections of its own before it takes its position. Message.Data is part of the ring:
+// a callback copies what it keeps.
 //
-// # Upcalls
+// # Callbacks
 //
 // Deliver, DeliverBatch, OnView, Snapshot and most Events run on the loop. While one of them runs,
-// this process neither acknowledges nor sends, and a process whose upcall takes longer than
-// FailAfter is suspected. A slow application sets SubgroupConfig.AsyncQueueBytes: then Deliver runs
-// on a goroutine of its own, behind a queue of copies. An application that may have no room for a
-// message sets DeliverSome, which returns how many it took, and calls Subgroup.Resume when it has.
+// this process neither acknowledges nor sends, and a process whose callback takes longer than
+// FailAfter is suspected. A slow application sets SubgroupConfig.AsyncQueueBytes: then the loop
+// copies messages to a queue, and Deliver gets them on a goroutine of its own. An application that
+// may have no space for a message sets DeliverSome, which returns how many messages it took, and
+// calls Subgroup.Resume when it has space.
 //
-// TrySend and all calls that do not wait work in an upcall. A call that would wait for the loop,
-// such as Send without room or Future.Wait, returns ErrInUpcall in an upcall that runs on the loop,
-// and Close returns it in every upcall. An upcall behind a queue may wait in Send, but nothing
-// takes messages out of the queue meanwhile: once the queue is full, the room may never come.
+// TrySend and all calls that do not wait work in a callback. A call that would wait for the loop,
+// such as Send without space or Future.Wait, returns ErrInUpcall in a callback that runs on the
+// loop, and Close returns it in every callback. A callback that gets its messages from a queue may
+// wait in Send, but nothing takes messages out of the queue meanwhile: once the queue is full, the
+// space that Send needs may never become free.
 //
 // # State and logs
 //

@@ -20,7 +20,7 @@ import (
 var (
 	// ErrClosed is returned after Close.
 	ErrClosed = member.ErrClosed
-	// ErrWindowFull is returned by TrySend and TryClaim when the ring has no room now.
+	// ErrWindowFull is returned by TrySend and TryClaim when the ring has no space now.
 	ErrWindowFull = member.ErrWindowFull
 	// ErrTooLarge is returned for a message that is larger than the subgroup takes;
 	// Subgroup.MaxMessageBytes returns the limit.
@@ -29,9 +29,9 @@ var (
 	ErrNotSender = member.ErrNotSender
 	// ErrNoSubgroup is returned by Group.Subgroup for a name that was not declared.
 	ErrNoSubgroup = errors.New("there is no subgroup")
-	// ErrInUpcall is returned by a call that would wait for the goroutine that makes it: in an
-	// upcall that runs on the group's loop, by Send and Claim without room, sending a large
-	// message, Future.Wait, Leave, Close and all other calls that wait; in any upcall, by Close.
+	// ErrInUpcall is returned by a call that would wait for the goroutine that makes it: in a
+	// callback that runs on the group's loop, by Send and Claim without space, sending a large
+	// message, Future.Wait, Leave, Close and all other calls that wait; in any callback, by Close.
 	// TrySend, TryClaim, Commit and all other calls that do not wait work there.
 	ErrInUpcall = errs.ErrInUpcall
 	// ErrNoStateHash is returned by SubgroupConfig.StateHash before the first hash was taken.

@@ -159,7 +159,7 @@ type StateRestored struct {
 	Source   NodeID
 	Bytes    uint64
 	Took     time.Duration // time to read the state
-	Behind   time.Duration // time to hand over what was delivered meanwhile
+	Behind   time.Duration // time to deliver what was queued meanwhile
 }
 
 func (e StateRestored) String() string {

@@ -376,7 +376,7 @@ func (g *Group) ReportFailure(id NodeID) {
 
 // Halt ends this process's part in the group at once, as if it had failed, for a reason that Err
 // returns from then on. It is for an application whose state must not be used any more; Leave is
-// the orderly way. Halt does not wait, and may be called in an upcall.
+// the orderly way. Halt does not wait, and may be called in a callback.
 func (g *Group) Halt(reason error) { g.member.Call(func() { g.member.Halt(reason) }) }
 
 func (g *Group) setSender(s *Subgroup, on bool) error {
@@ -410,7 +410,7 @@ func (g *Group) ask(f func()) bool {
 // subgroup's state have received it, takes part in the change to a view without this process, and
 // halts with ErrClosed. The other members go on. If ctx ends before that, the process goes on
 // leaving; Close still ends it. Messages that were accepted for a subgroup that is not provisioned
-// now are waited for too, so ctx should have a deadline. In an upcall or an event that runs on the
+// now are waited for too, so ctx should have a deadline. In a callback or an event that runs on the
 // loop, Leave returns ErrInUpcall.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
@@ -438,9 +438,9 @@ func (g *Group) Leave(ctx context.Context) error {
 }
 
 // Close leaves the group, unless it has halted, and releases all resources. It returns an error if
-// messages of this process were still under way, or if ctx ended before the others agreed to go on
-// without this process. If an upcall still runs when ctx ends, the rest is released when the upcall
-// has returned. In an upcall or an event, Close returns ErrInUpcall.
+// messages of this process were still in flight, or if ctx ended before the others agreed to go on
+// without this process. If a callback still runs when ctx ends, the rest is released when it has
+// returned. In a callback or an event, Close returns ErrInUpcall.
 func (g *Group) Close(ctx context.Context) error {
 	if err := g.upcalls.ends(); err != nil {
 		return err

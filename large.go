@@ -20,7 +20,7 @@ import (
 
 // SendFrom is like Send, and reads the size bytes of the message from a reader. A message that no
 // ring takes moves to the others while the rest is still being read; this process and all others
-// have room for the whole of it meanwhile, in memory or, where LargeDir is set, the others in a
+// have space for the whole of it meanwhile, in memory or, where LargeDir is set, the others in a
 // file. If the reader fails, or ends early, or ctx ends before the message has its place, no member
 // delivers anything.
 func (s *Subgroup) SendFrom(ctx context.Context, r io.Reader, size int) error {

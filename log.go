@@ -52,7 +52,7 @@ type LogConfig struct {
 	// that an existing log has: Open returns ErrNoEngine otherwise, with the import.
 	Engine LogEngine
 	// MemoryBytes bounds the messages that are delivered and not on disk yet, in bytes. At the
-	// limit, only the senders of this subgroup are held up. 0 is 16 MiB.
+	// limit, only the senders of this subgroup are blocked. 0 is 16 MiB.
 	MemoryBytes int
 	// Retain says which records may be dropped from a log that has no snapshot; a record that some
 	// member's disk lacks is never dropped. The records after a snapshot stay until the next
@@ -120,7 +120,7 @@ var (
 
 // Log is this process's log of one shard of a persistent subgroup: every message that was delivered
 // there, in order, over all views and restarts. Its methods may be called from any goroutine, but
-// not in upcalls where they say that they wait. The records that it returns are on this process's
+// not in callbacks where they say that they wait. The records that it returns are on this process's
 // disk; Persisted returns how many of them are on every disk.
 type Log struct {
 	subgroup string
@@ -154,7 +154,7 @@ func (d *durable) handle(id persist.LogID, k *shardLog) *Log {
 	return &Log{id.Name, k.log, &k.recorder.Frontier, &d.group.upcalls}
 }
 
-// Info returns the first and the last record of the log, the number of records, and the room that
+// Info returns the first and the last record of the log, the number of records, and the space that
 // they take.
 func (l *Log) Info() LogInfo { return l.log.Info() }
 

@@ -8,7 +8,7 @@ import (
 
 // Message is one delivered message.
 type Message struct {
-	Data   []byte // valid until the upcall returns: it is part of the ring, or the body of a large message
+	Data   []byte // valid until the callback returns: it is part of the ring, or the body of a large message
 	Sender NodeID
 	View   ViewID
 	Seq    Seq  // the position in the order; in Unordered mode the number of the message at its sender
@@ -27,7 +27,7 @@ func (m Message) Version() Version { return Version{View: m.View, Seq: m.Seq} }
 func (m Message) Replayed() bool { return m.body.Replayed() }
 
 // Body returns the content of a large message, and nil for other messages and for replayed ones. A
-// caller that holds it may read Data beyond the upcall.
+// caller that holds it may read Data after the callback.
 func (m Message) Body() *Body {
 	if m.Replayed() {
 		return nil
@@ -47,7 +47,7 @@ func (b *Body) Bytes() []byte { return b.body.Data }
 func (b *Body) File() string { return b.body.File }
 
 // Hold keeps the body until one more Release, and returns it. The caller holds the body already, or
-// is in the upcall of its message.
+// is in the callback of its message.
 func (b *Body) Hold() *Body {
 	b.body.Hold()
 	return b

@@ -93,11 +93,11 @@ func (r *receiver) replay(ctx context.Context) error {
 func (r *receiver) deliver(run []multicast.Message) { r.group().apps[r.stays.declaration].call(run) }
 
 // TakeSnapshot captures the application's state with SubgroupConfig.Snapshot, waits until every
-// message in that state is on every member's disk, and keeps the state beside the log; the records
+// message in that state is on every member's disk, and keeps the state next to the log; the records
 // up to there are dropped from this process's log. It returns the version after which the state
 // was captured. An empty log gets no snapshot: the version is zero then.
 //
-// Messages are delivered meanwhile. In an upcall TakeSnapshot returns ErrInUpcall. If this process
+// Messages are delivered meanwhile. In a callback TakeSnapshot returns ErrInUpcall. If this process
 // leaves the shard before the state is on every disk, it returns ErrLeftShard. If the state cannot
 // be written, it returns the error of the function that writes it, and the log is as it was. The
 // subgroup must be Persistent (otherwise TakeSnapshot returns ErrNotPersistent) and have Snapshot.

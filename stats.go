@@ -20,7 +20,7 @@ type SubgroupStats struct {
 	LargeSent, LargeDelivered uint64 // of these, large messages
 	NullsSent, NullsDelivered uint64 // turns that were passed without a message
 
-	Undelivered int // messages of this process whose room in the ring is in use
+	Undelivered int // messages of this process whose space in the ring is in use
 	LargeBytes  int // bytes of large messages of this process that some member has not delivered
 
 	SendBatch    Histogram // messages published at once

@@ -90,7 +90,7 @@ type StateHash struct {
 }
 
 // Status returns what this process knows of its group. It waits for the loop until ctx ends, so
-// that the error says that the loop is blocked. In an upcall that runs on the loop it returns
+// that the error says that the loop is blocked. In a callback that runs on the loop it returns
 // ErrInUpcall.
 func (g *Group) Status(ctx context.Context) (Status, error) { return g.status(ctx, false) }
 

@@ -91,7 +91,7 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 // Send multicasts a copy of data. It waits for buffer space until ctx ends, and returns once the
 // message has its place after this process's earlier messages: every member will deliver it, in
 // this view or, if the view ends before, in a later one. If this process halts, the others may have
-// delivered the message or not. In an upcall that runs on the loop, Send returns ErrInUpcall where
+// delivered the message or not. In a callback that runs on the loop, Send returns ErrInUpcall where
 // it would have to wait; use TrySend there.
 //
 // A message of more than half of RingBytes, which no ring takes, is brought to every member before
@@ -160,7 +160,7 @@ func (s *Subgroup) SendFuture(ctx context.Context, data []byte) (*Future, error)
 	return c.CommitFuture()
 }
 
-// Claim takes room for a message of n bytes in the ring, to be filled in place, and waits for
+// Claim takes space for a message of n bytes in the ring, to be filled in place, and waits for
 // buffer space until ctx ends. The message keeps its place before later claims of this process, so
 // the caller should commit or abort soon. A claim stays valid across views.
 func (s *Subgroup) Claim(ctx context.Context, n int) (Claim, error) {
@@ -183,7 +183,7 @@ func (s *Subgroup) TryClaim(n int) (Claim, error) {
 	return Claim{c.Bytes, c, s}, nil
 }
 
-// Claim is room for one message in the ring.
+// Claim is space for one message in the ring.
 type Claim struct {
 	Bytes []byte // to be filled by the application; it has the bytes that an earlier message left there
 
@@ -237,7 +237,7 @@ func (s *Subgroup) Skip(rounds int) error {
 	return nil
 }
 
-// Resume says that the application has room again after DeliverSome took less than it was offered.
+// Resume says that the application has space again after DeliverSome took less than it was offered.
 // It may be called anywhere.
 func (s *Subgroup) Resume() { s.app.resume() }
 
@@ -245,7 +245,7 @@ func (s *Subgroup) Resume() { s.app.resume() }
 const MaxSkip = 1 << 20
 
 // Restored returns a channel that is closed when this process has the subgroup's state: Restore, or
-// Log.Recover, has succeeded, and the messages that came meanwhile were handed over. In a
+// Log.Recover, has succeeded, and the messages that came meanwhile were delivered. In a
 // Persistent subgroup without both it is closed when the log lacks nothing any more. It is closed
 // already where there is nothing to wait for: in an Ordered subgroup without Restore, in a process
 // that was a member from the start, and in one that is in no shard.
