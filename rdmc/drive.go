@@ -6,7 +6,7 @@ import (
 	"github.com/squall-go/squall/internal/background"
 	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 )
 
 // do gives the relay an input, and applies its effects.
@@ -182,7 +182,7 @@ func (g *Group) makeRoom(in Incoming) {
 	if g.cfg.Incoming != nil {
 		data, err = g.cfg.Incoming(in)
 	} else {
-		data, err = shared.Make(in.Size)
+		data, err = samehost.Make(in.Size)
 	}
 	if err == nil && int64(len(data)) != in.Size {
 		err = fmt.Errorf("the memory has %d bytes instead of %d", len(data), in.Size)

@@ -11,7 +11,7 @@ import (
 	"github.com/squall-go/squall/internal/crc"
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -91,17 +91,17 @@ type Group struct {
 	members  []*membership // by place; nil: there is no tie, or it is this node
 	missing  int           // members that have not attached
 	effects  relay.Effects
-	calls    []relay.Call            // that the application has to be told
-	buffers  map[uint64][]byte       // at receivers, by index
-	views    map[uint64]*shared.View // at receivers, by index: messages that lie in memory of the root
-	sendings map[uint64]*Sending     // at the root, by number
+	calls    []relay.Call              // that the application has to be told
+	buffers  map[uint64][]byte         // at receivers, by index
+	views    map[uint64]*samehost.View // at receivers, by index: messages that lie in memory of the root
+	sendings map[uint64]*Sending       // at the root, by number
 }
 
 // newGroup checks a configuration.
 func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	g := &Group{
 		node: n, cfg: c, complete: make(chan struct{}), done: make(chan struct{}), missing: len(c.Members) - 1,
-		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*shared.View{}, sendings: map[uint64]*Sending{},
+		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*samehost.View{}, sendings: map[uint64]*Sending{},
 	}
 	g.toSend, g.toCall, g.toFetch, g.toFill = sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)
 	if err := g.check(); err != nil {

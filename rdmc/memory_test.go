@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 )
 
 // Announcing costs nothing, so a message that no machine has memory for must not cost a receiver
@@ -15,7 +15,7 @@ func TestAMessageThatAReceiverHasNoMemoryForFailsTheGroupEverywhere(t *testing.T
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems do not report how much memory is free")
 	}
-	if _, err := shared.Make(1 << 39); !errors.Is(err, ErrNoMemory) {
+	if _, err := samehost.Make(1 << 39); !errors.Is(err, ErrNoMemory) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, 3, 0)

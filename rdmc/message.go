@@ -2,7 +2,7 @@ package rdmc
 
 import (
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 )
 
 // Incoming is a message that is about to come.
@@ -49,8 +49,8 @@ type Sending struct {
 	window  []byte // SendFrom: byte k of the message lies at k modulo its length, while it is needed; nil: the message is in out.Data
 
 	claimed bool // data lies in memory that others can see, at a place, and is held
-	place   shared.Place
-	hold    shared.Hold
+	place   samehost.Place
+	hold    samehost.Hold
 
 	told int // of Sent and Everywhere; under the group's mu
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/attach"
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 )
@@ -24,7 +24,7 @@ var (
 	// work.
 	ErrConfig = errors.New("rdmc: bad configuration")
 	// ErrNoMemory says that a message does not fit into the memory that this machine has free.
-	ErrNoMemory = shared.ErrNoMemory
+	ErrNoMemory = samehost.ErrNoMemory
 )
 
 // token is the name of a group on the wire.
@@ -34,8 +34,8 @@ type token = [relay.TokenBytes]byte
 type Node struct {
 	cfg     Config
 	ownPort bool
-	space   *shared.Space   // memory that others on the host may see
-	views   *shared.Views   // and theirs
+	space   *samehost.Space // memory that others on the host may see
+	views   *samehost.Views // and theirs
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup // every goroutine of the node, its links and its groups

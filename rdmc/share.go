@@ -9,12 +9,11 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/relay"
 	"github.com/squall-go/squall/internal/samehost"
-	"github.com/squall-go/squall/internal/shared"
 )
 
 // Memory is memory to send from, see Node.Alloc. Its life: allocated → released by its user, and
 // not held for a message → idle → allocated again.
-type Memory struct{ m *shared.Memory }
+type Memory struct{ m *samehost.Memory }
 
 // Bytes is the memory. What is in it at first is anything.
 func (m *Memory) Bytes() []byte { return m.m.Bytes() }
@@ -41,7 +40,7 @@ var ErrInView = relay.ErrInView
 func (n *Node) Alloc(size int) (*Memory, error) {
 	m, err := n.space.Alloc(size)
 	switch {
-	case errors.Is(err, shared.ErrClosed):
+	case errors.Is(err, samehost.ErrClosed):
 		return nil, ErrClosed
 	case err != nil:
 		return nil, fmt.Errorf("rdmc: %w", err)
@@ -55,7 +54,7 @@ func (g *Group) allocFor(size int) (*Memory, error) {
 	if g.isSeen() {
 		return g.node.Alloc(size)
 	}
-	return &Memory{shared.OnHeap(size)}, nil
+	return &Memory{samehost.OnHeap(size)}, nil
 }
 
 // isSeen reports whether all others see this node's memory.
@@ -101,7 +100,7 @@ func (g *Group) completed(in Incoming, inView bool) {
 }
 
 // takeView takes what is in view of a message; nil if nothing is.
-func (g *Group) takeView(index uint64) *shared.View {
+func (g *Group) takeView(index uint64) *samehost.View {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.views[index]
@@ -151,15 +150,15 @@ func (g *Group) fetch(owner string) {
 }
 
 // look brings a message into view.
-func (g *Group) look(owner string, f *relay.Fetch) (*shared.View, error) {
-	p, err := shared.ParsePlace(f.Where)
+func (g *Group) look(owner string, f *relay.Fetch) (*samehost.View, error) {
+	p, err := samehost.ParsePlace(f.Where)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(g.node.ctx, g.node.cfg.FailAfter)
 	defer cancel()
 	v, err := g.node.views.Open(ctx, owner, p, f.Size)
-	if errors.Is(err, shared.ErrGone) {
+	if errors.Is(err, samehost.ErrGone) {
 		err = fmt.Errorf("%w: %w", relay.ErrRootGone, err)
 	}
 	return v, err
@@ -216,7 +215,7 @@ func (n *Node) probe(host, owner string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, probeTime)
 	defer cancel()
-	if shared.Reach(ctx, owner) != nil {
+	if samehost.Reach(ctx, owner) != nil {
 		return "", nil // then blocks travel, which works everywhere
 	}
 	return owner, nil
@@ -226,7 +225,7 @@ func (n *Node) probe(host, owner string) (string, error) {
 func (n *Node) share() {
 	reject := func(remote string, err error) {
 		r := port.Rejected(port.KindBlocks, remote, err)
-		if errors.Is(err, shared.ErrMalformed) {
+		if errors.Is(err, samehost.ErrMalformed) {
 			r.Reason = port.Garbage
 		}
 		n.cfg.Port.Reject(r)
@@ -234,7 +233,7 @@ func (n *Node) share() {
 	if n.cfg.NotShared {
 		reject = nil
 	}
-	n.space, n.views = shared.NewSpace(reject), shared.NewViews()
+	n.space, n.views = samehost.NewSpace(reject), samehost.NewViews()
 	if self := &n.cfg.Self; self.Host == "" {
 		self.Host = samehost.Host()
 	}

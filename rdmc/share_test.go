@@ -13,14 +13,14 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/relay"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
 // sharesMemory skips a test where there is none to share.
 func sharesMemory(t testing.TB) {
 	t.Helper()
-	if s := shared.NewSpace(func(string, error) {}); s.Name() == "" {
+	if s := samehost.NewSpace(func(string, error) {}); s.Name() == "" {
 		t.Skip("this system has no shared memory for segments")
 	} else {
 		s.Close()
@@ -382,7 +382,7 @@ func TestAPlaceThatIsNotThereFailsTheGroup(t *testing.T) {
 	w := newWorld(t, 3, 0)
 	all := w.open("g", GroupConfig{})
 	meet(t, all)
-	for name, place := range map[string]string{"nonsense": "up there", "nobody's": shared.Place{ID: shared.ID{1}}.String()} {
+	for name, place := range map[string]string{"nonsense": "up there", "nobody's": samehost.Place{ID: samehost.ID{1}}.String()} {
 		all := w.open(name, GroupConfig{})
 		meet(t, all)
 		all[0].do(func(r *relay.Relay, out *relay.Effects) {

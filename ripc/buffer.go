@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall/internal/invariants"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/ripc/internal/table"
 )
 
@@ -17,7 +17,7 @@ import (
 // write a buffer again after sending it: release the buffer, and allocate the next one.
 type Buffer struct {
 	e     *Endpoint
-	m     *shared.Memory
+	m     *samehost.Memory
 	refs  atomic.Int32
 	freed func() // called when the last reference is given up; nil of a buffer that no cache made
 }
@@ -25,9 +25,9 @@ type Buffer struct {
 // memory is what an endpoint has for long messages.
 type memory struct {
 	once    sync.Once
-	space   *shared.Space // own memory that others look at; made when it is needed
-	views   *shared.Views // of others' memory
-	buffers atomic.Int64  // that are not released
+	space   *samehost.Space // own memory that others look at; made when it is needed
+	views   *samehost.Views // of others' memory
+	buffers atomic.Int64    // that are not released
 
 	// Under the endpoint's mu.
 	byToken map[string]*peer // over TCP, the peers that dialed: their connections for long messages come later
@@ -35,13 +35,13 @@ type memory struct {
 }
 
 func (m *memory) open(maxBytes int64) {
-	m.views, m.byToken, m.budget.Max = shared.NewViews(), map[string]*peer{}, maxBytes
+	m.views, m.byToken, m.budget.Max = samehost.NewViews(), map[string]*peer{}, maxBytes
 }
 
 // openMemory makes the own memory.
 func (e *Endpoint) openMemory() {
 	e.memory.once.Do(func() {
-		e.memory.space = shared.NewSpace(func(remote string, err error) {
+		e.memory.space = samehost.NewSpace(func(remote string, err error) {
 			e.cfg.OnReject(fmt.Errorf("ripc: %s: %w", remote, err))
 		})
 	})
@@ -70,14 +70,14 @@ func (e *Endpoint) Alloc(size int) (*Buffer, error) {
 }
 
 // allocate returns memory that a viewer will look at, or anybody if that is 0.
-func (e *Endpoint) allocate(size int, viewer uint64) (*shared.Memory, error) {
+func (e *Endpoint) allocate(size int, viewer uint64) (*samehost.Memory, error) {
 	e.openMemory()
 	if e.memory.space == nil {
 		return nil, fmt.Errorf("ripc: %w", ErrClosed)
 	}
 	m, err := e.memory.space.AllocFor(size, viewer)
 	switch {
-	case errors.Is(err, shared.ErrClosed):
+	case errors.Is(err, samehost.ErrClosed):
 		return nil, fmt.Errorf("ripc: %w", ErrClosed)
 	case err != nil:
 		return nil, fmt.Errorf("ripc: %w: %w", ErrLimit, err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
@@ -37,7 +37,7 @@ type sending struct {
 	to   *Remote // nil for a reply
 	call uint64  // of a request
 	out  *pair.Outgoing[*sending]
-	hold shared.Hold // on the memory that the peer looks at
+	hold samehost.Hold // on the memory that the peer looks at
 	held bool
 	went bool    // the offer is in the ring
 	kept int64   // bytes of a copy that count for the peer
@@ -264,7 +264,7 @@ func (m *sending) show(body *Body, offer *pair.Offer) (err error) {
 			return fmt.Errorf("ripc: the body: %w", err)
 		}
 	}
-	var at shared.Place
+	var at samehost.Place
 	if m.hold, at, m.held = e.memory.space.Hold(data); !m.held {
 		return fmt.Errorf("ripc: %w: no shared memory for %d bytes", ErrLimit, body.size)
 	}

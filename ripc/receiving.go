@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
@@ -29,7 +29,7 @@ type receiving struct {
 	handed  bool    // the window counts as one of the sender
 	asked   bool    // Allocate was asked
 	moving  bool    // it is counted among the messages that move
-	view    *shared.View
+	view    *samehost.View
 
 	over    atomic.Bool   // its window is not written any more
 	filling bool          // a goroutine writes into its window; guarded as the transport says
@@ -193,8 +193,8 @@ func (m *receiving) count(moving bool) {
 	m.moving = moving
 }
 
-func (m *receiving) segment() shared.Place {
-	return shared.Place{ID: m.offer.Segment, Offset: int64(m.offer.Offset)}
+func (m *receiving) segment() samehost.Place {
+	return samehost.Place{ID: m.offer.Segment, Offset: int64(m.offer.Offset)}
 }
 
 // arrived hands out a message that is here.
@@ -387,7 +387,7 @@ func (p *peer) fetchAll() {
 }
 
 // fetched takes in what fetch returned for a message, which may have ended meanwhile.
-func (m *receiving) fetched(view *shared.View, err error) {
+func (m *receiving) fetched(view *samehost.View, err error) {
 	m.filling = false
 	m.halted()
 	switch {
@@ -402,7 +402,7 @@ func (m *receiving) fetched(view *shared.View, err error) {
 }
 
 // fetch opens a view, and, if the message has a window, copies it there.
-func (m *receiving) fetch(ctx context.Context) (*shared.View, error) {
+func (m *receiving) fetch(ctx context.Context) (*samehost.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	view, err := m.peer.e.memory.views.Open(ctx, m.offer.Owner, m.segment(), int64(m.offer.Size))

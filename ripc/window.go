@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/ripc/internal/table"
 )
@@ -169,7 +169,7 @@ func (m *receiving) refund() {
 // makeWindow starts a message in memory of its own. The peer's word for a size is not enough.
 func (m *receiving) makeWindow(size int64) {
 	m.charged = size
-	if err := shared.Fits(size); err != nil {
+	if err := samehost.Fits(size); err != nil {
 		m.refund()
 		m.deny(pair.NoPlace, err.Error())
 		return

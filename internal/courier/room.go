@@ -8,7 +8,7 @@ import (
 
 	"github.com/squall-go/squall/internal/mapped"
 	"github.com/squall-go/squall/internal/multicast"
-	"github.com/squall-go/squall/internal/shared"
+	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/rdmc"
 )
 
@@ -24,7 +24,7 @@ func Room(node *rdmc.Node, size int) (*multicast.Body, error) {
 
 // InMemory is a Config.Room.
 func InMemory(_ string, size int64) (*multicast.Body, error) {
-	data, err := shared.Make(size)
+	data, err := samehost.Make(size)
 	return multicast.NewBody(data, "", nil), err
 }
 

@@ -13,8 +13,8 @@ import (
 var layers = [][]string{
 	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/backoff", "internal/background", "internal/bell", "internal/callers", "internal/crc", "internal/decode", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
-	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "fabric/verbs/internal/fake", "internal/proc", "internal/samehost", "internal/wire", "order"},
-	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/shared", "nullsend", "rdmc/schedule"},
+	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "fabric/verbs/internal/fake", "internal/proc", "internal/wire", "order"},
+	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/samehost", "nullsend", "rdmc/schedule"},
 	{"dds/internal/core", "fabric/port", "internal/handshake", "internal/journal", "internal/relay", "predicates"},
 	{"fabric/verbs", "internal/attach", "internal/fabrictest", "internal/shm", "internal/simnet", "internal/tcp", "persist/internal/engine"},
 	{"fabric/auto", "fabric/verbs/ibverbs", "persist/internal/values"},

@@ -30,12 +30,12 @@ func Host() string {
 	return fmt.Sprintf("%s/%s/%d", boot[:36], ns, os.Getuid())
 }
 
-// NameBytes is the length of the random part of a socket's name, in text.
-const NameBytes = 32
+// nameBytes is the length of the random part of a socket's name, in text.
+const nameBytes = 32
 
 // Listen makes a socket with a random name behind a prefix.
 func Listen(prefix string) (l *net.UnixListener, name string, err error) {
-	var id [NameBytes / 2]byte
+	var id [nameBytes / 2]byte
 	rand.Read(id[:])
 	name = prefix + hex.EncodeToString(id[:])
 	if l, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + name, Net: "unixpacket"}); err != nil {

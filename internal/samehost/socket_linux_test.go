@@ -89,10 +89,15 @@ func TestDescriptorsOfAPacketAreReceivedThoughTheProcessHasNoneLeft(t *testing.T
 		}
 		Close(files)
 	}()
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 200, Max: before.Max}); err != nil {
+	open := func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+	above, err := open() // the reserve took lower numbers
+	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() (int, error) { return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0) }
+	files = append(files, above)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(above) + 100, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
 	for {
 		fd, err := open()
 		if descriptors.IsLack(err) {

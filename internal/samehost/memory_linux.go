@@ -1,4 +1,4 @@
-package shared
+package samehost
 
 import (
 	"crypto/rand"
@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/squall-go/squall/internal/samehost"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +20,7 @@ type segment struct {
 
 // newSegment makes a segment of n bytes, a multiple of the size of pages.
 func newSegment(n int) (*segment, error) {
-	mem, fd, err := samehost.NewSegment("squall-large", n, populate)
+	mem, fd, err := NewSegment("squall-large", n, populate)
 	if err != nil {
 		return nil, err
 	}
@@ -43,21 +42,19 @@ func populate(mem []byte, fd int) error {
 }
 
 // drop gives the memory back to the system, as soon as no other process maps it.
-func (s *segment) drop() error { return samehost.Release(s.mem, s.fd) }
-
-func totalMemory() int { return samehost.TotalMemory() }
+func (s *segment) drop() error { return Release(s.mem, s.fd) }
 
 // freeMemory is what the machine can give away: of what it has, what is not in use, and what it can
 // take back.
 func freeMemory() int64 {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return int64(totalMemory())
+		return int64(TotalMemory())
 	}
 	var kilobytes int64
 	_, line, _ := strings.Cut(string(info), "MemAvailable:")
 	if _, err := fmt.Sscan(line, &kilobytes); err != nil {
-		return int64(totalMemory())
+		return int64(TotalMemory())
 	}
 	return kilobytes << 10
 }
@@ -65,7 +62,7 @@ func freeMemory() int64 {
 // mapSegment maps the segment of another process, which must not be able to take anything of it
 // away (E1).
 func mapSegment(fd int) ([]byte, error) {
-	size, err := samehost.SegmentBytes(fd)
+	size, err := SegmentBytes(fd)
 	if err != nil {
 		return nil, fmt.Errorf("%w: E1: %w", ErrRefused, err)
 	}

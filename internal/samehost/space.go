@@ -1,4 +1,4 @@
-package shared
+package samehost
 
 import (
 	"encoding/hex"
@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 	"unsafe"
-
-	"github.com/squall-go/squall/internal/samehost"
 )
 
 // ID names a segment. It cannot be guessed.
@@ -49,7 +47,7 @@ var (
 	// ErrGone says that no process answers any more at a socket.
 	ErrGone = errors.New("its owner is gone")
 	// ErrClosed says that a space is closed.
-	ErrClosed = errors.New("shared: closed")
+	ErrClosed = errors.New("shared memory: closed")
 )
 
 // Bounds of what an owner keeps (E4).
@@ -77,7 +75,7 @@ type Space struct {
 // nothing is shared.
 func NewSpace(reject func(remote string, err error)) *Space {
 	s := &Space{}
-	if reject == nil || samehost.Host() == "" {
+	if reject == nil || Host() == "" {
 		return s
 	}
 	if d, err := newListener(s, os.Getuid(), reject); err == nil { // without one it is slower, and works
@@ -300,7 +298,7 @@ func (s *Space) trim(now time.Time) {
 	}
 	for len(s.idle) > 0 {
 		m := s.idle[0]
-		if len(s.idle) <= maxIdle && bytes <= totalMemory()/idleShare && now.Sub(m.idleAt) < idleTime {
+		if len(s.idle) <= maxIdle && bytes <= TotalMemory()/idleShare && now.Sub(m.idleAt) < idleTime {
 			break
 		}
 		bytes -= len(m.seg.mem)

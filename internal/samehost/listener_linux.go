@@ -1,4 +1,4 @@
-package shared
+package samehost
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -55,13 +54,13 @@ type listener struct {
 
 // newListener serves the processes of one user.
 func newListener(s *Space, user int, reject func(remote string, err error)) (*listener, error) {
-	l, name, err := samehost.Listen(namePrefix)
+	l, name, err := Listen(namePrefix)
 	if err != nil {
 		return nil, err
 	}
 	d := &listener{space: s, socket: name, user: user, patience: conversationTime, reject: reject, listener: l}
 	d.callers = wire.NewCallers(maxCallers, 2*maxCallers, 0) // none proves itself: the oldest makes room
-	d.done.Go(func() { samehost.Accept(l, d.take) })
+	d.done.Go(func() { Accept(l, d.take) })
 	return d, nil
 }
 
@@ -100,7 +99,7 @@ func (d *listener) serve(conn *net.UnixConn) {
 
 // identify names the process at the other end, and judges its user (E3).
 func (d *listener) identify(conn *net.UnixConn) (remote string, err error) {
-	remote, ours := samehost.Peer(conn, d.user)
+	remote, ours := Peer(conn, d.user)
 	if !ours {
 		return remote, fmt.Errorf("%w: shared memory is for user %d only", ErrRefused, d.user)
 	}
@@ -156,29 +155,29 @@ func ask(ctx context.Context, owner string, id ID) (mem []byte, err error) {
 
 // askOnce gets the descriptor of a segment.
 func askOnce(ctx context.Context, owner string, id ID) (fd int, err error) {
-	if rest, ok := strings.CutPrefix(owner, namePrefix); !ok || len(rest) != samehost.NameBytes {
+	if rest, ok := strings.CutPrefix(owner, namePrefix); !ok || len(rest) != nameBytes {
 		return -1, fmt.Errorf("%w: %.80q is no name of a socket for segments", ErrRefused, owner)
 	}
-	conn, err := samehost.Dial(ctx, owner)
+	conn, err := Dial(ctx, owner)
 	if err != nil {
 		return -1, err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if process, ours := samehost.Peer(conn, os.Getuid()); !ours {
+	if process, ours := Peer(conn, os.Getuid()); !ours {
 		return -1, fmt.Errorf("%w: %s runs as another user", ErrRefused, process)
 	}
 	if _, err := conn.Write(append([]byte{version}, id[:]...)); err != nil {
 		return -1, err
 	}
-	return receive(conn)
+	return descriptorOf(conn)
 }
 
-// receive reads an answer.
-func receive(conn *net.UnixConn) (fd int, err error) {
+// descriptorOf reads an answer, and returns the descriptor in it.
+func descriptorOf(conn *net.UnixConn) (fd int, err error) {
 	b := make([]byte, answerBytes+1)
-	n, fds, cut, err := samehost.Receive(conn, b, 1)
+	n, fds, cut, err := Receive(conn, b, 1)
 	switch {
 	case err != nil:
 	case n == answerBytes && b[0] == version && b[1] == 1 && len(fds) == 1 && !cut:
@@ -190,7 +189,7 @@ func receive(conn *net.UnixConn) (fd int, err error) {
 	default:
 		err = fmt.Errorf("%w: %w: an answer of %d bytes with %d descriptors", ErrRefused, ErrMalformed, n, len(fds))
 	}
-	samehost.Close(fds)
+	Close(fds)
 	return -1, err
 }
 

@@ -1,4 +1,4 @@
-package shared
+package samehost
 
 import (
 	"context"
@@ -144,7 +144,7 @@ func (vs *Views) trim(now time.Time) {
 	idle, bytes := vs.idle()
 	for len(idle) > 0 {
 		m := idle[0]
-		if !vs.closed && len(idle) <= maxIdleViews && bytes <= totalMemory()/idleShare && now.Sub(m.idleAt) < idleViewTime {
+		if !vs.closed && len(idle) <= maxIdleViews && bytes <= TotalMemory()/idleShare && now.Sub(m.idleAt) < idleViewTime {
 			break
 		}
 		idle, bytes = idle[1:], bytes-len(m.mem)

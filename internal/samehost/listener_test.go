@@ -1,6 +1,6 @@
 //go:build linux
 
-package shared
+package samehost
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/testutil"
 )
 
@@ -152,7 +151,7 @@ func TestE1WhatIsNotSealedIsNotMapped(t *testing.T) {
 	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
 		t.Errorf("mapped: %v", err)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, samehost.Seals); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, Seals); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := mapSegment(fd); !errors.Is(err, ErrRefused) {
@@ -166,7 +165,7 @@ func TestE1WhatIsNotSealedIsNotMapped(t *testing.T) {
 	if err := unix.Ftruncate(sparse, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unix.FcntlInt(uintptr(sparse), unix.F_ADD_SEALS, samehost.Seals); err != nil {
+	if _, err := unix.FcntlInt(uintptr(sparse), unix.F_ADD_SEALS, Seals); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := mapSegment(sparse); !errors.Is(err, ErrRefused) {
@@ -217,7 +216,7 @@ func TestE3ASegmentIsGivenToWhoKnowsItsName(t *testing.T) {
 		if _, err := conn.Write(c.say); err != nil {
 			t.Fatal(err)
 		}
-		if fd, err := receive(conn); err == nil {
+		if fd, err := descriptorOf(conn); err == nil {
 			t.Errorf("%s: got descriptor %d", name, fd)
 		}
 		r := <-rejects
