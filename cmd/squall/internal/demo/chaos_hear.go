@@ -43,29 +43,10 @@ func (r *chaosRun) installed(p *process, v *testlab.Installed) error {
 		return nil
 	}
 	r.reached(v.ID)
-	r.views[v.ID] = r.tellView(v.ID, v.Nodes())
+	r.views[v.ID] = &view{nodes: v.Nodes()}
+	r.story.tell(Happening{What: whatView, View: v.ID, Nodes: v.Nodes()})
 	r.miss(v.Nodes())
 	return nil
-}
-
-// tellView begins a view's line. The line ends with the pauses of the members that were in the view
-// before and still send.
-func (r *chaosRun) tellView(id squall.ViewID, nodes []squall.NodeID) *view {
-	known := &view{nodes: nodes}
-	h := Happening{What: whatView, View: id, Nodes: nodes}
-	if id > 1 {
-		for _, p := range r.whole() {
-			if slices.Contains(nodes, p.id) {
-				known.expect = append(known.expect, p.number)
-			}
-		}
-	}
-	if len(known.expect) == 0 {
-		known.told = r.story.tell(h)
-	} else {
-		known.told = r.story.hold(h, pausesWithin)
-	}
-	return known
 }
 
 // miss notes the members that are not in a view any more.
@@ -87,42 +68,16 @@ func (r *chaosRun) marked(p *process, m testlab.Mark) error {
 	return nil
 }
 
-// paused takes the pause that a member saw before the first message of a view. If that view was
-// told without it, because nothing was delivered in it for long, it is told with the next one.
+// paused takes the pause that a member saw before the first message of a view.
 func (r *chaosRun) paused(p *process, seen testlab.Pause) {
 	p.longest = max(p.longest, seen.Took)
-	v := r.views[seen.View]
-	if v == nil {
-		return
-	}
-	v.pauses = append(v.pauses, Pause{p.id, int64(seen.Took)})
-	if v.told.Pauses = v.pauses; r.story.tells(v.told) {
-		p.untold = max(p.untold, seen.Took)
-	} else if slices.Contains(v.expect, p.number) {
-		v.told.shown = append(v.told.shown, max(p.untold, seen.Took))
-		p.untold = 0
-	}
-	r.unexpect(v, p)
-}
-
-// unexpect notes that no pause is to come from a member.
-func (r *chaosRun) unexpect(v *view, p *process) {
-	if i := slices.Index(v.expect, p.number); i >= 0 {
-		if v.expect = slices.Delete(v.expect, i, i+1); len(v.expect) == 0 {
-			r.story.release(v.told)
-		}
+	if v := r.views[seen.View]; v != nil {
+		v.pauses = append(v.pauses, Pause{p.id, int64(seen.Took)})
 	}
 }
 
-// strikes removes a member from the members that are waited for.
-func (r *chaosRun) strikes(p *process, s stage) {
-	p.stage, p.until = s, r.story.now()
-	for id := range r.newest {
-		if v := r.views[id+1]; v != nil {
-			r.unexpect(v, p)
-		}
-	}
-}
+// strikes notes that a member is not in the group any more.
+func (r *chaosRun) strikes(p *process, s stage) { p.stage, p.until = s, r.story.now() }
 
 // restored notes that a member has the state.
 func (r *chaosRun) restored(p *process, got testlab.Restored) {
@@ -183,7 +138,6 @@ func (r *chaosRun) vacate(p *process) {
 
 // tick does what is due.
 func (r *chaosRun) tick() error {
-	r.story.flush()
 	if err := r.resume(); err != nil {
 		return err
 	}

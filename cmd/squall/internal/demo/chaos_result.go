@@ -73,7 +73,7 @@ func (r *chaosRun) result(fault error) *ChaosResult {
 	for id := squall.ViewID(1); id <= r.newest; id++ {
 		if v := r.views[id]; v != nil {
 			end := r.ledger.End(id)
-			res.Views = append(res.Views, ViewResult{id, v.nodes, end.Messages, end.Digest, v.told.Pauses})
+			res.Views = append(res.Views, ViewResult{id, v.nodes, end.Messages, end.Digest, v.pauses})
 		}
 	}
 	return res

@@ -15,13 +15,8 @@ import (
 // leastNodes is how many members there must be, so that the others are a majority when one is gone.
 const leastNodes = 3
 
-const (
-	// pausesWithin is how long a view waits to be told for the pauses that its members saw.
-	pausesWithin = time.Second
-	// dumpWithin is how long members may take to write down what they know, when something is
-	// wrong.
-	dumpWithin = 2 * time.Second
-)
+// dumpWithin is how long members may take to write down what they know, when something is wrong.
+const dumpWithin = 2 * time.Second
 
 // chaosRun is the trial of a demo with --chaos.
 type chaosRun struct {
@@ -40,8 +35,6 @@ type chaosRun struct {
 // view is what members say of a view.
 type view struct {
 	nodes  []squall.NodeID
-	told   *Happening
-	expect []int // processes whose pauses are to come
 	pauses []Pause
 }
 

@@ -35,7 +35,6 @@ type process struct {
 	missed  bool          // while it hangs: a view without it is in force
 	views   [2]squall.ViewID
 	longest time.Duration
-	untold  time.Duration // a pause that came after its view was told
 	dumped  bool
 	from    time.Duration // when it was in the group with all of its state
 

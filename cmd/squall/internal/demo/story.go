@@ -3,7 +3,6 @@ package demo
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ type Happening struct {
 	Process int             `json:"process,omitempty"`
 	View    squall.ViewID   `json:"view,omitempty"`
 	Nodes   []squall.NodeID `json:"nodes,omitempty"`     // of the view, by rank
-	Pauses  []Pause         `json:"pauses,omitempty"`    // that members of the view and the one before saw
 	Source  squall.NodeID   `json:"source,omitempty"`    // of the state
 	Count   uint64          `json:"messages,omitempty"`  // that the state stands for, or that were delivered
 	TookNs  int64           `json:"took_ns,omitempty"`   // to hand the state over
@@ -28,8 +26,6 @@ type Happening struct {
 	More    uint64          `json:"more,omitempty"`      // messages that some log has besides
 	Detail  string          `json:"detail,omitempty"`    // in words
 	Again   bool            `json:"same_node,omitempty"` // the node was there before
-
-	shown []time.Duration // pauses, as they are told
 }
 
 // Pause is the longest time without a delivery that a member saw around a change of the view.
@@ -61,7 +57,7 @@ func (h Happening) String() string { return fmt.Sprintf("%7.3fs  %s", h.Seconds,
 func (h Happening) text() string {
 	switch h.What {
 	case whatView:
-		return fmt.Sprintf("view %d: nodes %s%s", h.View, strings.Trim(fmt.Sprint(h.Nodes), "[]"), h.pause())
+		return fmt.Sprintf("view %d: nodes %s", h.View, strings.Trim(fmt.Sprint(h.Nodes), "[]"))
 	case whatKilled:
 		return fmt.Sprintf("node %d killed", h.Node)
 	case whatHung:
@@ -107,18 +103,6 @@ func (h Happening) besides() string {
 	return fmt.Sprintf("; one has %s more, which were not acknowledged", humanize.Comma(int64(h.More)))
 }
 
-// pause says how long the survivors delivered nothing.
-func (h Happening) pause() string {
-	if len(h.shown) == 0 {
-		return ""
-	}
-	least, most := milliseconds(int64(slices.Min(h.shown))), milliseconds(int64(slices.Max(h.shown)))
-	if least == most {
-		return fmt.Sprintf("; no deliveries for %s", most)
-	}
-	return fmt.Sprintf("; no deliveries for %s to %s", strings.TrimSuffix(least, " ms"), most)
-}
-
 // milliseconds prints a time as people read it here.
 func milliseconds(ns int64) string {
 	ms := float64(ns) / 1e6
@@ -128,19 +112,14 @@ func milliseconds(ns int64) string {
 	return humanize.Comma(int64(ms+0.5)) + " ms"
 }
 
-// story tells what happens while it does. A view is told when the pauses are known, and what comes
-// after it waits for that.
+// story tells what happens while it does.
 type story struct {
 	out   io.Writer // nil: no output
 	start time.Time
 	all   []*Happening
-	told  int                      // of all
-	held  map[*Happening]time.Time // not to be told before this
 }
 
-func newStory(out io.Writer) *story {
-	return &story{out: out, start: time.Now(), held: map[*Happening]time.Time{}}
-}
+func newStory(out io.Writer) *story { return &story{out: out, start: time.Now()} }
 
 // title is told before anything happens.
 func (s *story) title(text string) {
@@ -153,46 +132,10 @@ func (s *story) title(text string) {
 func (s *story) now() time.Duration { return time.Since(s.start) }
 
 // tell adds what happens now.
-func (s *story) tell(h Happening) *Happening {
+func (s *story) tell(h Happening) {
 	h.Seconds = s.now().Round(time.Millisecond).Seconds()
 	s.all = append(s.all, &h)
-	s.flush()
-	return &h
-}
-
-// hold adds what happens now, and of which more will be known soon.
-func (s *story) hold(h Happening, atMost time.Duration) *Happening {
-	h.Seconds = s.now().Round(time.Millisecond).Seconds()
-	s.all = append(s.all, &h)
-	s.held[&h] = time.Now().Add(atMost)
-	return &h
-}
-
-// release says that all is known.
-func (s *story) release(h *Happening) {
-	delete(s.held, h)
-	s.flush()
-}
-
-// tells reports whether something was told already.
-func (s *story) tells(h *Happening) bool { return slices.Contains(s.all[:s.told], h) }
-
-// flush tells what need not be held any more.
-func (s *story) flush() {
-	for ; s.told < len(s.all); s.told++ {
-		h := s.all[s.told]
-		if until, held := s.held[h]; held && time.Now().Before(until) {
-			return
-		}
-		delete(s.held, h)
-		if s.out != nil {
-			fmt.Fprintln(s.out, h)
-		}
+	if s.out != nil {
+		fmt.Fprintln(s.out, h)
 	}
-}
-
-// end tells the rest.
-func (s *story) end() {
-	clear(s.held)
-	s.flush()
 }

@@ -80,7 +80,6 @@ func (t *trial) begin(ctx context.Context) (timed context.Context, end func()) {
 	timed, stop := context.WithTimeoutCause(ctx, t.Duration+t.Timeout, errTooLong)
 	return timed, func() {
 		stop()
-		t.story.end()
 		close(t.over)
 		kill()
 		t.readers.Wait()
