@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -80,18 +79,12 @@ func Crowded[R any](messages io.Writer, series []Series[R], foreign func(R) floa
 type Output struct {
 	JSON     bool
 	Markdown bool
-	CSV      string // a file, or nothing
 	Title    string // above the tables
 }
 
 // Print shows the report. Further tables, if any, stand behind that of the rows. It returns what
 // could not be measured.
-func (r Report[R]) Print(w io.Writer, o Output, columns []Column[R], further ...table.Writer) error {
-	if o.CSV != "" {
-		if err := r.writeCSV(o.CSV, columns); err != nil {
-			return err
-		}
-	}
+func (r Report[R]) Print(w io.Writer, o Output, further ...table.Writer) error {
 	if o.JSON {
 		return errors.Join(show.JSON(w, r), Failures(r.Series))
 	}
@@ -137,59 +130,14 @@ func (r Report[R]) table() table.Writer {
 func (r Row) cells() table.Row {
 	limit, ratio := nothing, nothing
 	if r.Limit != nil && r.LimitName != "" {
-		limit = fmt.Sprintf("%s: %s (%s)", r.LimitName, Number(r.Limit.Median), r.Limit.Span())
-		ratio = fmt.Sprintf("%s (%s)", Number(r.Ratio), r.Pairs.Span())
+		limit = fmt.Sprintf("%s: %s (%s)", r.LimitName, show.Number(r.Limit.Median), r.Limit.Span())
+		ratio = fmt.Sprintf("%s (%s)", show.Number(r.Ratio), r.Pairs.Span())
 	}
-	figure := strings.TrimSpace(fmt.Sprintf("%s %s", Number(r.Figure.Median), r.Unit))
+	figure := strings.TrimSpace(fmt.Sprintf("%s %s", show.Number(r.Figure.Median), r.Unit))
 	if r.Figure.Least != r.Figure.Most {
 		figure += " (" + r.Figure.Span() + ")"
 	}
 	return table.Row{r.What, figure, limit, ratio, r.Bar, cmp.Or(r.unknown, r.Verdict)}
-}
-
-// Column is a figure of a run in a CSV file.
-type Column[R any] struct {
-	Name string
-	Of   func(R) float64
-}
-
-// writeCSV writes every run to a file.
-func (r Report[R]) writeCSV(path string, columns []Column[R]) error {
-	lines := [][]string{{"case", "run"}}
-	for _, c := range columns {
-		lines[0] = append(lines[0], c.Name)
-	}
-	for _, s := range r.Series {
-		for i, run := range s.Runs {
-			line := []string{s.Name, strconv.Itoa(i + 1)}
-			for _, c := range columns {
-				line = append(line, strconv.FormatFloat(c.Of(run), 'g', 10, 64))
-			}
-			lines = append(lines, line)
-		}
-	}
-	return show.CSV(path, lines)
-}
-
-// Number prints four digits or so, with thousands apart.
-func Number(v float64) string {
-	switch a := math.Abs(v); {
-	case v == 0:
-		return "0"
-	case a >= 1000:
-		digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
-		for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-			digits = digits[:i] + " " + digits[i:]
-		}
-		return digits
-	case a >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 0.01:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
 // Size is how many bytes something has, in the greatest unit that leaves no rest.
@@ -208,7 +156,7 @@ func Size(n int) string {
 func crowding(foreign Values) string {
 	if s := foreign.Summary(); s.Median > 0.1 || s.Most > 0.5 {
 		return fmt.Sprintf("something else used %s cores at the same time (median of all runs; at most %s): the figures are too low, and the ratios rough",
-			Number(s.Median), Number(s.Most))
+			show.Number(s.Median), show.Number(s.Most))
 	}
 	return ""
 }
@@ -283,4 +231,4 @@ func (v Values) Summary() Summary {
 }
 
 // Span returns the range as text for a table.
-func (s Summary) Span() string { return Number(s.Least) + " – " + Number(s.Most) }
+func (s Summary) Span() string { return show.Number(s.Least) + " – " + show.Number(s.Most) }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,7 +30,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestAReportIsTheSameInEachForm(t *testing.T) {
 	for name, o := range map[string]Output{"report.txt": {Title: "title"}, "report.md": {Title: "title", Markdown: true}, "report.json": {JSON: true}} {
 		var out bytes.Buffer
-		if err := judgedReport().Print(&out, o, nil); err != nil {
+		if err := judgedReport().Print(&out, o); err != nil {
 			t.Errorf("what is not there to be held against failed the report: %v", err)
 		}
 		golden(t, name, out.Bytes())
@@ -42,7 +41,7 @@ func TestWhereNothingIsAskedNoBarsAreShown(t *testing.T) {
 	s := Set[run]{Bars: []Bar[run]{{What: "delivered", Unit: "msgs/s", Figure: "ours", Limits: []string{"fan-out"}, Of: rateOf}}}
 	r := Report[run]{Rows: s.Rows([]Series[run]{rates("ours", 2e6, 1e6, 3e6), rates("fan-out", 1e6, 1e6, 1e6)})}
 	var out bytes.Buffer
-	if err := r.Print(&out, Output{}, nil); err != nil || strings.Contains(out.String(), "missed") {
+	if err := r.Print(&out, Output{}); err != nil || strings.Contains(out.String(), "missed") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	for _, want := range []string{"2 000 000", "1 000 000 – 3 000 000", "fan-out", "2.00"} {
@@ -52,27 +51,10 @@ func TestWhereNothingIsAskedNoBarsAreShown(t *testing.T) {
 	}
 }
 
-func TestEveryRunIsALineOfTheCSVFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.csv")
-	err := judgedReport().Print(&bytes.Buffer{}, Output{CSV: path}, []Column[run]{{"rate", rateOf}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
-	if err != nil || len(lines) != 1+3+3+2 || strings.Join(lines[0], " ") != "case run rate" || strings.Join(lines[1], " ") != "ours 1 1234567" {
-		t.Errorf("%v: %v", err, lines)
-	}
-}
-
 func TestAReportFailsWithItsOwnCases(t *testing.T) {
 	broken := errors.New("broken")
 	r := Report[run]{Series: []Series[run]{failing(rates("ours"), broken)}}
-	if err := r.Print(&bytes.Buffer{}, Output{JSON: true}, nil); !errors.Is(err, broken) || !strings.Contains(err.Error(), "ours") {
+	if err := r.Print(&bytes.Buffer{}, Output{JSON: true}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "ours") {
 		t.Error(err)
 	}
 }
@@ -91,7 +73,7 @@ func TestAnErrorOfManyIsPrintedOnceAndNotInTheTable(t *testing.T) {
 	s := Set[run]{Bars: []Bar[run]{{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, Asked: Asked{AtLeast: 1}}, {Figure: "theirs", Of: rateOf}}}
 	r := Report[run]{Series: series, Rows: s.Rows(series)}
 	var out bytes.Buffer
-	err := r.Print(&out, Output{}, nil)
+	err := r.Print(&out, Output{})
 	if !errors.Is(err, broken) || strings.Count(err.Error(), "evicted x") != 1 || !strings.HasPrefix(err.Error(), "ours and 1 more: ") {
 		t.Error(err)
 	}

@@ -29,11 +29,11 @@ func (a Asked) String() string {
 	case a.None:
 		return "0"
 	case a.AtLeast > 0:
-		return "at least " + Number(a.AtLeast)
+		return "at least " + show.Number(a.AtLeast)
 	case a.AtMost > 0:
-		return "at most " + Number(a.AtMost)
+		return "at most " + show.Number(a.AtMost)
 	case a.Under > 0:
-		return "under " + Number(a.Under)
+		return "under " + show.Number(a.Under)
 	}
 	return nothing
 }

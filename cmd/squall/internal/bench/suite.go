@@ -9,7 +9,7 @@
 // measures all cases once, then all again, so that whatever else the machine does hits all of them
 // → a case starts a Fleet of processes, which tell where they listen, connect, and answer requests
 // → the samples of the processes become one run → the bars are judged over the runs of their cases
-// → a Report prints rows, series, JSON and CSV.
+// → a Report prints rows, series and JSON.
 package bench
 
 import (
@@ -164,5 +164,5 @@ func (s *Suite[R]) run(ctx context.Context, o *suiteFlags, out, messages io.Writ
 		}
 	}
 	title := fmt.Sprintf("%v; %smedians of %d runs", r.Machine, s.Title, r.Runs)
-	return r.Print(out, Output{JSON: o.json, Markdown: o.markdown, Title: title}, nil)
+	return r.Print(out, Output{JSON: o.json, Markdown: o.markdown, Title: title})
 }

@@ -3,13 +3,15 @@ package bench
 import (
 	"strings"
 	"testing"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 func TestNumbersAreShort(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 0.00012: "0.00012", 0.5: "0.50", 9.876: "9.88", 12.34: "12.3", 123.4: "123", 1234.5: "1 235", 1234567: "1 234 567", -4567: "-4 567",
 	} {
-		if got := Number(v); got != want {
+		if got := show.Number(v); got != want {
 			t.Errorf("%v: %q, not %q", v, got, want)
 		}
 	}
@@ -30,7 +32,7 @@ func TestOthersOnTheMachineAreToldOf(t *testing.T) {
 		}
 	}
 	for _, crowded := range []Values{{0.2, 0.2, 0.2}, {0, 0, 0.6}} {
-		if text := crowding(crowded); !strings.Contains(text, Number(crowded.Median())+" cores") || !strings.Contains(text, "at most "+Number(crowded[2])) {
+		if text := crowding(crowded); !strings.Contains(text, show.Number(crowded.Median())+" cores") || !strings.Contains(text, "at most "+show.Number(crowded[2])) {
 			t.Errorf("%v: %q", crowded, text)
 		}
 	}

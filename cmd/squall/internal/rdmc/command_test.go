@@ -3,7 +3,6 @@ package rdmc
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -68,7 +67,6 @@ func TestMistakesAreExplained(t *testing.T) {
 		"sim --figure scale,price":                       {`"price" is none of algorithms, scale`},
 		"sim --figure scale --nodes 2":                   {"[figure nodes]"},
 		"sim --size 1MiB --senders all":                  {"--size: the figures have their own", "--senders: the figures"},
-		"sim --json --csv -":                             {"use one of them"},
 		"sim --rate fast --block 0 --intake random":      {`--rate: "fast" is no rate`, `--block: "0" is no size`, `--intake "random": use in-turn or as-they-come`},
 		"sim --latency -1s --jitter 2m --rack-size 0":    {"--latency -1s", "--jitter 2m", "--rack-size 0"},
 		"sim --oversubscription NaN":                     {"--oversubscription NaN"},
@@ -79,7 +77,6 @@ func TestMistakesAreExplained(t *testing.T) {
 		"sim --nodes 4 --schedule quick":                 {`unknown algorithm "quick"`},
 		"sim --nodes 1024 --size 1TiB":                   {"too much to play", "--block"},
 		"sim --nodes 4 --plot /dev/null/x":               {"/dev/null"},
-		"sim --nodes 2 --csv /dev/null/x":                {"/dev/null/x"},
 	} {
 		_, err := execute(t, line)
 		if err == nil {
@@ -123,7 +120,7 @@ func TestAPlanAsJSONHasEveryMove(t *testing.T) {
 	}
 }
 
-func TestAFigureOfOnesOwnIsATableAndTheSameAsJSONAndCSV(t *testing.T) {
+func TestAFigureOfOnesOwnIsATableAndTheSameAsJSON(t *testing.T) {
 	const flags = "sim --nodes 2-4,64 --size 8MiB --schedule chain,pipeline --jitter 0 --slow-link 0-1:5Gbit"
 	out, err := execute(t, flags)
 	if err != nil || !strings.HasPrefix(out, "Computed, not measured: ") || strings.Count(out, "│ members │") != 3 || !strings.Contains(out, "│      64 │") {
@@ -141,21 +138,12 @@ func TestAFigureOfOnesOwnIsATableAndTheSameAsJSONAndCSV(t *testing.T) {
 	if p.Nodes != 64 || p.Schedule != "pipeline" || p.Steps != 8+6-1 || p.Seconds <= 0 || p.Left <= 0.5 || p.Left >= 1 || p.CrossBytes != 0 || p.Senders != 1 {
 		t.Errorf("%+v", p)
 	}
-	asCSV, err := execute(t, flags+" --csv -")
-	all, errCSV := csv.NewReader(strings.NewReader(asCSV)).ReadAll()
-	if err := errors.Join(err, errCSV); err != nil || len(all) != 1+3*2*4 || len(all[0]) != 2+len(columns) || all[8][2] != "64" || all[8][1] != "pipeline" {
-		t.Errorf("%v\n%s", err, asCSV)
-	}
 }
 
 func TestFilesAreWritten(t *testing.T) {
 	dir := t.TempDir()
-	table := filepath.Join(dir, "points.csv")
-	if _, err := execute(t, "sim --nodes 2,16,256 --size 64KiB --block 16KiB --rack-size 4 --senders 2 --csv "+table+" --plot "+filepath.Join(dir, "plots")); err != nil {
+	if _, err := execute(t, "sim --nodes 2,16,256 --size 64KiB --block 16KiB --rack-size 4 --senders 2 --plot "+filepath.Join(dir, "plots")); err != nil {
 		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(table); err != nil || !strings.HasPrefix(string(text), "figure,curve,nodes,") || !strings.Contains(string(text), "rdmc-own,hybrid,256,") {
-		t.Errorf("%v\n%s", err, text)
 	}
 	for _, name := range []string{"rdmc-own.svg", "rdmc-own-skew.svg"} {
 		if text := svgText(t, filepath.Join(dir, "plots", name)); !strings.Contains(text, "hybrid") || !strings.Contains(text, "256") {
@@ -323,14 +311,6 @@ func TestEverySchedulesNameIsKnown(t *testing.T) {
 	for i, name := range allSchedules {
 		if a, err := schedule.Parse(name); err != nil || int(a) != i {
 			t.Errorf("%s: %v, %v", name, a, err)
-		}
-	}
-}
-
-func TestNumbersArePrintedShortly(t *testing.T) {
-	for want, v := range map[string]float64{"0.000": 0, "9.999": 9.999, "12.3": 12.345, "123": 123.4, "1 234": 1234.4, "1 234 568": 1234567.8} {
-		if got := number(v); got != want {
-			t.Errorf("%g is %q, not %q", v, got, want)
 		}
 	}
 }

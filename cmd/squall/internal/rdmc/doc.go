@@ -4,6 +4,6 @@
 //
 // Life of a figure: curves of cases, one for each number of members → each case becomes a network
 // and transfers, and is played by package linkmodel → what comes of it is a point with everything
-// that can be said of it → the figure shows one value of each point, as a table, a curve, or a line
-// of CSV.
+// that can be said of it → the figure shows one value of each point, as a table, a curve, or
+// JSON.
 package rdmc

@@ -36,7 +36,7 @@ type simOptions struct {
 	rackSize                  int
 	oversubscription          float64
 	slowNodes, slowLinks      []string
-	csv, plot                 string
+	plot                      string
 	json                      bool
 
 	chosen []Figure
@@ -61,7 +61,7 @@ what crosses racks. It makes these figures, or with --nodes one of its own:
 Nothing is measured: what it says of a network is as good as the rate, latency, overhead and jitter that it is given.`,
 		Example: `  squall rdmc sim                                            # all figures as tables
   squall rdmc sim --figure scale,racks --plot /tmp/plots     # some, and as SVG
-  squall rdmc sim --csv - --rate 100Gbit --latency 2us       # every point with all that is known of it
+  squall rdmc sim --json --rate 100Gbit --latency 2us        # every point with all that is known of it
   squall rdmc sim --nodes 2-16,64 --size 1GiB --schedule chain,pipeline
   squall rdmc sim --nodes 64 --slow-link 0-1:5Gbit --jitter 200us --seed 7
   squall rdmc sim --nodes 16,64 --rack-size 8 --oversubscription 4 --senders half --schedule pipeline,hybrid
@@ -93,7 +93,6 @@ func (o *simOptions) declare(f *pflag.FlagSet) {
 	f.StringVar(&o.intake, "intake", intakes[0].name, "`order` in which a receiver takes blocks that several members send to it, in-turn or as-they-come")
 	f.IntVar(&o.rackSize, "rack-size", 8, "`members` in a rack; with --nodes there are racks only if it is given")
 	f.Float64Var(&o.oversubscription, "oversubscription", 4, "rates of a rack's members together, over that of its uplink and of its downlink: a `factor`")
-	f.StringVar(&o.csv, "csv", "", "write every point to this `file`; - prints them instead of tables")
 	f.StringVar(&o.plot, "plot", "", "draw figures as SVG into this `directory`")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 }
@@ -116,7 +115,6 @@ func (o *simOptions) complete(f *pflag.FlagSet) error {
 	l, blockBytes, err := o.links()
 	var faults errs.Faults
 	faults.Join(err)
-	faults.If(o.csv == "-" && o.json, "--csv -, --json: use one of them")
 	if o.nodes == "" {
 		faults.Join(o.published(f))
 	}

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -46,6 +47,27 @@ func Argument(text string) string {
 		return strconv.Quote(strings.ToValidUTF8(text[:mostShown], "")) + "…"
 	}
 	return strconv.Quote(text)
+}
+
+// Number prints four digits or so, with thousands apart.
+func Number(v float64) string {
+	switch a := math.Abs(v); {
+	case v == 0:
+		return "0"
+	case a >= 1000:
+		digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+		for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+			digits = digits[:i] + " " + digits[i:]
+		}
+		return digits
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 0.01:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
 // Table is a table that is printed to w when it is rendered.

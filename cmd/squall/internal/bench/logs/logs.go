@@ -135,7 +135,7 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) error {
 		return err
 	}
 	r.Dir, r.FileSystem = o.spec.Dir, fileSystem(o.spec.Dir)
-	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.bars, Title: o.title(r)}, nil)
+	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.bars, Title: o.title(r)})
 }
 
 // sets are the cases that are measured, and what they are held against.
@@ -272,7 +272,7 @@ func mixedSet(spec Spec) (s set) {
 // reopenSet is how long a log takes to open.
 func reopenSet(spec Spec, engines ...string) (s set) {
 	for _, engine := range engines {
-		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", bench.Number(float64(spec.Records)), engine)
+		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", show.Number(float64(spec.Records)), engine)
 		s.Add(caseOf(name, reopen, spec.with(func(s *Spec) { s.Engine = engine })))
 		s.Judge(bar{ByRound: true, What: name, Unit: "s", Figure: name, Of: openOf, Asked: bench.Asked{Under: 2}})
 		s.Alone("filling it", "MB/s", name, fillOf)

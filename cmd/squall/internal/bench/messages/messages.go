@@ -58,8 +58,6 @@ type options struct {
 	runs    int
 	limits  bool
 	json    bool
-	csv     string
-	lock    string
 	peers   string
 	out     string
 	quick   bool
@@ -129,8 +127,6 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&o.runs, "runs", 5, "runs of everything")
 	f.BoolVar(&o.limits, "limits", true, "measure the limits too")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.csv, "csv", "", "write every run to this file")
-	f.StringVar(&o.lock, "lock", "", "hold this lock file, so that two measurements do not disturb each other")
 	f.StringVar(&o.peers, "peers", "", "with --bars or --foreign: the program that measures other systems; without it, this command's own fan-out is the judge")
 	f.StringVar(&o.out, "out", "figures", "with --spindle or --scale: the directory for the figures")
 	f.BoolVar(&o.quick, "quick", false, "with --spindle or --scale: fewer and shorter runs of up to 4 members")
@@ -210,7 +206,7 @@ func (o *options) contradictions(f *pflag.FlagSet) error {
 		bench.Refuse(f, ownGroups || o.figures(), what+" brings its own groups", workloadFlags...),
 		bench.Refuse(f, ownGroups, "the bars name theirs", "fabric", "limits"),
 		bench.Refuse(f, o.scale, "--scale measures shm and tcp", "fabric"),
-		bench.Refuse(f, o.figures(), what+" writes its figures to --out", "csv", "json", "limits", "duration", "warmup"),
+		bench.Refuse(f, o.figures(), what+" writes its figures to --out", "json", "limits", "duration", "warmup"),
 	)
 }
 
@@ -267,11 +263,6 @@ func parseBatching(text string) (b Batching, err error) {
 
 // run measures what the flags ask for.
 func (o *options) run(ctx context.Context, out, messages io.Writer) (err error) {
-	release, err := bench.TakeLock(ctx, o.lock, messages)
-	if err != nil {
-		return err
-	}
-	defer release()
 	if o.figures() {
 		m := newMatrix(o.spec.Fabric, o.quick)
 		if o.scale {
@@ -290,7 +281,7 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.judges(), CSV: o.csv, Title: o.title(r)}, columns)
+	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.judges(), Title: o.title(r)})
 }
 
 // figures reports whether figures are measured and drawn.

@@ -37,26 +37,6 @@ var (
 	foreignOf  = func(r Run) float64 { return r.Foreign }
 )
 
-// columns are the figures of a run in a CSV file.
-var columns = []bench.Column[Run]{
-	{Name: "rate_msgs_per_s", Of: rateOf},
-	{Name: "undelayed_msgs_per_s", Of: func(r Run) float64 { return r.Undelayed }},
-	{Name: "total_msgs_per_s", Of: totalOf},
-	{Name: "bytes_per_s", Of: func(r Run) float64 { return r.BytesRate }},
-	{Name: "cpu_us_per_msg", Of: func(r Run) float64 { return r.CPUPerMsg }},
-	{Name: "cpu_percent_max", Of: cpuOf},
-	{Name: "allocs_per_msg", Of: allocsOf},
-	{Name: "nulls_per_msg", Of: func(r Run) float64 { return r.Nulls }},
-	{Name: "send_batch", Of: func(r Run) float64 { return r.Send }},
-	{Name: "receive_batch", Of: func(r Run) float64 { return r.Receive }},
-	{Name: "deliver_batch", Of: func(r Run) float64 { return r.Deliver }},
-	{Name: "loaded_p50_us", Of: func(r Run) float64 { return r.Loaded.P50Us }},
-	{Name: "loaded_p99_us", Of: func(r Run) float64 { return r.Loaded.P99Us }},
-	{Name: "latency_p50_us", Of: p50Of},
-	{Name: "latency_p99_us", Of: p99Of},
-	{Name: "foreign_cores", Of: foreignOf},
-}
-
 // limitsOf are the cases of the limits that a group is measured against.
 func limitsOf(s Spec) []Case {
 	cases := []Case{caseOf("fan-out", s.limit(Fanout)), caseOf("batched fan-out", s.limit(Batched))}

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
@@ -325,34 +325,6 @@ func memcpyPlan(p *plan, nodes, bytes int) {
 	p.expect(about+"viewed in the root's memory", bench.Asked{Under: 1}, ratioOf(seconds), by(viewed), once)
 }
 
-// columns are the figures of a run in a CSV file.
-var columns = []bench.Column[Run]{
-	{Name: "nodes", Of: func(r Run) float64 { return float64(r.of.Nodes) }},
-	{Name: "bytes", Of: func(r Run) float64 { return float64(r.of.Bytes) }},
-	{Name: "rate_bits_per_s", Of: func(r Run) float64 { return float64(r.of.Rate) }},
-	{Name: "block_bytes", Of: func(r Run) float64 { return float64(r.of.BlockBytes) }},
-	{Name: "seconds", Of: seconds},
-	{Name: "of_ideal", Of: ofIdeal},
-	{Name: "skew_s", Of: func(r Run) float64 { return r.Skew }},
-	{Name: "skew_blocks", Of: skewBlocks},
-	{Name: "cpu_s_per_gb", Of: cpuPerGB},
-	{Name: "machine_cpu_s_per_gb", Of: busyPerGB},
-	{Name: "peak_bytes", Of: peakBytes},
-}
-
-// number prints three or four digits.
-func number(v float64) string {
-	switch {
-	case v == 0:
-		return "–"
-	case v >= 100 || v <= -100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10 || v <= -10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 3, 64)
-}
-
 // memory prints bytes; a receiver may have used less than before.
 func memory(v float64) string {
 	if v < 0 {
@@ -373,8 +345,8 @@ func line(s Series, c Case) table.Row {
 		rate = c.Rate.String()
 	}
 	return table.Row{
-		c.title(), c.Nodes, humanize.IBytes(uint64(c.Bytes)), rate, number(v.Median()), number(least) + " – " + number(most),
-		number(median(s, ofIdeal)), block, number(median(s, skewBlocks)), number(median(s, cpuPerGB)), number(median(s, busyPerGB)), memory(median(s, peakBytes)),
+		c.title(), c.Nodes, humanize.IBytes(uint64(c.Bytes)), rate, show.Number(v.Median()), show.Number(least) + " – " + show.Number(most),
+		show.Number(median(s, ofIdeal)), block, show.Number(median(s, skewBlocks)), show.Number(median(s, cpuPerGB)), show.Number(median(s, busyPerGB)), memory(median(s, peakBytes)),
 	}
 }
 

@@ -56,7 +56,6 @@ type options struct {
 	plain     bool
 	mpi       string
 	json      bool
-	csv       string
 
 	slowLink, overlap, memcpy, bars bool
 
@@ -121,7 +120,6 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.memcpy, "memcpy", false, "compare processes of one host with copies in memory")
 	f.BoolVar(&o.bars, "bars", false, "measure what RDMC promises, and print a table in Markdown")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.csv, "csv", "", "write every run to this file")
 }
 
 // complete reads the flags, and reports everything that is wrong with them at once.
@@ -229,7 +227,7 @@ func (o *options) run(ctx context.Context, out, messages io.Writer) (err error) 
 	}
 	r.Rows = p.bars.Rows(r.Series)
 	title := fmt.Sprintf("%v; medians of %d runs", r.Machine, r.Runs)
-	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.bars, CSV: o.csv, Title: title}, columns, casesTable(r.Series))
+	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.bars, Title: title}, casesTable(r.Series))
 }
 
 // Sizes and numbers of nodes of the bars.

@@ -127,7 +127,7 @@ func TestFigure18IsDrawn(t *testing.T) {
 		err = o.drawFigure(r)
 	}
 	var out bytes.Buffer
-	if err = errors.Join(err, r.Print(&out, bench.Output{}, nil)); err != nil {
+	if err = errors.Join(err, r.Print(&out, bench.Output{})); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "dds-figure-18.svg"))
