@@ -1,6 +1,8 @@
 package replicated
 
 import (
+	"bytes"
+
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
@@ -66,6 +68,9 @@ func (rawCodec) Decode(data []byte, v *[]byte) error {
 	*v = data
 	return nil
 }
+
+// Copy implements Copier.
+func (rawCodec) Copy(v []byte) []byte { return bytes.Clone(v) }
 
 // defaultCodec is Raw for bytes, and CBOR for everything else.
 func defaultCodec[T any]() Codec[T] {

@@ -10,11 +10,16 @@ import (
 
 // Future is the outcome of a command that returns an R.
 type Future[R any] struct {
+	awaited
+	home interface{ release() }
+	slot invoke.Slot[R]
+}
+
+// awaited is what needs no type of a future.
+type awaited struct {
 	state   atomic.Uint32 // underWay, waitedFor or known
 	woken   chan struct{} // gets an element when an outcome that is waited for becomes known
 	target  invoke.Target // of Go
-	home    interface{ release() }
-	slot    invoke.Slot[R]
 	version order.Version
 	err     error
 }
@@ -47,7 +52,7 @@ func (f *Future[R]) WaitVersion(ctx context.Context) (R, order.Version, error) {
 }
 
 // await waits until the outcome is known.
-func (f *Future[R]) await(ctx context.Context) error {
+func (f *awaited) await(ctx context.Context) error {
 	if f.target != nil {
 		if err := f.target.InHandler(); err != nil {
 			return err
@@ -68,8 +73,17 @@ func (f *Future[R]) await(ctx context.Context) error {
 	return nil
 }
 
+// complete takes what became of the command, and reports whether its reply is to be decoded.
+func (f *awaited) complete(name string, o *invoke.Outcome) bool {
+	f.version = o.Version
+	if f.err = o.Err; f.err == nil {
+		f.err = refusal(name, o.Status, o.Reply)
+	}
+	return f.err == nil && !o.Typed
+}
+
 // signal wakes who waits, once the outcome is known.
-func (f *Future[R]) signal() {
+func (f *awaited) signal() {
 	if f.state.Swap(known) == waitedFor {
 		f.woken <- struct{}{}
 	}

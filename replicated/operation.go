@@ -172,11 +172,7 @@ func (f *call[A, R]) Typed() any { return &f.slot }
 
 // Complete implements invoke.Pending.
 func (f *call[A, R]) Complete(o *invoke.Outcome) {
-	f.version = o.Version
-	if f.err = o.Err; f.err == nil {
-		f.err = refusal(f.of.name, o.Status, o.Reply)
-	}
-	if f.err == nil && !o.Typed {
+	if f.complete(f.of.name, o) {
 		f.err = invoke.Decode(f.of.reply, bytes.Clone(o.Reply), &f.slot.Value, "reply", f.of.name)
 	}
 }
@@ -234,6 +230,7 @@ func (q *Query[A, R]) read(ctx context.Context, to invoke.Target, c invoke.Consi
 type read[A, R any] struct {
 	of *Query[A, R]
 	invoke.Read[A, R]
+	invoke.Scratch
 }
 
 // AppendTo implements invoke.Encoder.

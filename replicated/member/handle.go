@@ -1,11 +1,11 @@
 package member
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/fnv"
 	"math/rand/v2"
 	"reflect"
+	"sync"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/mutant"
@@ -59,21 +59,32 @@ func (c *Context) Rand() *rand.Rand {
 }
 
 // Binding binds an operation to the function that executes it, for objects whose state is an S.
-type Binding[S any] struct{ make func() bound }
+type Binding[S any] struct{ make func() *bound }
 
 // bound is a binding without its types.
 type bound struct {
 	name   string
 	query  bool
+	asIs   bool      // the arguments are carried as they are
 	codecs [2]string // names of those for arguments and replies
-	// execute executes a command. If p is a call of this process, and of this type, its value is set
-	// in place; typed says so. Otherwise the reply is appended to out if it is wanted, or the text of
-	// the error.
-	execute func(state any, c *Context, args, out []byte, p invoke.Pending, wanted bool) (reply []byte, typed, failed bool)
-	// read runs a query of this process.
-	read func(state any, c Context, r invoke.Reading) (typed bool, err error)
-	// answer runs a query with encoded arguments.
-	answer func(state any, c *Context, args, out []byte) (reply []byte, err error)
+	function
+	idle sync.Pool // functions, for queries with encoded arguments
+}
+
+// function calls the function that is bound to an operation. All methods but read and fresh are for
+// one goroutine at a time.
+type function interface {
+	// run calls it with encoded arguments, and keeps its value for reply if it is wanted.
+	run(state any, c *Context, args []byte, wanted bool) error
+	// reply sets the value in place, if slot is one for its type; typed says so. Otherwise it appends
+	// its encoding.
+	reply(slot any, out []byte) (_ []byte, typed bool, err error)
+	// clear forgets the arguments and the value.
+	clear()
+	// read runs a query whose caller has its types: typed says whether it does.
+	read(state any, c *Context, own any) (typed bool, err error)
+	// fresh returns another one for the operation.
+	fresh() function
 }
 
 // Handle binds an operation to a function, usually a method of the state:
@@ -84,141 +95,142 @@ type bound struct {
 // at the same time.
 func Handle[S, A, R any](op replicated.Operation[A, R], f func(S, *Context, A) (R, error)) Binding[S] {
 	of := op.Describe()
-	codecs := [2]string{codecName(of.Args), codecName(of.Reply)}
-	if of.Query {
-		q := &reader[S, A, R]{name: of.Name, in: of.Args, out: of.Reply, detach: detached[R](of.Reply), f: f}
-		return Binding[S]{func() bound { return bound{name: of.Name, query: true, codecs: codecs, read: q.read, answer: q.answer} }}
-	}
-	return Binding[S]{func() bound {
-		e := &executor[S, A, R]{name: of.Name, in: of.Args, out: of.Reply, asIs: of.AsIs, detach: detached[R](of.Reply), f: f}
-		return bound{name: of.Name, codecs: codecs, execute: e.execute}
-	}}
+	h := &typedFunction[S, A, R]{name: of.Name, in: of.Args, out: of.Reply, asIs: of.AsIs, f: f}
+	h.copier, _ = of.Reply.(replicated.Copier[R])
+	h.copied = h.copier != nil || flat(reflect.TypeFor[R]())
+	return Binding[S]{binder(of.Name, of.Query, of.AsIs, of.Args, of.Reply, h)}
 }
 
-// reader runs the queries of one operation.
-type reader[S, A, R any] struct {
-	name   string
-	in     invoke.Codec[A]
-	out    invoke.Codec[R]
-	detach func(R) R
-	f      func(S, *Context, A) (R, error)
+func binder(name string, query, asIs bool, args, reply any, h function) func() *bound {
+	codecs := [2]string{codecName(args), codecName(reply)}
+	return func() *bound {
+		return &bound{name: name, query: query, asIs: asIs, codecs: codecs, function: h.fresh()}
+	}
 }
 
-// read runs a query whose caller has its types.
-func (q *reader[S, A, R]) read(state any, c Context, r invoke.Reading) (typed bool, err error) {
-	own, ok := r.Typed().(*invoke.Read[A, R])
-	if !ok {
-		return false, nil
+// execute executes a command, one at a time. If p is a call of this process, and of this type, its
+// value is set in place; typed says so. Otherwise the reply is appended to out if it is wanted, or
+// the text of the error.
+func (b *bound) execute(state any, c *Context, args, out []byte, p invoke.Pending, wanted bool) (_ []byte, typed, failed bool) {
+	n := len(out)
+	err := b.run(state, c, args, wanted)
+	if err == nil && wanted {
+		var slot any
+		if p != nil {
+			slot = p.Typed()
+		}
+		out, typed, err = b.reply(slot, out)
 	}
-	scratch, ok := own.Scratch.(*Context)
+	if wanted || !b.asIs {
+		b.clear() // after a panic the object executes nothing more
+	}
+	if err != nil {
+		return append(out[:n], err.Error()...), false, true
+	}
+	return out, typed, false
+}
+
+// read runs a query of this process.
+func (b *bound) read(state any, c Context, r invoke.Reading) (typed bool, err error) {
+	kept := r.Kept()
+	scratch, ok := (*kept).(*Context)
 	if !ok {
 		scratch = new(Context)
-		own.Scratch = scratch
+		*kept = scratch
 	}
 	*scratch = c
-	value, err := q.f(state.(S), scratch, own.Args)
+	typed, err = b.function.read(state, scratch, r.Typed())
 	*scratch = Context{}
-	switch {
-	case err != nil:
-	case q.detach != nil:
-		own.Value = q.detach(value)
-	default:
-		var data []byte
-		if data, err = q.out.Append(nil, &value); err == nil {
-			err = invoke.Decode(q.out, data, &own.Value, "reply", q.name)
-		}
-	}
-	return true, failure(q.name, err)
+	return typed, failure(b.name, err)
 }
 
 // answer runs a query with encoded arguments. As with commands, every member would return the same
 // error.
-func (q *reader[S, A, R]) answer(state any, c *Context, data, buf []byte) ([]byte, error) {
-	var args A
-	if err := invoke.Decode(q.in, data, &args, "arguments", q.name); err != nil {
-		return buf, failure(q.name, err)
+func (b *bound) answer(state any, c *Context, args, out []byte) ([]byte, error) {
+	h, ok := b.idle.Get().(function)
+	if !ok {
+		h = b.fresh()
 	}
-	value, err := q.f(state.(S), c, args)
-	if err != nil {
-		return buf, failure(q.name, err)
+	err := h.run(state, c, args, true)
+	if err == nil {
+		out, _, err = h.reply(nil, out)
 	}
-	buf, err = q.out.Append(buf, &value)
-	return buf, failure(q.name, err)
+	h.clear()
+	b.idle.Put(h)
+	return out, failure(b.name, err)
 }
 
-// executor executes the commands of one operation at one object, which executes one command at a
-// time.
-type executor[S, A, R any] struct {
+// typedFunction is a function with the types of its operation. The compiler translates it for each
+// operation of a program: it has only what needs the types.
+type typedFunction[S, A, R any] struct {
 	name   string
 	in     invoke.Codec[A]
 	out    invoke.Codec[R]
-	asIs   bool // the arguments are carried as they are
-	detach func(R) R
+	asIs   bool
+	copier replicated.Copier[R] // nil: none
+	copied bool                 // a reply for a caller in this process is copied, by copier or an assignment. Else it is encoded and decoded
 	f      func(S, *Context, A) (R, error)
-	args   A // the decoded arguments of the command that is executed
-	value  R // the reply that is being encoded
+	args   A // of the call that is under way
+	value  R
 }
 
-func (e *executor[S, A, R]) execute(state any, c *Context, data, buf []byte, p invoke.Pending, wanted bool) (_ []byte, typed, failed bool) {
+func (h *typedFunction[S, A, R]) run(state any, c *Context, data []byte, wanted bool) (err error) {
 	var v R
-	var err error
-	if e.asIs {
-		v, err = e.f(state.(S), c, *any(&data).(*A)) // no codec keeps a pointer to data: it stays on the stack
-	} else if err = invoke.Decode(e.in, data, &e.args, "arguments", e.name); err == nil {
-		v, err = e.f(state.(S), c, e.args)
+	if h.asIs {
+		v, err = h.f(state.(S), c, *any(&data).(*A)) // no codec keeps a pointer to data: it stays on the stack
+	} else if err = invoke.Decode(h.in, data, &h.args, "arguments", h.name); err == nil {
+		v, err = h.f(state.(S), c, h.args)
 	}
-	if err == nil && !wanted && e.asIs {
-		return buf, false, false
+	if wanted {
+		h.value = v
 	}
-	return e.reply(v, err, buf, p, wanted)
+	return err
 }
 
-// reply hands the value that a handler returned, or its error, to the call of it.
-func (e *executor[S, A, R]) reply(v R, err error, buf []byte, p invoke.Pending, wanted bool) (_ []byte, typed, failed bool) {
-	n := len(buf)
-	if err == nil && wanted {
-		if slot := e.slot(p); slot != nil && e.detach != nil {
-			slot.Value, typed = e.detach(v), true
-		} else {
-			var none R
-			e.value = v
-			buf, err = e.out.Append(buf, &e.value)
-			e.value = none
+func (h *typedFunction[S, A, R]) reply(slot any, out []byte) (_ []byte, typed bool, err error) {
+	if own, ok := slot.(*invoke.Slot[R]); ok && h.copied {
+		own.Value = h.value
+		if h.copier != nil {
+			own.Value = h.copier.Copy(h.value)
 		}
+		return out, true, nil
 	}
-	if !e.asIs {
-		var none A
-		e.args = none // after a panic the object executes nothing more
-	}
-	if err != nil {
-		return append(buf[:n], err.Error()...), false, true
-	}
-	return buf, typed, false
+	out, err = h.out.Append(out, &h.value)
+	return out, false, err
 }
 
-// slot returns where a call of this process takes the value of a command, or nil.
-func (e *executor[S, A, R]) slot(p invoke.Pending) *invoke.Slot[R] {
-	if p == nil {
-		return nil
-	}
-	slot, _ := p.Typed().(*invoke.Slot[R])
-	return slot
+func (h *typedFunction[S, A, R]) clear() {
+	var args A
+	var value R
+	h.args, h.value = args, value
 }
 
-// detached returns a function that copies a reply for a caller in this process, so that the copy
-// shares no memory with the state or the arguments. It returns nil if a reply is copied by encoding
-// and decoding it.
-func detached[R any](c invoke.Codec[R]) func(R) R {
-	if copier, ok := c.(replicated.Copier[R]); ok {
-		return copier.Copy
+func (h *typedFunction[S, A, R]) read(state any, c *Context, own any) (typed bool, err error) {
+	r, ok := own.(*invoke.Read[A, R])
+	if !ok {
+		return false, nil
 	}
-	if clone, ok := any(bytes.Clone).(func(R) R); ok {
-		return clone
+	var none R
+	v := &r.Value
+	if *v, err = h.f(state.(S), c, r.Args); err != nil || h.copied {
+		if err != nil {
+			*v = none
+		} else if h.copier != nil {
+			*v = h.copier.Copy(*v)
+		}
+		return true, err
 	}
-	if flat(reflect.TypeFor[R]()) {
-		return func(v R) R { return v }
+	data, err := h.out.Append(nil, v)
+	*v = none
+	if err == nil {
+		err = invoke.Decode(h.out, data, v, "reply", h.name)
 	}
-	return nil
+	return true, err
+}
+
+func (h *typedFunction[S, A, R]) fresh() function {
+	c := *h
+	return &c
 }
 
 // flat reports whether the values of a type refer to nothing that can be changed.

@@ -123,7 +123,7 @@ func bindings[S any](operations []Binding[S]) (all map[string]*bound, names []st
 		case all[b.name] != nil:
 			err = errors.Join(err, fmt.Errorf("two operations are called %q", b.name))
 		}
-		all[b.name] = &b
+		all[b.name] = b
 		if !b.query {
 			names = append(names, b.name)
 		}

@@ -79,12 +79,18 @@ type Reading interface {
 	Answer(reply []byte) error
 	// Typed returns a *Read.
 	Typed() any
+	// Kept is memory that the handler's side keeps from one query to the next.
+	Kept() *any
 }
+
+// Scratch is the memory of a Reading for the handler's side.
+type Scratch struct{ kept any }
+
+// Kept implements Reading.
+func (s *Scratch) Kept() *any { return &s.kept }
 
 // Read is the arguments and the value of a query in the process of its caller.
 type Read[A, R any] struct {
 	Args  A
 	Value R
-	// Scratch is memory that the handler's side keeps from one query to the next.
-	Scratch any
 }
