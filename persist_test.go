@@ -614,7 +614,7 @@ func TestAMemberThatRecoversForLongIsNotTakenForFailed(t *testing.T) {
 		quick(i, c)
 		recover := c.Subgroups[0].Log.Recover
 		c.Subgroups[0].Log.Recover = func(l *squall.Log) error {
-			time.Sleep(time.Duration(i) * 2 * failAfter) // that is how long the application takes
+			time.Sleep(time.Duration(min(i, 1)) * 2 * failAfter) // that is how long the application takes
 			return recover(l)
 		}
 	})

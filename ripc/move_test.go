@@ -222,7 +222,7 @@ func TestCallersOfAServiceThatIsGoneWaitTogether(t *testing.T) {
 	ctx := testutil.Within(t)
 	there := open(t, Config{Transport: SHM})
 	server := register(t, there, "server")
-	const moveTime = time.Second
+	const moveTime = time.Second / 4
 	client := register(t, open(t, Config{Transport: SHM, MoveTime: moveTime}), "")
 	must(t, client.To("server").Connect(ctx))
 	must(t, server.Close())
