@@ -76,6 +76,7 @@ type Change struct {
 
 	wedged    bool
 	here      [][]order.Index // by subgroup and sender rank: what was here when it was wedged
+	filling   *proposal       // as leader: what refills found, until it is proposed
 	proposal  *proposal       // as leader, the last one
 	nextAt    Ballot          // its ballot
 	refused   string          // the key of the view of a decision that would take back what was done here

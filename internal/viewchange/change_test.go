@@ -527,3 +527,24 @@ func (c *court) idle() bool {
 	}
 	return true
 }
+
+// A Layout that is not a function of its input fills the shard every other time. What the leader
+// found out is what it proposes.
+func TestTheViewThatFillsAShardIsProposed(t *testing.T) {
+	c := newCourt(t, 1, 1)
+	ch, empty := c.changes[0], *c.view
+	empty.Subgroups = []views.Subgroup{{Name: "all"}}
+	ch.cfg.View = &empty
+	calls := 0
+	ch.cfg.Next = func(members []views.Member, _ func(order.NodeID, int) bool) (*views.View, error) {
+		v := c.place(c.view, members)
+		if calls++; calls%2 == 0 {
+			v.Subgroups = empty.Subgroups
+		}
+		return v, nil
+	}
+	ch.Refill()
+	if !ch.lead() || !ch.proposal.View.Subgroups[0].Provisioned() || calls != 1 {
+		t.Errorf("%d views were placed, and %+v is proposed", calls, ch.proposal)
+	}
+}

@@ -58,23 +58,28 @@ func (c *Change) due() bool {
 
 // refills reports whether the same members fill a shard in the next view that has none in this one,
 // and no shard is without members for that: a member has got a log since this view began, or a
-// restart made the view.
+// restart made the view. That view is the one that is proposed: a Layout that is not a function of
+// its input would place the members differently another time, and the leader would look for them
+// again in each view.
 func (c *Change) refills() bool {
 	if !c.refill || mutant.Enabled && mutant.On(mutant.NoRefill) {
 		return false
 	}
 	c.refill = false
-	next, err := c.place(c.cfg.View.Members)
+	p, _, err := c.plan()
 	if err != nil {
 		return false // as it would be proposed, it would halt this member
 	}
 	more := false
-	for i, sg := range next.Subgroups {
+	for i, sg := range p.View.Subgroups {
 		was := c.cfg.View.Subgroups[i].Provisioned()
 		if was && !sg.Provisioned() {
 			return false
 		}
 		more = more || !was && sg.Provisioned()
+	}
+	if more {
+		c.filling = p
 	}
 	return more
 }
@@ -141,6 +146,9 @@ func (c *Change) members(ranks []order.Rank) (members []views.Member) {
 // plan makes the next view: without the suspects and the members that leave, with as many of the
 // joiners as fit. The text is the proposal's record, for which there is room.
 func (c *Change) plan() (p *proposal, text []byte, err error) {
+	if p, c.filling = c.filling, nil; p != nil {
+		return p, encode(p.fields()), nil
+	}
 	left := c.leaving() &^ c.suspect
 	p = &proposal{Removed: c.suspect.List(), Left: left.List()}
 	stay := c.members((all(c.n) &^ c.suspect &^ left).List())
