@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +225,34 @@ func TestAnInstallWaitsForWhatIsBeingWritten(t *testing.T) {
 			t.Errorf("the state is %d", n)
 		}
 	})
+}
+
+// reading is an empty content that calls a function as it is read.
+type reading func()
+
+func (r reading) Read([]byte) (int, error) {
+	r()
+	return 0, io.EOF
+}
+
+// U7: once the snapshot of an install is on disk, it is not known what the log holds if the rest
+// cannot be done. The log ends before another goroutine can change its files (holding).
+func TestALogThatIsHalfInstalledFails(t *testing.T) {
+	t.Parallel()
+	_, l := reopened(t, testutil.MemoryDir(t), LogConfig{})
+	appendSamples(t, l, 0, 30)
+	err := l.Install(sample(199), reading(func() {
+		r := sample(30)
+		l.Append(&r)
+		if err := l.Sync(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}))
+	for _, err := range []error{err, l.Err()} {
+		if !errors.Is(err, errAppending) || !errors.Is(err, journal.ErrUnknown) {
+			t.Errorf("it was appended to meanwhile: %v", err)
+		}
+	}
 }
 
 // A cut waits in the same way.

@@ -468,21 +468,24 @@ func (l *Log) Cut(after order.Version) error {
 // alter changes what is on disk otherwise than by appending to it, and lets the journal and all
 // readers go on from there.
 func (l *Log) alter(change func(*journal.Book) error) error {
-	return l.holding(func() error {
-		l.mu.Lock()
-		err, used := l.broken(), l.journal.Used()
-		l.mu.Unlock()
-		if err == nil && used > 0 {
-			err = fmt.Errorf("log %v: %w", l.config.ID, errAppending)
-		}
-		if err != nil {
-			return err
-		}
-		if err := l.forgetLeast(); err != nil {
-			return fmt.Errorf("log %v: %w: %w", l.config.ID, journal.ErrUnknown, engine.Named(err, l.dir))
-		}
-		return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
-	})
+	return l.holding(func() error { return l.altered(change) })
+}
+
+// altered is alter for a caller that holds the files.
+func (l *Log) altered(change func(*journal.Book) error) error {
+	l.mu.Lock()
+	err, used := l.broken(), l.journal.Used()
+	l.mu.Unlock()
+	if err == nil && used > 0 {
+		err = fmt.Errorf("log %v: %w", l.config.ID, errAppending)
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.forgetLeast(); err != nil {
+		return fmt.Errorf("log %v: %w: %w", l.config.ID, journal.ErrUnknown, engine.Named(err, l.dir))
+	}
+	return l.rewrite(change, func(end journal.End) { l.journal.Restart(end) })
 }
 
 // holding changes the files. If what they hold is not known afterwards, the log has failed: what

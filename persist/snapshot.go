@@ -139,17 +139,22 @@ func (l *Log) Install(at Record, content io.Reader) error {
 	if err != nil {
 		return l.named(err)
 	}
-	err = l.alter(func(b *journal.Book) error {
-		if b.End().Block >= h.block {
-			return errAppending
+	return l.holding(func() error {
+		err := l.altered(func(b *journal.Book) error { return follow(b, h) })
+		if err != nil && !errors.Is(err, journal.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", journal.ErrUnknown, err) // the snapshot is there already
 		}
-		if err := b.Restart(h.end()); err != nil {
-			return err
-		}
-		return b.BeginBehind(h.at)
+		return err
 	})
-	if err != nil {
-		l.fail(err) // what is on disk now and what this process knows differ
+}
+
+// follow has a log begin behind a snapshot that is installed.
+func follow(b *journal.Book, h snapshotHead) error {
+	if b.End().Block >= h.block {
+		return errAppending
 	}
-	return err
+	if err := b.Restart(h.end()); err != nil {
+		return err
+	}
+	return b.BeginBehind(h.at)
 }
