@@ -213,8 +213,8 @@ func TestAMomentThatIsNotFinalIsWaitedFor(t *testing.T) {
 				break
 			}
 		}
-		// A time that comes while it is waited for, without any further command.
-		if n, err := total.AtTime(t.Context(), target, squall.TimeOf(time.Now().Add(300*time.Millisecond)), "ann"); n != 1 || err != nil {
+		// A time that comes while it is waited for, without any further command. A client asks twice.
+		if n, err := total.AtTime(t.Context(), target, squall.TimeOf(time.Now().Add(700*time.Millisecond)), "ann"); n != 1 || err != nil {
 			t.Errorf("%T: %d, %v", target, n, err)
 		}
 	}

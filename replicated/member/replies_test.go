@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
@@ -141,5 +143,33 @@ func TestRepliesEndWhenAMemberFails(t *testing.T) {
 				t.Errorf("after the context ended: %v", err)
 			}
 		}
+	}
+}
+
+var page = replicated.NewCommand[int, string]("page")
+
+// A reply that is larger than a message of the object cannot be sent. Its error can.
+func TestAReplyThatIsTooLargeIsAnError(t *testing.T) {
+	t.Parallel()
+	all := open(t, 2, func(int) *member.Object[*dice] {
+		return member.New(squall.SubgroupConfig{Name: "dice", RingBytes: 64 << 10}, func() *dice { return &dice{} },
+			member.Handle(page, func(_ *dice, _ *member.Context, n int) (string, error) { return strings.Repeat("x", n), nil }))
+	}, nil)
+	const bytes = 1 << 20
+	replies := 0
+	for r, err := range page.Replies(testutil.Within(t), all[0].bank, bytes, 0) {
+		replies++
+		var failed *replicated.HandlerError
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case r.Member == 1 && (r.Err != nil || len(r.Value) != bytes):
+			t.Errorf("the own reply: %d bytes, %v", len(r.Value), r.Err)
+		case r.Member == 2 && !errors.As(r.Err, &failed):
+			t.Errorf("the other reply: %d bytes, %v", len(r.Value), r.Err)
+		}
+	}
+	if replies != 2 {
+		t.Errorf("%d replies", replies)
 	}
 }

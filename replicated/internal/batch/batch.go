@@ -98,7 +98,7 @@ func (b *Batch[T]) Leave(w *Waiting[T]) bool {
 }
 
 func (b *Batch[T]) hasRoom(bytes int) bool {
-	return max(len(b.open.data), machine.SeveralBytes)+machine.PartBytes+bytes <= b.limit
+	return len(b.open.data)+machine.PartBytes+bytes <= b.limit
 }
 
 func (m *message[T]) put(head, tail []byte, of T) {

@@ -70,6 +70,14 @@ func (k *kept) look() {
 			k.send(c)
 		case Say:
 			a := k.session.Acknowledgement()
+			if k.random.IntN(8) == 0 { // it cannot be sent
+				k.session.Said(a, false)
+				k.session.Retry(c)
+				k.waiting = append(k.waiting[:i], k.waiting[i+1:]...)
+				i--
+				k.send(c)
+				continue
+			}
 			k.told++
 			out := k.apply(machine.AppendAcknowledge(nil, machine.Header{}, a.Session, a.Acked, a.Ended))
 			k.answers = append(k.answers, answer{status: out.Status, ack: a})
@@ -95,6 +103,27 @@ func (k *kept) check() error {
 	slices.Sort(want)
 	if s := &k.session; !slices.Equal(s.refused, want) || s.permits > len(want) {
 		return fmt.Errorf("RC7: numbers %d wait; %d count as refused, %d of which may be sent", want, s.refused, s.permits)
+	}
+	return checkEnded(&k.session)
+}
+
+// checkEnded checks that nothing is noted of numbers that are acknowledged or not begun, and that
+// the count of the unsaid ones is right.
+func checkEnded(s *Session) error {
+	count := 0
+	for i := range uint64(machine.MaxOutstanding) {
+		switch n := s.acked + 1 + i; s.ended[n%machine.MaxOutstanding] {
+		case open:
+			continue
+		case unsaid:
+			count++
+		}
+		if n := s.acked + 1 + i; n > s.last {
+			return fmt.Errorf("RC2: number %d has ended, and %d is the last one", n, s.last)
+		}
+	}
+	if count != s.unsaid {
+		return fmt.Errorf("RC2: %d numbers are unsaid, and %d count", count, s.unsaid)
 	}
 	return nil
 }
@@ -244,5 +273,59 @@ func TestASessionThatBecomesIdleAcknowledgesItsReplies(t *testing.T) {
 	s.Said(b, true)
 	if n, step := s.Touch(start); n != 7 || step != Go {
 		t.Errorf("session %d, step %d: it is acknowledged again", n, step)
+	}
+}
+
+func TestASessionSendsOneAcknowledgementAtATime(t *testing.T) {
+	s := NewSession(3, machine.Token{1})
+	s.Begin(start)
+	s.Opened(7)
+	s.Begin(start)
+	if _, step := s.Touch(start); step != Say {
+		t.Fatalf("step %d", step)
+	}
+	a := s.Acknowledgement()
+	s.Begin(start)
+	if _, step := s.Touch(start); step != Go {
+		t.Errorf("step %d while an acknowledgement is sent", step)
+	}
+	s.Said(a, true)
+	if _, step := s.Touch(start); step != Say {
+		t.Errorf("step %d after a command that followed", step)
+	}
+}
+
+// What a failed acknowledgement named first may be acknowledged by now.
+func TestAnAcknowledgementThatFailsNamesNothingThatIsAcknowledged(t *testing.T) {
+	s := NewSession(3, machine.Token{1})
+	s.Begin(start)
+	s.Opened(7)
+	one, _ := s.Begin(start)
+	two, _ := s.Begin(start)
+	s.End(two)
+	a := s.Acknowledgement()
+	s.End(one)
+	s.Said(a, false)
+	if err := checkEnded(&s); err != nil {
+		t.Error(err)
+	}
+}
+
+// A command that goes on without a permit takes one, if all that are refused have one.
+func TestACommandThatIsSentAgainLeavesNoPermit(t *testing.T) {
+	s := NewSession(3, machine.Token{1})
+	s.Begin(start)
+	s.Opened(7)
+	one, _ := s.Begin(start)
+	two, _ := s.Begin(start)
+	three, _ := s.Begin(start)
+	s.Begin(start)
+	s.Refused(two)
+	s.Refused(three)
+	s.End(one)
+	s.Retry(&three)
+	s.Retry(&two)
+	if two.Acked != 1 || s.permits != 0 || len(s.refused) != 0 {
+		t.Errorf("%d permits are left, %d are refused, %d are acknowledged", s.permits, s.refused, two.Acked)
 	}
 }

@@ -609,3 +609,42 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 		}
 	}
 }
+
+// May decides about operations that are new to an object. An object that begins has none.
+func TestWhatAnObjectBeginsWithIsEnabledAtOnce(t *testing.T) {
+	var m machine.Machine
+	self := machine.Peer{Node: 1, Incarnation: 7}
+	seq := uint64(0)
+	apply := func(data []byte) machine.Status {
+		var out machine.Result
+		seq++
+		m.Apply(&machine.Record{View: 1, Seq: seq, Sender: self.Node, Data: data}, nil, &out)
+		return out.Status
+	}
+	due := func(names ...string) []byte {
+		apply(machine.AppendKnows(nil, machine.Header{}, self.Incarnation, names))
+		data, _ := m.Due(machine.Header{}, self, []machine.Peer{self}, 1, names, false, func([]string) []string { return nil })
+		return data
+	}
+	if apply(due("one")); !slices.Equal(m.Enabled(), []string{"one"}) {
+		t.Errorf("%q are enabled", m.Enabled())
+	}
+	if data := due("one", "two"); data != nil {
+		t.Errorf("a record is sent that enables what must wait: %x", data)
+	}
+}
+
+func TestAMemberAnnouncesAsManyOperationsAsThereMayBe(t *testing.T) {
+	var m machine.Machine
+	var names []string
+	for i := range machine.MaxOperations + 1 {
+		names = append(names, fmt.Sprintf("%05d", i))
+	}
+	for n, want := range map[int]machine.Status{machine.MaxOperations: machine.Done, machine.MaxOperations + 1: machine.Malformed} {
+		var out machine.Result
+		m.Apply(&machine.Record{View: 1, Seq: 1, Sender: 1, Data: machine.AppendKnows(nil, machine.Header{}, 7, names[:n])}, nil, &out)
+		if out.Status != want {
+			t.Errorf("%d operations: %v, want %v", n, out.Status, want)
+		}
+	}
+}

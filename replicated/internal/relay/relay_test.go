@@ -155,7 +155,7 @@ func TestAnAnswerSaysWhatBecameOfTheRecord(t *testing.T) {
 	for status, said := range map[machine.Status]Said{
 		machine.Done: Done, machine.Again: Done, machine.Failed: Failed, machine.AgainFail: Failed, machine.NotThere: Ended,
 		machine.Disabled: Unknown, machine.Elsewhere: Away, machine.Forgotten: Else, machine.TooMany: Else, machine.Malformed: Else,
-		machine.Full: Full,
+		machine.Full: Full, machine.NotKept: Cut, machine.Crowded: Crowded, machine.Early: Else,
 	} {
 		a, err := ParseAnswer(AppendResult(nil, 3, 4, status, 0, []byte("reply")))
 		if err != nil || a.Said != said || a.View != 3 || a.Seq != 4 {

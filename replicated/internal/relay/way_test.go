@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -47,7 +48,8 @@ func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 4))
 		s, w := newSource(), &Way{}
 		var flying []item
-		var last machine.Cursor // that the destination has executed
+		var answers []machine.Cursor // that have not come yet
+		var last machine.Cursor      // that the destination has executed
 		all, dropped := map[machine.Cursor]bool{}, map[machine.Cursor]bool{}
 		for step := 0; step < 300 || w.Confirmed() != s.lastOf(all); step++ {
 			if step > 20_000 {
@@ -55,6 +57,13 @@ func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 			}
 			if w.sent.Less(w.confirmed) {
 				t.Fatalf("seed %d: %v is confirmed, and %v was sent", seed, w.confirmed, w.sent)
+			}
+			if n := len(answers); n > 0 && rnd.IntN(3) == 0 { // an answer may overtake others
+				i, before := rnd.IntN(n), w.Confirmed()
+				w.Confirm(answers[i])
+				if answers = slices.Delete(answers, i, i+1); w.Confirmed().Less(before) {
+					t.Fatalf("seed %d: %v is confirmed after %v", seed, w.Confirmed(), before)
+				}
 			}
 			switch rnd.IntN(6) {
 			case 0:
@@ -94,9 +103,11 @@ func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 					}
 					last = x.at
 				}
-				w.Confirm(x.at)
+				answers = append(answers, x.at)
 			case 4:
-				_ = w.Restart()
+				if len(answers) == 0 {
+					_ = w.Restart()
+				}
 			case 5:
 				for c := range all {
 					if last.Less(c) && !w.Confirmed().Less(c) && !dropped[c] {
