@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/auto"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/member"
@@ -24,23 +22,16 @@ import (
 	"github.com/squall-go/squall/internal/viewchange"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
-	"github.com/squall-go/squall/rdmc"
-	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
 )
 
 // Group is this process's part in a group, over all views. Its methods may be called from any
 // goroutine.
 type Group struct {
-	cfg     Config
-	self    views.Member
-	port    *port.Port
-	node    *auto.Node
-	bulk    *rdmc.Node // moves large messages; nil: there are none
-	parker  *fabric.Parker
+	cfg Config
+	presence
 	door    *join.Server
 	asked   *statusServer // answers processes that ask for the status
-	lock    *join.Lock
 	member  *member.Member
 	runner  *predicates.Runner
 	subs    []*Subgroup   // in the order of the declarations
@@ -48,35 +39,20 @@ type Group struct {
 	states  *states
 	durable *durable // nil: no subgroup is persistent
 	life    *life.Core
-	made    []made // of the views that this process made, the one in force and the last one; used by the loop only, and by Open before the loop runs
+	made    drafts // used by the loop only, and by Open before the loop runs
 
-	identity   *trust.Identity // key and certificate by which the others recognise this process
-	rejections rejections
-	reserve    reserve
-	upcalls    upcalls
-	slices     *timeSlices
-	retiring   sync.WaitGroup // tables of views that are over, while they are being closed
-	news       news
-	down       atomic.Uint64 // members that were suspected
-	mute       atomic.Uint64 // subgroups in which this process does not want to send, one bit for each declaration
+	upcalls  upcalls
+	slices   *timeSlices
+	retiring sync.WaitGroup // tables of views that are over, while they are being closed
+	news     news
+	down     atomic.Uint64 // members that were suspected
+	mute     atomic.Uint64 // subgroups in which this process does not want to send, one bit for each declaration
 
-	leavers leavers
-	halted  chan struct{}
-	closing sync.Once
-	closed  chan struct{}
-	err     error // result of Close
+	ending
 }
 
 // loops counts the loops of this process, which compete for its cores.
 var loops atomic.Int32
-
-// present makes this process answer other processes that ask whether it is a running member.
-func (g *Group) present() { g.node.Present(fabricPeer(g.self)) }
-
-// fabricPeer returns what a fabric needs to know of a member.
-func fabricPeer(m views.Member) fabric.Peer {
-	return fabric.Peer{ID: m.ID, Incarnation: m.Incarnation, Addr: m.Addr, Host: m.Host, SHM: m.SHM, PublicKey: m.PublicKey, Certificate: m.Certificate}
-}
 
 // candidates tells the loop which processes may be proposed as members.
 func (g *Group) candidates() {
@@ -136,18 +112,6 @@ func (g *Group) enter(ctx context.Context, outcome *join.Outcome) error {
 	return err
 }
 
-// table makes the table of a view. It is the seam between the code that decides on views and the
-// code that connects their members.
-func (g *Group) table(v *views.View, self order.Rank, layout *member.Layout) (*fabric.Table, error) {
-	spec := fabric.Spec{Scope: v.Scope(), Identity: g.identity, Self: self, Parker: g.parker}
-	for r, m := range v.Members {
-		peer := fabricPeer(m)
-		peer.Shape = layout.Shape(order.Rank(r))
-		spec.Peers = append(spec.Peers, peer)
-	}
-	return g.node.Open(spec)
-}
-
 // retire closes the table of a view that is over, on another goroutine than the loop.
 func (g *Group) retire(t *fabric.Table) {
 	g.retiring.Go(func() {
@@ -164,33 +128,9 @@ func (g *Group) next(previous *views.View, members []views.Member, mute func(Nod
 		Previous: previous, Mute: mute, Layouts: g.cfg.layouts(),
 	})
 	if err == nil {
-		g.made = slices.DeleteFunc(g.made, func(m made) bool { return m.key != previous.Key() })
-		g.made = append(g.made, made{v.Key(), unmet})
+		g.made.add(previous, v, unmet)
 	}
 	return v, err
-}
-
-// made is what is known of a view only at the member that made it.
-type made struct {
-	key   string
-	unmet []views.Unmet
-}
-
-// unmet returns the shards of a view that are not provisioned, each with the best reason that is
-// known here.
-func (g *Group) unmet(v *View) []views.Unmet {
-	unmet := v.Unmet(g.cfg.declarations())
-	k := slices.IndexFunc(g.made, func(m made) bool { return m.key == v.Key() })
-	if k < 0 {
-		return unmet
-	}
-	for i, u := range unmet {
-		better := func(m views.Unmet) bool { return m.Name == u.Name && m.Shard == u.Shard }
-		if at := slices.IndexFunc(g.made[k].unmet, better); at >= 0 && !v.AwaitsLog(u.Name, u.Shard) {
-			unmet[i] = g.made[k].unmet[at]
-		}
-	}
-	return unmet
 }
 
 // declaration returns the index of a view's subgroup among the declarations.
@@ -250,7 +190,7 @@ func (g *Group) announce(v *views.View) {
 	g.states.installed(v)
 	g.news.add(v)
 	g.cfg.emit(ViewInstalled{v, g.links(v)})
-	for _, u := range g.unmet(v) {
+	for _, u := range g.made.unmet(v, g.cfg.declarations()) {
 		g.cfg.emit(NotProvisioned{u.Name, u.Shard, u.Reason})
 	}
 	self, _ := v.RankOf(g.cfg.ID)
@@ -327,7 +267,7 @@ func (g *Group) halt(reason error) {
 	if !errors.Is(reason, ErrClosed) {
 		g.cfg.emit(Halted{reason})
 	}
-	close(g.halted)
+	g.ending.halt()
 }
 
 // Done returns a channel that is closed when the group has halted here: this process left, was
@@ -448,12 +388,7 @@ func (g *Group) Close(ctx context.Context) error {
 	if err := g.upcalls.ends(); err != nil {
 		return err
 	}
-	g.closing.Do(func() {
-		defer close(g.closed)
-		g.err = g.close(ctx)
-	})
-	<-g.closed
-	return g.err
+	return g.ending.once(func() error { return g.close(ctx) })
 }
 
 func (g *Group) close(ctx context.Context) error {
@@ -490,7 +425,7 @@ const closeTime = 500 * time.Millisecond
 
 // drain waits until no message that was sent here is under way.
 func (g *Group) drain(ctx context.Context) error {
-	reason := g.await(ctx, func() bool { return g.undelivered() == 0 })
+	reason := g.await(ctx, g.Err, func() bool { return g.undelivered() == 0 })
 	if n := g.undelivered(); n > 0 { // the last counters may have come with the reason
 		return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, reason)
 	}
@@ -499,7 +434,7 @@ func (g *Group) drain(ctx context.Context) error {
 
 // handOver waits until no member depends on this process for a subgroup's state.
 func (g *Group) handOver(ctx context.Context) error {
-	err := g.await(ctx, func() bool { return !g.states.source.Depended(g.View()) })
+	err := g.await(ctx, g.Err, func() bool { return !g.states.source.Depended(g.View()) })
 	select {
 	case <-g.halted: // no member depends on it
 		return nil
@@ -511,67 +446,12 @@ func (g *Group) handOver(ctx context.Context) error {
 	return nil
 }
 
-// await waits until a condition is met, and returns why it ended before: the group halted, or ctx
-// ended.
-func (g *Group) await(ctx context.Context, met func() bool) error {
-	b := g.leavers.enter()
-	defer g.leavers.exit(b)
-	for !met() {
-		select {
-		case <-b:
-		case <-g.halted:
-			return g.Err()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
 // step is the cycle of the loop. What Leave waits for changes there, but for the states that new
 // members take over.
 func (g *Group) step(now time.Duration) (work int) {
 	work = g.member.Step(now)
 	g.leavers.ring()
 	return work
-}
-
-// leavers are the goroutines that wait in Leave, each with a bell.
-type leavers struct {
-	n     atomic.Int32
-	mu    sync.Mutex
-	bells map[bell.Bell]struct{}
-}
-
-func (l *leavers) enter() bell.Bell {
-	b := bell.New()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.bells == nil {
-		l.bells = map[bell.Bell]struct{}{}
-	}
-	l.bells[b] = struct{}{}
-	l.n.Add(1)
-	return b
-}
-
-func (l *leavers) exit(b bell.Bell) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.bells, b)
-	l.n.Add(-1)
-}
-
-// ring has each of them look again. It costs one load while nobody leaves.
-func (l *leavers) ring() {
-	if l.n.Load() == 0 {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for b := range l.bells {
-		b.Ring()
-	}
 }
 
 // undelivered returns the number of messages of this process that some member has not delivered, as
@@ -605,9 +485,7 @@ func (g *Group) release() error {
 	for _, a := range g.apps {
 		a.close()
 	}
-	if g.node != nil {
-		g.node.Absent() // before another process may take over the logs, and promise anything in a restart (V14)
-	}
+	g.absent() // before another process may take over the logs, and promise anything in a restart (V14)
 	if g.durable != nil {
 		errs = append(errs, g.durable.close())
 	}
@@ -615,21 +493,7 @@ func (g *Group) release() error {
 		errs = append(errs, g.closeTables())
 	}
 	g.retiring.Wait()
-	errs = append(errs, closed(g.bulk), closed(g.node), closed(g.port))
-	g.rejections.close()
-	g.reserve.close()
-	return errors.Join(append(errs, closed(g.parker), closed(g.lock))...)
-}
-
-// closed closes what was opened.
-func closed[T interface {
-	comparable
-	Close() error
-}](x T) error {
-	if x == *new(T) {
-		return nil
-	}
-	return x.Close()
+	return errors.Join(append(errs, g.presence.release())...)
 }
 
 // closeTables ends the links and gives the rows back. If the application still holds a claim, this

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 
-	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/courier"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/progress"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/views"
 )
 
@@ -146,30 +143,4 @@ func (g *Group) transfers(v *views.View, i int) member.Transfers {
 		return nil
 	}
 	return c
-}
-
-// openBulk makes what moves large messages, if any subgroup has them.
-func (g *Group) openBulk(ctx context.Context) (err error) {
-	for _, sg := range g.cfg.Subgroups {
-		if sg.LargeDir == "" {
-			continue
-		}
-		if err := courier.Clear(sg.LargeDir); err != nil {
-			return fmt.Errorf("LargeDir of subgroup %q: %w", sg.Name, err)
-		}
-	}
-	if !slices.ContainsFunc(g.cfg.Subgroups, func(sg SubgroupConfig) bool { return sg.MaxMessageBytes > 0 }) {
-		return nil
-	}
-	var streams fabric.Streams
-	if g.cfg.Fabric == FabricAuto || g.cfg.Fabric == FabricTransport {
-		streams, _ = g.cfg.Transport.(fabric.Streams)
-	}
-	g.bulk, err = rdmc.Open(ctx, rdmc.Config{
-		Self: rdmc.Peer{ID: g.cfg.ID, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM()}, Port: g.port, TLS: g.cfg.TLS, Identity: g.identity, FailAfter: g.cfg.FailAfter,
-		Background: true, // the loop comes first
-		NotShared:  g.cfg.Fabric == FabricTCP || g.cfg.Fabric == FabricTransport,
-		Streams:    streams, Instead: g.usesTCP,
-	})
-	return err
 }

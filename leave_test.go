@@ -8,14 +8,14 @@ import (
 
 func TestEveryGoroutineThatLeavesHearsOfAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &Group{halted: make(chan struct{})}
+		g := &Group{ending: newEnding()}
 		drained, done := false, make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go g.await(ctx, func() bool { return false })
+		go g.await(ctx, g.Err, func() bool { return false })
 		synctest.Wait()
 		go func() {
-			_ = g.await(ctx, func() bool { return drained })
+			_ = g.await(ctx, g.Err, func() bool { return drained })
 			close(done)
 		}()
 		synctest.Wait()

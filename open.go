@@ -3,14 +3,6 @@ package squall
 import (
 	"context"
 	"fmt"
-	"net"
-
-	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/fabric/auto"
-	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/join"
-	"github.com/squall-go/squall/trust"
-	"github.com/squall-go/squall/views"
 )
 
 // Open makes this process a member of a group and returns when it is one. It forms the first view
@@ -20,7 +12,7 @@ func Open(ctx context.Context, cfg Config) (*Group, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Group{cfg: cfg.withDefaults(), identity: trust.NewIdentity(), halted: make(chan struct{}), closed: make(chan struct{})}
+	g := &Group{cfg: cfg.withDefaults(), ending: newEnding()}
 	if err := g.open(ctx); err != nil {
 		g.release()
 		return nil, fmt.Errorf("open group %q as node %d: %w", cfg.Cluster, g.cfg.ID, err)
@@ -48,58 +40,15 @@ func (g *Group) open(ctx context.Context) error {
 }
 
 // listen gives this process its identity and its address, at which other processes can ask for it.
-func (g *Group) listen(ctx context.Context) (err error) {
-	c := &g.cfg
-	g.upcalls.watch(c)
-	g.rejections.emit = c.emit
-	if err := g.reserve.fit(c.InitialMembers); err != nil {
-		return err
-	}
-	id, incarnation, lock, err := join.Identity(c.Dir, c.ID)
+func (g *Group) listen(ctx context.Context) error {
+	g.upcalls.watch(&g.cfg)
+	incarnation, err := g.presence.listen(ctx, &g.cfg)
 	if err != nil {
 		return err
 	}
-	c.ID, g.lock = id, lock
-	if g.port, err = port.Open(ctx, port.Config{
-		Addr: c.Listen, Advertise: c.Advertise, TLS: c.TLS,
-		OnReject: g.rejections.add,
-	}); err != nil {
-		return err
-	}
 	g.states = newStates(g)
-	c.emit(Listening{g.port.Addr()})
-	if g.parker, err = fabric.NewParker(); err != nil {
-		return err
-	}
-	g.parker.OneLoop = true
-	if g.node, err = auto.Open(ctx, auto.Config{
-		Mode: auto.Mode(c.Fabric), Port: g.port, TLS: c.TLS, Transport: c.Transport,
-		Instead: g.usesTCP,
-	}); err != nil {
-		return err
-	}
-	if err = g.openBulk(ctx); err != nil {
-		return err
-	}
-	return g.describe(incarnation)
-}
-
-// usesTCP is called with the reason why TCP is used instead of the transport.
-func (g *Group) usesTCP(why error) {
-	g.cfg.Logger.Warn("TCP is used instead of the transport", "error", why)
-}
-
-// describe makes this process's record, which others get.
-func (g *Group) describe(incarnation uint64) (err error) {
-	g.self = views.Member{
-		ID: g.cfg.ID, Incarnation: incarnation, Addr: g.port.Addr(), Host: g.node.Host(), SHM: g.node.SHM(), PublicKey: g.identity.PublicKey(),
-	}
-	host, _, _ := net.SplitHostPort(g.self.Addr)
-	if g.self.Certificate, err = trust.OwnCertificate(g.cfg.TLS, host); err != nil {
-		return err
-	}
-	g.present()
-	return nil
+	g.cfg.emit(Listening{g.port.Addr()})
+	return g.presence.connect(ctx, &g.cfg, incarnation)
 }
 
 // addSubgroups makes the subgroups of the configuration.
@@ -127,7 +76,7 @@ func (g *Group) takePart(ctx context.Context) error {
 	outcome := o.outcome
 	if err == nil {
 		if len(outcome.Unmet) > 0 {
-			g.made = []made{{outcome.View.Key(), outcome.Unmet}}
+			g.made.begin(outcome.View, outcome.Unmet)
 		}
 		err = g.enter(ctx, outcome)
 	}

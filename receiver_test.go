@@ -24,7 +24,7 @@ func TestAMemberThatMovedAwayGivesNoStateOfAViewThatItsApplicationDidNotReach(t 
 	}
 	for _, moved := range []bool{false, true} {
 		snapshots = 0
-		g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{cfg}}, identity: trust.NewIdentity(), apps: []application{cfg.application(&upcalls{}, newSlices(&Config{}), func() {})}}
+		g := &Group{cfg: Config{ID: 1, Subgroups: []SubgroupConfig{cfg}}, presence: presence{identity: trust.NewIdentity()}, apps: []application{cfg.application(&upcalls{}, newSlices(&Config{}), func() {})}}
 		g.subs = []*Subgroup{{group: g}}
 		s := &states{group: g}
 		s.source = transfer.NewSource(transfer.SourceConfig{Self: 1, ID: g.identity, Taken: func() {}, Keeps: func(string) bool { return true }})

@@ -95,7 +95,7 @@ func (d *durable) place(previous *views.View, members []views.Member) (*views.Vi
 		Previous: previous,
 	})
 	if err == nil {
-		g.made = []made{{v.Key(), unmet}}
+		g.made.begin(v, unmet)
 		v.Time = max(order.TimeOf(time.Now()), d.latest()+1, previous.Time)
 	}
 	return v, err

@@ -101,7 +101,7 @@ func TestWhoWaitsForAStateWaitsForThatOfTheNextStay(t *testing.T) {
 
 // A log that has no room when the group halts takes nothing more, and neither does the application.
 func TestWhatALogDoesNotTakeBeforeTheHaltIsNotHandedOver(t *testing.T) {
-	g := &Group{halted: make(chan struct{})}
+	g := &Group{ending: newEnding()}
 	r := &receiver{stays: &stays{states: &states{group: g}}, log: &shardLog{room: make(chan struct{}, 1)}}
 	r.log.recorder = member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: &counting{}, Observe: func(order.Time) {}})
 	r.log.wake() // it looks once more, in vain

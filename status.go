@@ -161,7 +161,7 @@ func (g *Group) look() Status {
 		}
 		s.Members = append(s.Members, member)
 	}
-	unmet := g.unmet(v)
+	unmet := g.made.unmet(v, g.cfg.declarations())
 	for i, sg := range v.Subgroups {
 		t := SubgroupStatus{Name: sg.Name, Shard: sg.Shard, Mode: sg.Mode.String(), Provisioned: true, Members: ids(v, sg.Members), Senders: ids(v, sg.Senders), Here: sg.Has(self)}
 		for k, p := range g.member.Progress(i) {
