@@ -16,11 +16,9 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/internal/join"
-	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/predicates"
@@ -86,10 +84,6 @@ func (f Fabric) String() string {
 	return [...]string{"auto", "shm", "tcp", "transport"}[f]
 }
 
-func init() {
-	ablation.Set = func(config any, t multicast.Tuning) { config.(*Config).tuning = t }
-}
-
 // Config describes this process's part in a group.
 type Config struct {
 	Cluster   string // name of the group, at most 256 bytes; processes with another name are refused
@@ -137,7 +131,7 @@ type Config struct {
 	// took a tenth of FailAfter: Message.View says to which view a message belongs.
 	OnView func(*View)
 
-	tuning multicast.Tuning // see package internal/ablation
+	tuning extension.Tuning
 }
 
 // SubgroupConfig declares a subgroup. All fields except the functions, AsyncQueueBytes,

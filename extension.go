@@ -17,6 +17,9 @@ func (sg *SubgroupConfig) Extend(c extension.Config) {
 	sg.extension = c
 }
 
+// Ablate is for benchmarks: programs have no value to call it with.
+func (c *Config) Ablate(t extension.Tuning) { c.tuning = t }
+
 // Extension is for packages replicated and dds: programs have no value to call it with.
 func (s *Subgroup) Extension(extension.Key) extension.Subgroup { return (*extended)(s) }
 

@@ -1,6 +1,6 @@
-// Package extension has the types through which packages replicated and dds use package squall
-// beyond its API. Programs cannot import it, so that they cannot call the methods that take a value
-// of one of these types.
+// Package extension has the types through which packages replicated and dds, and benchmarks, use
+// package squall beyond its API. Programs cannot import it, so that they cannot call the methods
+// that take a value of one of these types.
 package extension
 
 import "context"
@@ -15,6 +15,15 @@ type Config struct {
 	// Missing returns which of the commands in use are not among the given ones. It is called on any
 	// goroutine, and does not block. Nil: the subgroup is no object.
 	Missing func(operations []string) []string
+}
+
+// Tuning switches parts of the protocol off, to measure what they are worth. The zero value has
+// everything on. A group that runs so is slower, or stands still where one that does not goes on.
+type Tuning struct {
+	OneSend    bool // publish one message per cycle instead of all that is committed
+	OneReceive bool // receive one message per sender and cycle instead of all that is visible
+	OneDeliver bool // deliver one message per cycle instead of all that is stable
+	NoNulls    bool // never send nulls: a silent sender stalls the order
 }
 
 // Keeper keeps messages: it reads their data after the upcall.

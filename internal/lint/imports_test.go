@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
 	{"internal/catchup", "internal/viewchange", "replicated/internal/batch", "replicated/internal/client", "ripc/internal/table"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard", "replicated/internal/relay"},
-	{"internal/ablation", "internal/backlog", "internal/join", "internal/life", "internal/transfer", "replicated/internal/invoke"},
+	{"internal/backlog", "internal/join", "internal/life", "internal/transfer", "replicated/internal/invoke"},
 	{"internal/member"},
 	{"internal/courier"},
 	{"."},

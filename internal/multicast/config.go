@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/sst"
@@ -64,14 +65,8 @@ type Keeper interface {
 // NoSeq is a position behind all others.
 const NoSeq order.Seq = math.MaxUint64
 
-// Tuning switches parts of the protocol off, to measure what they are worth. The zero value has
-// everything on.
-type Tuning struct {
-	OneSend    bool // publish one message per cycle instead of all that is committed
-	OneReceive bool // receive one message per sender and cycle instead of all that is visible
-	OneDeliver bool // deliver one message per cycle instead of all that is stable
-	NoNulls    bool // never send nulls: a silent sender stalls the order
-}
+// Tuning switches parts of the protocol off.
+type Tuning = extension.Tuning
 
 // Stats counts what a subgroup did. W: the loop. R: any goroutine.
 type Stats struct {

@@ -11,9 +11,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/ablation"
 	"github.com/squall-go/squall/internal/backoff"
-	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/extension"
 )
 
 // groupMember is one member of a group.
@@ -33,7 +32,7 @@ func newGroupMember(j process) *groupMember {
 	g := &groupMember{process: j, Group: bench.NewGroup(j.Node, s.Nodes, s.Fabric), tally: newTally(j.Spec.Spec, j.Node)}
 	c := &g.Config
 	c.Listen = j.Host + ":0"
-	ablation.Set(c, multicast.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls})
+	c.Ablate(extension.Tuning{OneSend: !s.Batching.Send, OneReceive: !s.Batching.Receive, OneDeliver: !s.Batching.Deliver, NoNulls: !s.Nulls})
 	var senders []squall.NodeID
 	for node := range s.senders() {
 		senders = append(senders, squall.NodeID(node+1))

@@ -15,8 +15,7 @@ import (
 	"github.com/squall-go/squall/dds/cdr"
 	ddsmember "github.com/squall-go/squall/dds/member"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/ablation"
-	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/persist/wal"
 	"github.com/squall-go/squall/ripc"
 )
@@ -78,7 +77,7 @@ func newMember(j bench.Process[spec]) *member {
 		cfg.Subgroup.Mode, cfg.Subgroup.Log.Engine, m.Config.Dir = squall.Persistent, wal.Engine, j.Dir
 	}
 	if s.Plain {
-		ablation.Set(&m.Config, multicast.Tuning{OneSend: true, OneReceive: true, OneDeliver: true, NoNulls: false})
+		m.Config.Ablate(extension.Tuning{OneSend: true, OneReceive: true, OneDeliver: true})
 	}
 	if s.Level == durable {
 		cfg.Subgroup.DeliverBatch = func(all []squall.Message) { m.heard.Add(uint64(len(all))) }
