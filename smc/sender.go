@@ -245,7 +245,7 @@ func (s *Sender) Claim(n int) (Claim, bool) {
 // lay writes the header of the next claim's record, and returns where its data begins.
 func (s *Sender) lay(n uint64, kind Kind) (at uint64, ok bool) {
 	off, end := s.place(n)
-	if !s.fits(end) {
+	if !s.fits(end) && !s.fitsNow(end) {
 		return 0, false
 	}
 	if off < s.off {
@@ -278,15 +278,15 @@ func (s *Sender) place(n uint64) (off, end uint64) {
 }
 
 // fits reports whether one more claim that ends at a position has space besides what is reserved.
-// It loads the loop's counters only when the values loaded last do not suffice.
 func (s *Sender) fits(end uint64) bool {
-	claims := s.claimed + s.reserved
-	end += s.reservedBytes
-	if claims-s.seenFreed < s.window && end-s.seenBytes <= s.size {
-		return true
-	}
+	return s.claimed+s.reserved-s.seenFreed < s.window && end+s.reservedBytes-s.seenBytes <= s.size
+}
+
+// fitsNow is fits after a look at the loop's counters, which is needed only when the values that
+// were loaded last do not suffice.
+func (s *Sender) fitsNow(end uint64) bool {
 	s.seenBytes, s.seenFreed = s.freedBytes.Load(), s.freed.Load()
-	fits := claims-s.seenFreed < s.window && end-s.seenBytes <= s.size
+	fits := s.fits(end)
 	s.starved.Store(!fits && s.Many(s.claimed-s.seenFreed))
 	return fits
 }
