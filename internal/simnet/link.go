@@ -66,13 +66,21 @@ func (l *link) PushLine(off int) {
 // called is what every push begins with: it may be the node's last call, and shows it more of its
 // peers' memory.
 func (l *link) called(off, n int) {
-	l.net.burn(l.self)
+	l.burn()
 	if l.net.opts.OnPush != nil {
 		l.net.opts.OnPush(l.self.id, l.peer.id, off, n)
 	}
 	if l.kind == Seeping && !l.closed {
 		l.seep()
 	}
+}
+
+// burn is a call of the fabric. It is none of a process that crashed earlier in its step (Z3).
+func (l *link) burn() {
+	if l.self.crashed {
+		panic(Crashed{l.self.id})
+	}
+	l.net.burn(l.self)
 }
 
 // seep lets the node see more of what its peer stored, outside of Poll. The next Poll says so: a
@@ -85,7 +93,7 @@ func (l *link) seep() {
 
 // Flush implements fabric.Link.
 func (l *link) Flush() (bool, error) {
-	l.net.burn(l.self)
+	l.burn()
 	if l.kind != Framed {
 		return false, nil // it was visible when it was stored
 	}

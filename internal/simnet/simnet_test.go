@@ -235,6 +235,26 @@ func TestACrashWithinAStepCutsItShort(t *testing.T) {
 	}
 }
 
+// Z3: a process that crashes between two calls of its step makes none after that.
+func TestAProcessThatCrashedPushesNothing(t *testing.T) {
+	net, tables := pair(1, Options{})
+	put(tables[0], 1)
+	tables[0].Flush()
+	net.Crash(1)
+	func() {
+		defer func() {
+			if c, ok := recover().(Crashed); !ok || c.Node != 1 {
+				t.Errorf("recovered %v", c)
+			}
+		}()
+		put(tables[0], 2)
+		tables[0].Flush()
+	}()
+	if tables[1].Poll(); get(tables[1], 0) != 1 {
+		t.Errorf("the peer saw %d", get(tables[1], 0))
+	}
+}
+
 // The writes of a Seeping pair become visible one by one, in order: bytes before the words that
 // were pushed behind them.
 func TestSeepingShowsWritesOneByOneInOrder(t *testing.T) {
