@@ -224,6 +224,9 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if r.Ask == relay.Forward && !d.vouched(&r, d.object.group.View().Secret.Vouches) {
 		return relay.ErrMalformed
 	}
+	if said, done := d.executed(&r); done {
+		return m.Reply(said)
+	}
 	if r.Session != 0 {
 		known, err := d.owns(m, &r)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
+	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
@@ -189,6 +190,22 @@ const useForward = "squall objects forward"
 func (d *desk) vouched(r *relay.Request, vouches func(use string, text, proof []byte) bool) bool {
 	proof, text := r.Proof(string(d.id()))
 	return vouches(useForward, text, proof)
+}
+
+// executed returns the answer to a request to forward a command that this copy has executed. The
+// command is not ordered again: that may take longer than a member waits that forwards it.
+func (d *desk) executed(r *relay.Request) (said []byte, done bool) {
+	if r.Ask != relay.Forward {
+		return nil, false
+	}
+	o := d.object
+	source, _, at := r.Forwarded()
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if !o.hasShard(d.shard) || !o.machine.HasExecuted(source, at) {
+		return nil, false
+	}
+	return appendOutcome(nil, &invoke.Outcome{Status: machine.Again}), true
 }
 
 // id returns the id of the service.

@@ -137,6 +137,12 @@ func (m *Machine) source(name string) (int, bool) {
 	return slices.BinarySearchFunc(m.sources, name, func(s source, n string) int { return cmp.Compare(s.name, n) })
 }
 
+// HasExecuted reports whether a command that a handler of an object sent was executed.
+func (m *Machine) HasExecuted(source string, at Cursor) bool {
+	i, ok := m.source(source)
+	return ok && !m.sources[i].last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten))
+}
+
 // forwarded executes a command that a handler of an object sent, unless it was executed before, or
 // the one that its object sent before it was not (RO8). Its reply is dropped.
 func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
@@ -151,7 +157,7 @@ func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
 		last = m.sources[i].last
 	}
 	switch {
-	case !last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten)):
+	case m.HasExecuted(name, at):
 		out.Status = Again
 		return
 	case last.Less(before) && !(mutant.Enabled && mutant.On(mutant.GapExecuted)):
