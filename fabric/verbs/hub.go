@@ -34,6 +34,7 @@ type hub struct {
 	queue  device.Queue
 	parker *fabric.Parker
 	ready  *fabric.Readiness
+	clock  clock
 	armed  bool
 	rounds uint // polls of the loop
 
@@ -49,7 +50,7 @@ func newHub(q device.Queue, parker *fabric.Parker) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hub{queue: q, parker: parker, ready: ready, links: map[uint32]*Link{}}, nil
+	return &hub{queue: q, parker: parker, ready: ready, clock: wall{}, links: map[uint32]*Link{}}, nil
 }
 
 // add gives a link its number.

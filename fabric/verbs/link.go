@@ -28,6 +28,18 @@ const (
 	lingerTime = 50 * time.Millisecond  // for the peer's end
 )
 
+// clock is what the end of a link waits by.
+type clock interface {
+	now() time.Time
+	sleep(time.Duration)
+}
+
+// wall is the time of this world.
+type wall struct{}
+
+func (wall) now() time.Time        { return time.Now() }
+func (wall) sleep(d time.Duration) { time.Sleep(d) }
+
 // lifeline is the connection over which a pair was set up. Its end is the peer's.
 type lifeline interface {
 	// ended reports whether the peer's end came, as far as the parker says.
@@ -172,7 +184,7 @@ func (l *Link) HangUp() {
 	if l.done || !l.hungUp.IsZero() {
 		return
 	}
-	l.hungUp = time.Now()
+	l.hungUp = l.hub.clock.now()
 	if l.err != nil || l.over {
 		return
 	}
@@ -197,7 +209,7 @@ func (l *Link) Freeze() []byte {
 // settle waits until the device has completed everything that was posted, or has failed.
 func (l *Link) settle(d time.Duration) {
 	for until := l.hungUp.Add(d); !l.done && l.err == nil && l.tx.signalledOutstanding(); {
-		if l.ending(); l.over || l.lifeline.look() || time.Now().After(until) {
+		if l.ending(); l.over || l.lifeline.look() || l.hub.clock.now().After(until) {
 			return
 		}
 	}
@@ -250,9 +262,9 @@ func (l *Link) closePair() {
 func (l *Link) Close() error {
 	l.HangUp()
 	l.settle(lastWords)
-	for !l.done && l.err == nil && !l.over && !l.lifeline.look() && time.Since(l.hungUp) < lingerTime {
+	for !l.done && l.err == nil && !l.over && !l.lifeline.look() && l.hub.clock.now().Sub(l.hungUp) < lingerTime {
 		l.ending()
-		time.Sleep(time.Millisecond / 10)
+		l.hub.clock.sleep(time.Millisecond / 10)
 	}
 	l.quiet()
 	return l.release()

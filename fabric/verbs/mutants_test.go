@@ -41,6 +41,21 @@ func TestEveryMutantOfRDMALinksIsFound(t *testing.T) {
 	}
 }
 
+// The others show in what two processes do at the same time, in streams, in sleeping, or to
+// intruders.
+func TestMembersFindMutants(t *testing.T) {
+	defer mutant.Set("")
+	for _, name := range []mutant.Name{mutant.LineFirst, mutant.FreezeAlive, mutant.OldPair, mutant.NoCredits} {
+		mutant.Set(name)
+		c := members(1, 1500)
+		if c.Run() == nil {
+			t.Errorf("not found in %d seeds: %s", c.Seeds, name)
+			continue
+		}
+		t.Logf("%s: seed %d: %.200v", name, c.Failed.Seed, c.Err)
+	}
+}
+
 // tried makes an error of a panic.
 func tried(t testing.TB, try func(testing.TB, uint64) error, seed uint64) (err error) {
 	defer func() {

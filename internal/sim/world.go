@@ -19,13 +19,14 @@ import (
 
 // Options say how a plan is run.
 type Options struct {
-	Trace       io.Writer   // nil: no trace
-	Bug         simnet.Bug  // of the network
-	Lie         Lie         // of the applications' side
-	Disk        DiskBug     // of what stands between logs and their disks
-	Only        string      // the name of the one checker that is listened to; empty: all
-	Application Application // in place of the applications that the plan draws; nil: the drawn ones
-	extra       bool        // steps that are left out are played, and must change nothing
+	Trace       io.Writer                          // nil: no trace
+	Bug         simnet.Bug                         // of the network
+	Lie         Lie                                // of the applications' side
+	Disk        DiskBug                            // of what stands between logs and their disks
+	Only        string                             // the name of the one checker that is listened to; empty: all
+	Transport   func(seed uint64) simnet.Transport // between hosts; nil: frames
+	Application Application                        // in place of the applications that the plan draws; nil: the drawn ones
+	extra       bool                               // steps that are left out are played, and must change nothing
 }
 
 // Result is the verdict on a run.
@@ -220,7 +221,7 @@ func (w *world) layOut(o Options) error {
 		w.placeOf[n.ID] = i
 		w.nodes = append(w.nodes, w.place(n, i))
 	}
-	w.net = simnet.New(w.plan.Seed, w.netOptions(o.Bug))
+	w.net = simnet.New(w.plan.Seed, w.netOptions(o))
 	if w.application != nil {
 		w.application.Begin(&World{w})
 	}
@@ -265,9 +266,9 @@ func (w *world) key() string {
 	return fmt.Sprintf("key-%d", w.keys)
 }
 
-func (w *world) netOptions(bug simnet.Bug) simnet.Options {
+func (w *world) netOptions(o Options) simnet.Options {
 	p := &w.plan.Net
-	return simnet.Options{
+	opts := simnet.Options{
 		Kind:        func(a, b order.NodeID) simnet.Kind { return p.Kinds[w.placeOf[a]][w.placeOf[b]] },
 		Delay:       func(a, b order.NodeID) simnet.Delay { return p.Delays[w.placeOf[a]][w.placeOf[b]] },
 		SocketBytes: p.SocketBytes, PieceBytes: p.PieceBytes, FrameRanges: p.FrameRanges, NoticeAfter: p.NoticeAfter,
@@ -278,8 +279,28 @@ func (w *world) netOptions(bug simnet.Bug) simnet.Options {
 				p.wakeAt(at)
 			}
 		},
-		Bug: bug,
+		MayBreak: func(a, b order.NodeID) bool { return w.breaks(w.nodes[w.placeOf[a]], w.nodes[w.placeOf[b]]) },
+		Bug:      o.Bug,
 	}
+	if o.Transport != nil {
+		opts.Transport = o.Transport(w.plan.Seed)
+	}
+	return opts
+}
+
+// breaks reports whether a link of the transport may break: it is a fault, after which each end
+// takes the other one for failed.
+func (w *world) breaks(nodes ...*node) bool {
+	if w.quietFrom != never {
+		return false
+	}
+	for _, n := range nodes {
+		n.proc.blamed("its link broke")
+		n.proc.print("its link broke")
+	}
+	w.calm = w.now
+	w.stir()
+	return true
 }
 
 func (w *world) notePlan() {

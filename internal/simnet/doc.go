@@ -17,6 +17,9 @@
 // (now + delay, never before what went ahead of it) → applied by the receiver's Poll, bytes first,
 // lines word by word.
 //
+// Framed pairs may instead have links of a Transport, which moves the bytes itself: the network
+// then says when they have arrived at the latest, which ways are cut, and which processes ended.
+//
 // On a Shared pair the replica is the owner's memory. On a Seeping pair it is what a reader on
 // another core may see of shared memory: each stored word becomes visible on its own, in order, and
 // the ranges that were pushed between two words in any order, at any moment in which the reader

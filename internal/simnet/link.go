@@ -16,8 +16,9 @@ type link struct {
 	kind       Kind
 	out, in    *way
 	replica    []byte
-	arrived    bool // waits to be taken in by its table
-	up         bool // the link is in its table
+	carried    Carried // by a Transport; nil: by ways
+	arrived    bool    // waits to be taken in by its table
+	up         bool    // the link is in its table
 	closed     bool
 	seeped     bool // something became visible within a step, and no Poll has said so
 }
@@ -41,10 +42,12 @@ func (l *link) Replica() []byte {
 // Push implements fabric.Link.
 func (l *link) Push(off, n int) {
 	l.called(off, n)
-	switch l.kind {
-	case Framed:
+	switch {
+	case l.carried != nil:
+		l.carried.Push(off, n)
+	case l.kind == Framed:
 		l.out.push(off, n)
-	case Seeping:
+	case l.kind == Seeping:
 		l.out.storeRange(off, n)
 	}
 }
@@ -52,10 +55,12 @@ func (l *link) Push(off, n int) {
 // PushLine implements fabric.Link.
 func (l *link) PushLine(off int) {
 	l.called(off, fabric.LineBytes)
-	switch l.kind {
-	case Framed:
+	switch {
+	case l.carried != nil:
+		l.carried.PushLine(off)
+	case l.kind == Framed:
 		l.out.pushLine(off)
-	case Seeping:
+	case l.kind == Seeping:
 		l.out.storeLine(off)
 	}
 	if l.kind != Framed {
@@ -94,7 +99,10 @@ func (l *link) seep() {
 // Flush implements fabric.Link.
 func (l *link) Flush() (bool, error) {
 	l.burn()
-	if l.kind != Framed {
+	switch {
+	case l.carried != nil:
+		return l.carried.Flush()
+	case l.kind != Framed:
 		return false, nil // it was visible when it was stored
 	}
 	return l.out.flush(), nil
@@ -103,6 +111,11 @@ func (l *link) Flush() (bool, error) {
 // Poll implements fabric.Link.
 func (l *link) Poll() (work bool, err error) {
 	switch {
+	case l.carried != nil:
+		if work, err = l.carried.Poll(); work {
+			l.self.polled++
+		}
+		return work, err
 	case l.kind == Seeping:
 		work = l.in.seep(l.replica) || l.seeped
 		l.seeped = false
@@ -135,11 +148,13 @@ func (l *link) Freeze() []byte {
 	if l.closed {
 		return l.replica
 	}
-	switch l.kind {
-	case Shared:
+	switch {
+	case l.carried != nil:
+		return l.carried.Freeze()
+	case l.kind == Shared:
 		l.replica = l.net.stock.take(len(l.replica))
 		copy(l.replica, l.in.row)
-	case Seeping:
+	case l.kind == Seeping:
 		l.in.freeze(l.replica)
 	}
 	l.end()
@@ -148,6 +163,9 @@ func (l *link) Freeze() []byte {
 
 // Close implements fabric.Link. The replica may serve another link from now on.
 func (l *link) Close() error {
+	if l.carried != nil {
+		return l.carried.Close()
+	}
 	l.end()
 	if l.kind == Seeping {
 		shows(l.replica, nil)

@@ -73,6 +73,9 @@ func New(seed uint64, opts Options) *Net {
 
 // Close gives back the memory of all rows. The network's tables must not be used afterwards.
 func (n *Net) Close() {
+	if n.opts.Transport != nil {
+		n.opts.Transport.Close()
+	}
 	if n.stock != nil {
 		n.stock.giveBack()
 		n.stock = nil
@@ -118,7 +121,7 @@ func memory(n int) []byte {
 }
 
 func (n *Net) connect(a, b Endpoint, rowA, rowB []byte) (fabric.Link, fabric.Link) {
-	from, to := n.join(side{n.node(a.ID), a.Shape, rowA}, side{n.node(b.ID), b.Shape, rowB})
+	from, to := n.join(side{node: n.node(a.ID), shape: a.Shape, row: rowA}, side{node: n.node(b.ID), shape: b.Shape, row: rowB})
 	return n.wrapped(from), n.wrapped(to)
 }
 
@@ -127,13 +130,17 @@ type side struct {
 	node  *node
 	shape fabric.RowShape
 	row   []byte
+	rank  order.Rank
+	links fabric.Links // of the transport; nil: there is none
 }
 
 // join makes the links of a pair.
 func (n *Net) join(a, b side) (*link, *link) {
 	kind := n.kind(a.node.id, b.node.id)
 	ab, ba := n.way(a, b), n.way(b, a)
-	return n.link(a.node, b.node, kind, ab, ba), n.link(b.node, a.node, kind, ba, ab)
+	from, to := n.link(a.node, b.node, kind, ab, ba), n.link(b.node, a.node, kind, ba, ab)
+	n.carry(a, b, from, to)
+	return from, to
 }
 
 func (n *Net) kind(a, b order.NodeID) Kind {
@@ -158,7 +165,7 @@ func (n *Net) way(from, to side) *way {
 
 func (n *Net) link(self, peer *node, kind Kind, out, in *way) *link {
 	l := &link{net: n, self: self, peer: peer, kind: kind, out: out, in: in, replica: in.row}
-	if kind != Shared {
+	if kind == Seeping || kind == Framed && n.opts.Transport == nil {
 		l.replica = n.borrow(len(in.row))
 	}
 	if kind == Seeping {
@@ -266,7 +273,7 @@ func (n *Net) Due(id order.NodeID) (at time.Duration, ok bool) {
 		if l.out.busy() && l.out.room() > 0 {
 			return n.now, true
 		}
-		if l.seeped {
+		if l.seeped || l.carried != nil && l.carried.Waits() {
 			return n.now, true
 		}
 		if l.kind == Framed && l.in.path.cut {
@@ -297,6 +304,7 @@ func (n *Net) crash(d *node) {
 	}
 	d.crashed = true
 	for _, l := range slices.Clone(d.links) {
+		l.vanish()
 		l.end()
 	}
 	n.endChannelsAndWaits(d)
@@ -317,6 +325,7 @@ func (n *Net) powerOff(d *node) {
 			l.end()
 			continue
 		}
+		l.vanish()
 		l.out.lose()
 	}
 	n.endChannelsAndWaits(d)

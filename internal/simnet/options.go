@@ -61,6 +61,10 @@ type Options struct {
 	Loads bool
 	// Wrap, if not nil, may stand before a link.
 	Wrap func(self, peer order.NodeID, l fabric.Link) fabric.Link
+	// Transport, if not nil, makes the links of Framed pairs.
+	Transport Transport
+	// MayBreak, if not nil, is asked before a link of the transport breaks by itself.
+	MayBreak func(a, b order.NodeID) bool
 	// Bug makes the network break one of the fabric's promises, so that tests can show which check
 	// notices.
 	Bug Bug

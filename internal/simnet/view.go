@@ -18,7 +18,14 @@ func (n *Net) OpenView(view order.ViewID, key string, self order.Rank, members [
 	for _, m := range members {
 		spec.Peers = append(spec.Peers, fabric.Peer{ID: m.ID, Shape: m.Shape})
 	}
-	own := side{n.node(me.ID), me.Shape, n.stock.take(me.Shape.RowBytes)}
+	own := side{node: n.node(me.ID), shape: me.Shape, row: n.stock.take(me.Shape.RowBytes), rank: self}
+	if n.opts.Transport != nil {
+		links, err := n.opts.Transport.Open(spec, own.row)
+		if err != nil {
+			panic(err)
+		}
+		own.links, spec.Links = links, links
+	}
 	table, err := fabric.OpenTable(spec, own.row, c, nil)
 	if err != nil {
 		panic(err) // there is no address space for zeros, so none for a simulation either
@@ -137,6 +144,7 @@ func (c *connecting) Cancel(r order.Rank) {
 	}
 	e.over = true
 	if e.link != nil {
+		e.link.vanish()
 		e.link.end()
 		return
 	}

@@ -8,7 +8,8 @@
 // What it must not do, it does not: a message completes at the peer after all writes before it are
 // in place, and never without a receive; a key opens what is registered with it, in its domain.
 //
-// A poll of a queue runs steps, and so does the goroutine of Options.Goroutine.
+// A poll of a queue runs steps, and so do the goroutine of Options.Goroutine, and Arrive, by which
+// a simulator bounds how long a message takes.
 package fake
 
 import (
@@ -45,6 +46,8 @@ type Options struct {
 	BreakOneIn int
 	// SlowSends lets messages wait, so that completions are late.
 	SlowSends bool
+	// Patient pairs do not notice by themselves that their peer is gone.
+	Patient bool
 }
 
 // Network is what devices are connected by.

@@ -29,7 +29,9 @@ type pair struct {
 	psn    uint32
 	from   uint32 // of the peer
 	state  state
-	silent int // steps in which the peer did not answer
+	silent int         // steps in which the peer did not answer
+	posted int         // requests in all
+	cut    func() bool // whether nothing gets through to the peer; nil: it does
 
 	capacity device.Capacity
 	requests []*request
@@ -94,6 +96,7 @@ func (p *pair) Post(receives []device.Receive, work []device.Work) error {
 			return err
 		}
 		p.requests = append(p.requests, r)
+		p.posted++
 	}
 	if p.state == failed {
 		p.flush()
@@ -128,12 +131,16 @@ func (p *pair) Close() error {
 		return errors.New("a pair is closed twice")
 	}
 	p.flush()
+	p.end()
+	return nil
+}
+
+func (p *pair) end() {
 	p.state = closed
 	p.domain.pairs--
 	p.net.pairs = slices.DeleteFunc(p.net.pairs, func(o *pair) bool { return o == p })
 	p.net.unused = append(p.net.unused, p.number)
 	p.net.work.Broadcast()
-	return nil
 }
 
 // flush ends everything that was posted.
@@ -184,12 +191,12 @@ func (p *pair) step() {
 	}
 	o := p.other()
 	if o == nil || o.state == failed {
-		if p.silent++; p.silent > 20 {
+		if p.silent++; p.silent > 20 && !p.net.opts.Patient {
 			p.fail(noAnswer)
 		}
 		return
 	}
-	if o.state != connected || o.peer != p.number {
+	if o.state != connected || o.peer != p.number || p.cut != nil && p.cut() {
 		return
 	}
 	for range 1 + p.net.random.IntN(8) {
