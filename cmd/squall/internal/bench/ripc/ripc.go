@@ -105,7 +105,7 @@ func roundTripBars(s *set, base spec, others bench.Peers) {
 	}
 	s.Judge(byMessages(s, others, "UCX", shm, "µs", meanOf, ucxTripUs, bench.Asked{AtMost: 2.5}))
 	add(shm, words.name(), bench.Asked{AtMost: 2.5 * ucxTripUs / wordsTripUs})
-	add(asleep, unix.name(), bench.Asked{AtMost: 1.1})
+	add(asleep, unix.name(), bench.Asked{AtMost: 1})
 	add(tcp, raw.name(), bench.Asked{AtMost: 1})
 	s.Judge(byMessages(s, others, "UCX", tcp, "µs", meanOf, ucxTCPTripUs, bench.Asked{AtMost: 1.2}))
 	s.Judge(allocations(shm), allocations(tcp))
