@@ -19,12 +19,13 @@ import (
 	"github.com/squall-go/squall"
 )
 
-const members = 3
+// addrs are the addresses of the members.
+var addrs = []string{"127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
+	if err := run(ctx, addrs, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -38,12 +39,12 @@ type member struct {
 	all   chan struct{} // closed when it has heard all members
 }
 
-func run(ctx context.Context, out io.Writer) error {
-	all := make([]*member, members)
+func run(ctx context.Context, addrs []string, out io.Writer) error {
+	all := make([]*member, len(addrs))
 	for i := range all {
 		all[i] = &member{id: squall.NodeID(i + 1), all: make(chan struct{})}
 	}
-	err := open(ctx, all)
+	err := open(ctx, addrs, all)
 	for _, m := range all {
 		if err == nil {
 			err = m.greet(ctx)
@@ -66,15 +67,14 @@ func run(ctx context.Context, out io.Writer) error {
 }
 
 // open forms the group. Open returns when all members are there, so that each needs a goroutine.
-func open(ctx context.Context, all []*member) error {
+func open(ctx context.Context, addrs []string, all []*member) error {
 	ctx, cancel := context.WithCancel(ctx) // if one cannot open, the others need not wait for it
 	defer cancel()
-	first := make(chan string, 1)
 	errs := make([]error, len(all))
 	var opening sync.WaitGroup
 	for i, m := range all {
 		opening.Go(func() {
-			if m.group, errs[i] = squall.Open(ctx, m.config(ctx, first)); errs[i] != nil {
+			if m.group, errs[i] = squall.Open(ctx, m.config(addrs)); errs[i] != nil {
 				cancel()
 			}
 		})
@@ -83,32 +83,16 @@ func open(ctx context.Context, all []*member) error {
 	return errors.Join(errs...)
 }
 
-// config is a member's part. The first one bootstraps the group; the others must know where it
-// listens.
-func (m *member) config(ctx context.Context, first chan string) squall.Config {
-	c := squall.Config{
-		Cluster: "hello", ID: m.id, Listen: "127.0.0.1:0", InitialMembers: members, Logger: slog.New(slog.DiscardHandler),
-		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: m.hear}},
+// config is a member's part. All have the same list in Join.
+func (m *member) config(addrs []string) squall.Config {
+	return squall.Config{
+		Cluster: "hello", ID: m.id, Listen: addrs[m.id-1], Join: addrs, InitialMembers: len(addrs), Logger: slog.New(slog.DiscardHandler),
+		Subgroups: []squall.SubgroupConfig{{Name: "greetings", Deliver: func(message squall.Message) { m.hear(message, len(addrs)) }}},
 	}
-	if m.id == 1 {
-		c.Events = func(e squall.Event) {
-			if l, ok := e.(squall.Listening); ok {
-				first <- l.Addr
-			}
-		}
-		return c
-	}
-	select {
-	case addr := <-first:
-		c.Join = []string{addr}
-		first <- addr
-	case <-ctx.Done(): // Open says so
-	}
-	return c
 }
 
 // hear is called for each message, in the order that is the same everywhere.
-func (m *member) hear(message squall.Message) {
+func (m *member) hear(message squall.Message, members int) {
 	m.heard = append(m.heard, string(message.Data)) // a copy: the data belongs to the ring
 	if len(m.heard) == members {
 		close(m.all)

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/squall-go/squall"
@@ -26,29 +27,32 @@ type Position struct {
 	X, Y    float64
 }
 
+// addrs are the addresses of the members.
+var addrs = []string{"127.0.0.1:7001", "127.0.0.1:7002"}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
+	if err := run(ctx, addrs, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
-	writing, err := open(ctx, 1)
-	if err != nil {
-		return err
-	}
-	reading, err := open(ctx, 2, writing.Group().Addr())
-	if err != nil {
-		return errors.Join(err, writing.Close(ctx))
-	}
-	err = publish(ctx, writing)
+func run(ctx context.Context, addrs []string, out io.Writer) error {
+	all, err := open(ctx, addrs)
 	if err == nil {
-		err = subscribe(ctx, reading, out)
+		err = publish(ctx, all[0])
 	}
-	return errors.Join(err, writing.Close(ctx), reading.Close(ctx))
+	if err == nil {
+		err = subscribe(ctx, all[1], out)
+	}
+	for _, m := range all {
+		if m != nil {
+			err = errors.Join(err, m.Close(ctx))
+		}
+	}
+	return err
 }
 
 func publish(ctx context.Context, m *member.Member) error {
@@ -87,13 +91,26 @@ func subscribe(ctx context.Context, m *member.Member, out io.Writer) error {
 	return nil
 }
 
-// open opens a member of the group with the space "fleet": the first one bootstraps the group, the
-// other one joins.
-func open(ctx context.Context, id squall.NodeID, join ...string) (*member.Member, error) {
-	return member.Open(ctx, member.Config{
-		Group: squall.Config{
-			Cluster: "topics", ID: id, Listen: "127.0.0.1:0", InitialMembers: 1, Join: join, Logger: slog.New(slog.DiscardHandler),
-		},
-		Subgroup: squall.SubgroupConfig{Name: "fleet"},
-	})
+// open opens the members of the group with the space "fleet". All have the same list in Join. Each
+// needs a goroutine: Open returns when a majority of them, here both, is there.
+func open(ctx context.Context, addrs []string) ([]*member.Member, error) {
+	ctx, cancel := context.WithCancel(ctx) // if one cannot open, the other one need not wait for it
+	defer cancel()
+	all, errs := make([]*member.Member, len(addrs)), make([]error, len(addrs))
+	var opening sync.WaitGroup
+	for i := range addrs {
+		opening.Go(func() {
+			all[i], errs[i] = member.Open(ctx, member.Config{
+				Group: squall.Config{
+					Cluster: "topics", ID: squall.NodeID(i + 1), Listen: addrs[i], Join: addrs, Logger: slog.New(slog.DiscardHandler),
+				},
+				Subgroup: squall.SubgroupConfig{Name: "fleet"},
+			})
+			if errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	opening.Wait()
+	return all, errors.Join(errs...)
 }

@@ -28,7 +28,7 @@ func newDirectoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "directory",
 		Short: "Run a directory with one member, for trying it",
-		Long: `Directory runs a group with one member, which serves a directory of services until it is interrupted. It is for trying: a directory that must not
+		Long: `Directory runs a group of its own, with this process as the only member, and serves a directory of services until it is interrupted. It is for trying: a directory that must not
 fail is a subgroup of a group with several members (package ripc/directory).`,
 		Example: `  squall ripc directory --listen localhost:7100
   squall ripc ls --directory localhost:7100`,

@@ -63,7 +63,7 @@ type options struct {
 func (o *options) declare(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&o.join, "join", nil, "`HOST:PORT` of members of the group; none: this process bootstraps a group, also when it is started again; the same list at all members never bootstraps a second one while a majority of it runs")
+	f.StringSliceVar(&o.join, "join", nil, "`HOST:PORT` of members of the group; none: this process bootstraps a group of its own, also when it is started again; the same list at all members never bootstraps a second one while a majority of it runs")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`HOST:PORT` where this process is a member")
 	f.StringSliceVar(&o.connect, "connect", nil, "`HOST:PORT` of members that serve clients (--serve): this process stays outside of the group")
 	f.StringVar(&o.serve, "serve", "", "`HOST:PORT` where this process serves clients, as a member")
