@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/trust"
 )
 
-// Of a flood of rejected connections, so many are told of one by one in each window; the window's
+// Of a flood of rejected connections, so many are reported one by one in each window; the window's
 // end tells how many more there were. Strangers decide how often they knock, but not how much of it
 // is logged.
 const (

@@ -207,7 +207,7 @@ func RelayService(cluster, space string, member order.NodeID) ripc.ID {
 // new relay has, or else with the history of the topic; if neither has all samples, SampleLost
 // tells how many are missing.
 //
-// A client's reader never holds up writers. What a client cannot have is refused: changes of a
+// A client's reader never blocks writers. What a client cannot have is refused: changes of a
 // reader's partitions.
 func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 	cfg.RelayTimeout, cfg.OutboxBytes = cmp.Or(cfg.RelayTimeout, DefaultRelayTimeout), cmp.Or(cfg.OutboxBytes, DefaultOutboxBytes)

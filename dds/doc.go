@@ -34,7 +34,7 @@
 //	RELIABLE, TRANSIENT_LOCAL, TRANSIENT   Ordered     the members have the history, and a new member gets it
 //	RELIABLE, PERSISTENT                   Persistent  … and so do the disks
 //
-// BEST_EFFORT is for readers that would rather lose samples than hold up the writers when they are
+// BEST_EFFORT is for readers that would rather lose samples than block the writers when they are
 // slow. The order is the same.
 //
 // # Keys
@@ -44,7 +44,7 @@
 //
 // # Waiting
 //
-// A RELIABLE reader that is bounded (RESOURCE_LIMITS) and full holds up the delivery at its
+// A RELIABLE reader that is bounded (RESOURCE_LIMITS) and full blocks the delivery at its
 // process, and with it in the end the writers, until samples are taken. Calls on a participant must
 // not be made in its function Events.
 package dds

@@ -73,7 +73,7 @@ type LivelinessChanged struct {
 	Position       uint64
 }
 
-// SampleLost tells that a best effort reader had no room, or that a client was without a relay, or
+// SampleLost tells that a best effort reader had no space, or that a client was without a relay, or
 // too slow, for so long that the members do not have all samples of the topic any more that came
 // meanwhile: Count of them. (SAMPLE_LOST)
 type SampleLost struct {

@@ -36,7 +36,7 @@ const (
 	NoWriters InstanceState = InstanceState(space.NoWriters)
 )
 
-// Info is what is known of a sample beside its value.
+// Info is what is known of a sample besides its value.
 type Info struct {
 	Position uint64 // in the order of the space; the same at all readers. 0: the sample came without an order
 	Writer   ID
@@ -365,14 +365,14 @@ func (r *Reader[T]) All(ctx context.Context) iter.Seq2[Sample[T], error] {
 	}
 }
 
-// Lost is the number of samples for which a best effort reader had no room.
+// Lost is the number of samples for which a best effort reader had no space.
 func (r *Reader[T]) Lost() uint64 {
 	r.p.Mu.Lock()
 	defer r.p.Mu.Unlock()
 	return r.cache.Lost()
 }
 
-// Close ends the reader at a position of the order. From now on it holds up no writer.
+// Close ends the reader at a position of the order. From now on it blocks no writer.
 func (r *Reader[T]) Close(ctx context.Context) error {
 	r.p.Mu.Lock()
 	r.p.Space.Detach(r.id)

@@ -50,9 +50,9 @@ func (t *Topic[T]) writer(ctx context.Context, set QoS, o *Origin) (*Writer[T], 
 // unfiltered prepares for a writer.
 func unfiltered(space.ID) *remote.Filter { return nil }
 
-// Write writes a sample. It returns when the sample has its room in the order, and waits for buffer
-// space if there is none: until ctx ends, or for MaxBlocking of RELIABILITY. At a client it returns
-// when the sample has its room in the memory from which it is sent to a relay.
+// Write writes a sample. It returns when the sample has its place in the order, and waits for
+// buffer space if there is none: until ctx ends, or for MaxBlocking of RELIABILITY. At a client it
+// returns when the sample is in the memory from which it is sent to a relay.
 func (w *Writer[T]) Write(ctx context.Context, v T) error {
 	_, err := w.write(ctx, what{op: space.Write}, v, false)
 	return err
@@ -190,7 +190,7 @@ func (w *written[T]) Append(dst []byte) ([]byte, error) {
 	return dst, err
 }
 
-// Claim is room for a sample of bytes. The claim of the group comes first: where both are copied
+// Claim is space for a sample of bytes. The claim of the group comes first: where both are copied
 // one after the other, a processor forwards what was stored in pieces that lie alike.
 type Claim struct {
 	claim core.Claim
@@ -198,7 +198,7 @@ type Claim struct {
 	Bytes []byte // to be filled by the caller; it has what an earlier message left there
 }
 
-// Claim takes room for a sample of n bytes in the order, to be filled in place, and waits for
+// Claim takes space for a sample of n bytes in the order, to be filled in place, and waits for
 // buffer space until ctx ends. The sample keeps its place before later ones of this process: the
 // caller should commit or abort soon. The topic must have the codec Raw.
 func (w *Writer[T]) Claim(ctx context.Context, n int) (Claim, error) {
@@ -220,7 +220,7 @@ func (c Claim) Commit() error {
 	return c.claim.In.Commit(c.claim.Room)
 }
 
-// Abort gives the room back.
+// Abort gives the space back.
 func (c Claim) Abort() error {
 	if c.claim.In == nil {
 		return errNoClaim

@@ -5,7 +5,7 @@
 // Nothing is ever requested or answered.
 //
 // A row has two parts. Control comes first: 64-byte lines of eight 8-byte words, pushed line by
-// line with PushLine. Bytes come behind: rings, pushed range by range with Push. Bytes have no
+// line with PushLine. Bytes come after: rings, pushed range by range with Push. Bytes have no
 // meaning until a word says so.
 //
 //	0              ControlBytes                      RowBytes

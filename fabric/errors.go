@@ -16,7 +16,7 @@ var (
 	// ErrNotAwaited says that a view is not being opened here: it belongs to other processes, or is
 	// over, or was not opened in time.
 	ErrNotAwaited = errors.New("no member here awaits its view")
-	// ErrCrowded says that a connection had to make room for a later one.
+	// ErrCrowded says that a connection was closed for a later one.
 	ErrCrowded = errors.New("too many callers")
 	// ErrUnproven says that a caller, or a listener, did not prove that it is the member that it
 	// says it is.

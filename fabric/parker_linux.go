@@ -96,7 +96,7 @@ func (p *Parker) Watch(fd int, data bool) (*Readiness, error) {
 	return r, nil
 }
 
-// WatchOut says whether room in the socket's send buffer shall wake the loop too.
+// WatchOut says whether space in the socket's send buffer shall wake the loop too.
 func (p *Parker) WatchOut(fd int, on bool) error {
 	events := uint32(unix.EPOLLIN | unix.EPOLLRDHUP)
 	if on {
@@ -145,7 +145,7 @@ func (p *Parker) Announce() { p.sleeping.Store(1) }
 func (p *Parker) Retract() { p.sleeping.Store(0) }
 
 // Sleep waits for a bell, a socket or the end of d; d is rounded up to milliseconds, less than 0 is
-// for ever.
+// without end.
 func (p *Parker) Sleep(d time.Duration) {
 	if isShared() && p.inRuntime(d) {
 		p.wait(0, true)
@@ -163,7 +163,7 @@ func (p *Parker) Sleep(d time.Duration) {
 //
 // A goroutine that sleeps in the system keeps its processor of the runtime until the runtime's
 // monitor takes it away, which can be 20 ms later. If there is only one, all others wait for that.
-// So a goroutine that sleeps for longer, or beside busy ones, then sleeps in the runtime's own
+// So a goroutine that sleeps for longer, or next to busy ones, then sleeps in the runtime's own
 // poller, which wakes it some microseconds later.
 func (p *Parker) Doze(busy bool) {
 	one := isShared()

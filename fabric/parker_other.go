@@ -52,7 +52,7 @@ func (p *Parker) Announce() { p.sleeping.Store(1) }
 // Retract is to be called when the loop works again.
 func (p *Parker) Retract() { p.sleeping.Store(0) }
 
-// Sleep waits for a bell or the end of d; less than 0 is for ever.
+// Sleep waits for a bell or the end of d; less than 0 is without end.
 func (p *Parker) Sleep(d time.Duration) {
 	if d < 0 {
 		<-p.bell

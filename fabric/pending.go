@@ -3,7 +3,7 @@ package fabric
 // Range is n bytes of a row at off.
 type Range struct{ Off, N int }
 
-// Pending is what was pushed to one peer and not handed over yet, coalesced: a range that continues
+// Pending is what was pushed to one peer and not forwarded yet, coalesced: a range that continues
 // or repeats another one extends it, a line counts once. So its size is bounded by the row, however
 // slow the peer is.
 type Pending struct {
@@ -12,7 +12,7 @@ type Pending struct {
 	marked []uint64
 }
 
-// NewPending makes room for the lines of a control part.
+// NewPending makes space for the lines of a control part.
 func NewPending(controlBytes int) Pending {
 	return Pending{marked: make([]uint64, (controlBytes/LineBytes+63)/64)}
 }
@@ -40,7 +40,7 @@ func (p *Pending) PushLine(off int) {
 // Empty reports that nothing is pending.
 func (p *Pending) Empty() bool { return len(p.Lines) == 0 && len(p.Ranges) == 0 }
 
-// Taken says that the first n ranges were handed over, and with the last of them all lines.
+// Taken says that the first n ranges were forwarded, and with the last of them all lines.
 func (p *Pending) Taken(n int) {
 	p.Ranges = append(p.Ranges[:0], p.Ranges[n:]...)
 	if len(p.Ranges) > 0 {

@@ -21,7 +21,7 @@ type Connecting interface {
 	Close()
 }
 
-// OpenTable makes a table without any link. The links that connecting hands over take their places
+// OpenTable makes a table without any link. The links that connecting makes take their places
 // at the next Poll; until then pushes are kept and rows are zeros (F6). release is that of
 // NewTable. OpenTable calls no method of connecting.
 func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() error) (*Table, error) {
@@ -103,7 +103,7 @@ type handoff struct {
 	wanted  []bool // by rank: no link arrived yet, and none was cancelled
 }
 
-// Arrive hands over a link, or the reason why there will be none, and wakes the loop. A link that
+// Arrive takes a link, or the reason why there will be none, and wakes the loop. A link that
 // is not wanted any more, because its row was frozen or the table closed, is closed. Any goroutine
 // may call it.
 func (t *Table) Arrive(r order.Rank, l Link, err error) {
@@ -118,7 +118,7 @@ func (t *Table) Arrive(r order.Rank, l Link, err error) {
 	}
 }
 
-// Wants reports whether a link to a peer is still to be handed over. Any goroutine may call it.
+// Wants reports whether a link to a peer is still to arrive. Any goroutine may call it.
 func (t *Table) Wants(r order.Rank) bool {
 	t.dock.mu.Lock()
 	defer t.dock.mu.Unlock()
@@ -235,8 +235,8 @@ func (t *Table) Linked(r order.Rank) bool {
 	return !waits
 }
 
-// Await waits until every link is up, or one failed for good, or ctx ends. It is for callers that
-// want to know before the loop runs; afterwards the loop finds out by itself.
+// Await waits until every link is up, or one failed permanently, or ctx ends. It is for callers
+// that want to know before the loop runs; afterwards the loop finds out by itself.
 func (t *Table) Await(ctx context.Context) error {
 	for {
 		if t.pending > 0 {

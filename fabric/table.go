@@ -44,7 +44,7 @@ type Link interface {
 	// Flush sends what was pushed as far as the peer takes it now; the rest stays marked. It
 	// returns whether anything was sent. What the peer takes may be known only after a Poll.
 	Flush() (work bool, err error)
-	// Freeze stops the link for good and returns the replica as it stays from now on (F4). It does
+	// Freeze stops the link permanently and returns the replica as it stays from now on (F4). It does
 	// not wait; what was flushed goes ahead of the end.
 	Freeze() []byte
 	// Close releases the connection and the replica's memory.

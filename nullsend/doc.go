@@ -1,7 +1,7 @@
 // Package nullsend says how many nulls a sender owes.
 //
 // The senders of a subgroup take turns (package order), so a sender that has nothing to send would
-// hold up all senders behind it. It therefore fills the turns that other senders wait for with
+// block all senders after it. It therefore fills the turns that other senders wait for with
 // nulls, which cost a counter and no ring space.
 //
 // Life of a null: a message of sender s is seen (got[s] grows) → every own turn that lies before it
@@ -49,8 +49,8 @@
 //	N2  no stall: then every message of an application lies below order.Turns.Received at every node
 //	N3  rounds: then every sender's count reaches exactly to the last application message, at
 //	    position q, and covers order.Turns.CountBefore(q+1, s) of its turns (at least so many if it
-//	    skipped): counts differ by at most one and never grow with rank. Before that, no sender is
-//	    more than one round behind anything it has seen
+//	    skipped): counts differ by at most one and never grow with rank. Before that, no sender lags
+//	    the messages that it has seen by more than one round
 //	N4  need: a null always lies before some application's message, or claim that was aborted, which
 //	    could not be delivered without it
 //	N5  a receiver that loads skipped before it loads sent never takes a message for a null

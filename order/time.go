@@ -6,7 +6,7 @@ import (
 )
 
 // Time is a reading of a hybrid logical clock, in nanoseconds since the Unix epoch: the wall clock,
-// but never at or behind a reading that it has seen. The times of a log strictly grow with its
+// but always later than every reading that it has seen. The times of a log strictly grow with its
 // versions. 0 is before every time.
 //
 // Source: Kulkarni et al., Logical Physical Clocks (OPODIS 2014), §3; the logical part is counted

@@ -10,7 +10,7 @@ import (
 // SetAside renames the files of a log that is not open, so that the store does not find them as a
 // log any more, and returns the new name, or "" if there were no files. It is for a log whose files
 // are damaged beyond repair. An operator may remove the renamed files to free the space. They stay
-// in logs/, because the directories beside it may be on another disk.
+// in logs/, because the directories next to it may be on another disk.
 func (s *Store) SetAside(id LogID) (to string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@
 // versioned logs of its persistent subgroups.
 //
 // A Store is the directory of one node in one cluster. It holds values (Get, Put), each Put durable
-// as a whole, and logs (Log). A log is kept in an engine of raft's, behind package
+// as a whole, and logs (Log). A log is kept in an engine of raft's, through package
 // internal/journal, which says what is in an entry. A program imports the engines that it uses,
 // packages bolt and wal below this one; without one, Open returns ErrNoEngine.
 //
@@ -17,7 +17,7 @@
 // Nothing is made, replaced or dropped but in an order that a crash may interrupt anywhere;
 // docs/formats.md has the orders. What a disk says is never trusted. It is checked as it is read,
 // and damage is an error with its place. One process's damage is repaired from other members, by
-// the caller that asked for that: this package only drops what it is told to drop, and a log that
+// the caller that asked for that: this package only drops what it is asked to drop, and a log that
 // cannot be read at all is set aside.
 //
 // Invariants:

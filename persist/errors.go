@@ -19,7 +19,7 @@ var (
 	// ErrReadOnlyDisk is returned where nothing can be written: the file system or the directory
 	// does not let this process.
 	ErrReadOnlyDisk = engine.ErrReadOnlyDisk
-	// ErrDiskFull is returned when the disk, or the quota, has no room left.
+	// ErrDiskFull is returned when the disk, or the quota, has no space left.
 	ErrDiskFull = engine.ErrDiskFull
 	// ErrNoStore is returned when a directory that is only to be read has no store in it.
 	ErrNoStore = errors.New("no store of Squall is here")

@@ -68,7 +68,7 @@ type LogConfig struct {
 	MemoryBytes int    // bytes appended and not yet durable; more is back-pressure. 0: 16 MiB
 	Retain      Retention
 	Sign        ed25519.PrivateKey // optional: a hash chain over all records, its head signed once per group
-	Wake        func()             // the loop should look: Durable moved, or there is room again
+	Wake        func()             // the loop should look: Durable moved, or there is space again
 	Failed      func(error)        // once: the disk failed; nothing is acknowledged afterwards
 	// Damaged is called once, when a reader finds that the log is damaged: what is appended is
 	// still kept. It must not use the log.
@@ -197,7 +197,7 @@ func (l *Log) chain() *journal.Chain {
 	return journal.NewChain(o, l.config.Sign, l.book.End().Head)
 }
 
-// Append takes a record: false if there is no room, then Wake comes when there is; or if the log
+// Append takes a record: false if there is no space, then Wake comes when there is; or if the log
 // failed or is closed. It copies the data unless the record has a Release, never waits for the
 // disk, and sets the record's time and number. Versions must grow.
 func (l *Log) Append(r *Record) bool {
@@ -374,7 +374,7 @@ func (l *Log) broken() error {
 }
 
 // Import appends a record of another member's log, with the time that it has in that log. It waits
-// for room. Append must not be called meanwhile.
+// for space. Append must not be called meanwhile.
 func (l *Log) Import(ctx context.Context, r Record) error {
 	r.Release = nil
 	for {

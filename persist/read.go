@@ -24,7 +24,7 @@ type Info struct {
 	Bytes       int64         // of the blocks with these records: with what the log adds to them, and records in the first block that the snapshot stands for
 	DiskBytes   int64         // that the files take, with what is set aside for what comes
 	Global      order.Version // every member's disk has everything up to it
-	Snapshot    order.Version // of the snapshot beside the log; zero: none
+	Snapshot    order.Version // of the snapshot next to the log; zero: none
 	Repaired    Repaired
 	Relabeled   bool // its label was damaged, and was written anew when it was opened
 }

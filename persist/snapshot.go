@@ -16,7 +16,7 @@ import (
 // still cut it from the log.
 var ErrNotGlobal = errors.New("not on every member's disk yet")
 
-// Snapshot keeps what write writes beside the log, instead of all records up to a version: the log
+// Snapshot keeps what write writes next to the log, instead of all records up to a version: the log
 // begins after it from then on, whatever else is in the block of that version. It is durable when
 // this returns nil, and blocks that hold nothing but such records are dropped. The snapshot before
 // it is replaced; if the new one cannot be written, it stays.

@@ -16,7 +16,7 @@ import (
 	"github.com/squall-go/squall/persist/internal/engine"
 )
 
-// A snapshot stands for all records up to one, that one included. It is a file beside the log:
+// A snapshot stands for all records up to one, that one included. It is a file next to the log:
 //
 //	head     magic 8 │ format 4 │ reserved 4 │ number 8 │ view 8 │ seq 8 │ time 8 │ sender 8 │ block 8 │ sum 4 │ reserved 4
 //	content  as it was written

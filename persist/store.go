@@ -22,7 +22,7 @@ type Config struct {
 	Dir     string       // made if it is missing, with what is missing above it
 	Cluster string       // with ReadOnly, "" is any
 	Node    order.NodeID // with ReadOnly, 0 is any
-	// ReadOnly opens what is there and changes nothing. No engine can be read beside a process that
+	// ReadOnly opens what is there and changes nothing. No engine can be read next to a process that
 	// writes, so that this is ErrInUse while the member runs; a member that runs is asked for its
 	// logs instead.
 	ReadOnly bool

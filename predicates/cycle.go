@@ -7,7 +7,7 @@ type Step func() (work int)
 // Cycle is an ordered list of steps. It is stepped by one goroutine at a time.
 type Cycle struct{ steps []Step }
 
-// Then adds a step behind the others.
+// Then adds a step after the others.
 func (c *Cycle) Then(s Step) { c.steps = append(c.steps, s) }
 
 // Step evaluates every step once (P1) and returns the work that all of them did.

@@ -20,7 +20,7 @@ type Parker interface {
 type Config struct {
 	// Step is one cycle at a time since the runner started; it returns the work it did.
 	Step func(now time.Duration) (work int)
-	// Deadline is how long after now the next timer is due; less than 0 is never.
+	// Deadline is how long after now the next timer expires; less than 0 is never.
 	Deadline func(now time.Duration) time.Duration
 	Parker   Parker
 	// Shared, if not nil, reports whether other loops of this process need the processor that this

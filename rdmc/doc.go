@@ -32,7 +32,7 @@
 // group's description of the member (Peer). Where a group describes members without keys, a peer
 // that knows the group's key may claim to be any member: then the members trust each other. Frames
 // then carry a channel, a number that the receiver of the frame gave to the group on this link.
-// Numbers are not used again, so what is still on its way for a group that was left cannot be taken
+// Numbers are not used again, so what is still in flight for a group that was left cannot be taken
 // for another's.
 //
 // Invariants:
@@ -40,7 +40,7 @@
 //	K1  no goroutine waits until a peer reads a control frame: frames gather in an outbox, and a peer that lets it overflow is cut off
 //	K2  what a peer says is bounded before memory is touched or allocated for it, and so is the number of strangers
 //	K3  a group takes frames only from links whose peer proved to be a member, as the group describes it, and showed its token
-//	K4  a peer that is silent for FailAfter while something is under way is given up, and memory that waits for it is let go of
+//	K4  a peer that is silent for FailAfter while something is in flight is given up, and memory that waits for it is let go of
 //
 // Locks are taken in the order Node.mu, Group.mu, link.mu. Shared words: groups, routes and links
 // of a node by Node.mu; memberships of a group are written under Node.mu and Group.mu; the relay

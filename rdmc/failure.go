@@ -29,7 +29,7 @@ type FailureCode uint8
 const (
 	// FailureGone is a node whose connection broke.
 	FailureGone = FailureCode(relay.Gone)
-	// FailureSilent is a node that said nothing for too long while something was under way.
+	// FailureSilent is a node that said nothing for too long while something was in progress.
 	FailureSilent = FailureCode(relay.Silent)
 	// FailureCorrupt is a block with a wrong checksum.
 	FailureCorrupt = FailureCode(relay.Corrupt)

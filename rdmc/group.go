@@ -41,14 +41,14 @@ type GroupConfig struct {
 	// Completed gets a Message with InPlace, and has to call its Release. Others come as ever. It
 	// may differ from member to member.
 	InPlace bool
-	// Completed is told of each message that is here whole, in the order of sending. Data is what
+	// Completed is called for each message that is here whole, in the order of sending. Data is what
 	// Incoming gave.
 	Completed func(Message)
-	// Aborted is told of each message that the root gave up. The memory that Incoming gave is the
+	// Aborted is called for each message that the root gave up. The memory that Incoming gave is the
 	// caller's again. A message may be given up after it was completed here, as long as it is not
 	// everywhere.
 	Aborted func(Incoming, error)
-	// Failed is told once, when the group failed; nothing is completed afterwards.
+	// Failed is called once, when the group failed; nothing is completed afterwards.
 	Failed func(error)
 }
 

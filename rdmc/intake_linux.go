@@ -16,8 +16,8 @@ import (
 // took 1.8 to 2.2 s of processor time for each gigabyte, with promptBytes 1.3 to 1.5 s, with
 // pieceBytes 1.0 to 1.1 s: a block of usual size wakes it for its header and for its end. In a
 // chain that costs no time. In a pipeline, where a node waits for several others by turns, it does:
-// 8 nodes took 1.08 of the ideal time instead of 1.065, and the last one was 12 blocks behind the
-// first instead of 4.
+// 8 nodes took 1.08 of the ideal time instead of 1.065, and the last one was 12 blocks later than
+// the first instead of 4.
 const (
 	pieceBytes  = 256 << 10
 	promptBytes = 64 << 10

@@ -29,12 +29,12 @@ type Outgoing struct {
 	// Filled is how many bytes of Data are there already, in front; -1 or len(Data): all. More are
 	// announced with Sending.Fill.
 	Filled int64
-	// Sent is told once when Data may be used again: nil, or the reason for which the message was
+	// Sent is called once when Data may be used again: nil, or the reason for which the message was
 	// given up. May be nil itself. If receivers look at Data where it is, that is when they have
-	// released it; with an error some may look at it for ever, and it must not be written, only
+	// released it; with an error some may look at it without end, and it must not be written, only
 	// released.
 	Sent func(error)
-	// Everywhere is told once: nil when every member has the message whole and its Completed has
+	// Everywhere is called once: nil when every member has the message whole and its Completed has
 	// returned, or the reason why that will not be, when no member has memory for it any more, or
 	// the group failed. It comes before Sent only if receivers look at Data. May be nil itself.
 	Everywhere func(error)

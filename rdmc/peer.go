@@ -51,7 +51,7 @@ type Config struct {
 	// Identity is the key pair of this process, if it has one for other purposes; nil: the node
 	// makes one.
 	Identity *trust.Identity
-	// FailAfter is how long a peer may be silent while a transfer is under way; default 5 s.
+	// FailAfter is how long a peer may be silent while a transfer is in progress; default 5 s.
 	FailAfter time.Duration
 	// NotShared keeps memory from other processes of the host: messages go in blocks even there.
 	NotShared bool

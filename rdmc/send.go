@@ -10,8 +10,8 @@ import (
 	"github.com/squall-go/squall/internal/relay"
 )
 
-// Start begins to send a message, and returns at once. Several may be under way; they arrive in the
-// order of these calls.
+// Start begins to send a message, and returns at once. Several may be in progress; they arrive in
+// the order of these calls.
 func (g *Group) Start(o Outgoing) (*Sending, error) {
 	if o.Filled < 0 || o.Filled > int64(len(o.Data)) {
 		o.Filled = int64(len(o.Data))

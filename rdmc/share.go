@@ -21,11 +21,11 @@ func (m *Memory) Bytes() []byte { return m.m.Bytes() }
 // Shared reports whether other processes can see it.
 func (m *Memory) Shared() bool { return m.m.Shared() }
 
-// Release gives the memory back. Messages that lie in it may still be under way; the memory is used
+// Release gives the memory back. Messages that lie in it may still be in flight; the memory is used
 // again only when they are not.
 func (m *Memory) Release() { m.m.Release() }
 
-// ErrInView is what Sent is told, at the end of a group, of a message that a receiver still looks
+// ErrInView is what Sent receives, at the end of a group, of a message that a receiver still looks
 // at.
 var ErrInView = relay.ErrInView
 

@@ -29,7 +29,7 @@ var ErrCompacted = errors.New("the events are not kept any more")
 
 // Watch yields the events of an object after a cursor whose topics begin with prefix, in their
 // order and each once, until ctx ends. A client's watch goes on when its member fails. An error
-// ends the sequence: ErrCompacted if the watcher is too far behind, or that of ctx.
+// ends the sequence: ErrCompacted if the watcher is too late, or that of ctx.
 func Watch(ctx context.Context, t Target, after Cursor, prefix string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		to, at := t.Callee(), after.machine()

@@ -14,7 +14,7 @@ import (
 // look at them where they are, and nothing is copied. It is bounded in bytes. Its methods may be
 // called from any goroutine.
 //
-// A key stands for the same bytes for ever. For a file it has the name and what changes with the
+// A key always stands for the same bytes. For a file it has the name and what changes with the
 // bytes, such as the time of the last change.
 type Cache[K comparable] struct {
 	e     *Endpoint
@@ -44,8 +44,8 @@ func NewCache[K comparable](e *Endpoint, maxBytes int64) *Cache[K] {
 
 // Get returns the buffer of a key, with a reference that the caller releases. If there is none,
 // fill writes all bytes of a new one; of several goroutines that ask meanwhile one calls its fill,
-// and the others wait for it until ctx ends. To make room, the buffers that were used longest ago
-// are freed, but not those to which there are other references: if these take all of the room, the
+// and the others wait for it until ctx ends. To make space, the buffers that were used longest ago
+// are freed, but not those to which there are other references: if these take all of the space, the
 // error is ErrFull. A buffer that is larger than the cache is ErrTooLarge. The error of fill is
 // returned to all that wait for it, and is not kept.
 func (c *Cache[K]) Get(ctx context.Context, key K, size int, fill func([]byte) error) (*Buffer, error) {

@@ -105,7 +105,7 @@ type Config struct {
 	MaxBytesPerClient int64
 	// Events is called with each event, one at a time, on a goroutine of the endpoint.
 	Events func(Event)
-	// OnReject is told why a process that called was turned away. It is called from several goroutines
+	// OnReject receives why a process that called was refused. It is called from several goroutines
 	// and must not block.
 	OnReject func(error)
 }

@@ -18,7 +18,7 @@
 // looks for the service again, and goes to wherever it is then.
 //
 // A message is received in place and lies in the memory of the pair until it is released. What a
-// service does not receive holds up the services that send to it, and no others.
+// service does not receive blocks the services that send to it, and no others.
 //
 // # Long messages
 //

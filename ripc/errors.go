@@ -17,7 +17,7 @@ var (
 	ErrUnreachable = errors.New("unreachable")
 	// ErrTooLarge says that a message is larger than the pair takes.
 	ErrTooLarge = errors.New("message too large")
-	// ErrFull says that there is no room for a message now.
+	// ErrFull says that there is no space for a message now.
 	ErrFull = errors.New("no space now")
 	// ErrNotConnected says that TrySend has no connection yet: Connect makes one.
 	ErrNotConnected = errors.New("not connected")

@@ -37,8 +37,8 @@ type Listener struct {
 }
 
 // Listen accepts streams to a service, which is addressed by its id. Messages and calls to the
-// service are received beside them. A service has one listener: a second one takes its place, and
-// the first one is closed.
+// service are received concurrently with them. A service has one listener: a second one takes its
+// place, and the first one is closed.
 //
 //	http.Serve(ripc.Listen(service), handler)
 func Listen(s *Service) *Listener { return ListenConfig{}.Listen(s) }

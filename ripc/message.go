@@ -50,7 +50,7 @@ func (m *Message) Sender() *Remote {
 	return m.in.back
 }
 
-// Reply answers a request, once. It does not wait: what finds no room is kept, within limits.
+// Reply answers a request, once. It does not wait: what finds no space is kept, within limits.
 func (m *Message) Reply(parts ...[]byte) error {
 	return m.answer(pair.Reply, parts)
 }

@@ -98,9 +98,9 @@ func (s *sender) total() (frames, bytes uint64) {
 	return s.tx.Total()
 }
 
-// A sender that finds no room goes round so often before it waits, as long as the receiver may take
-// to give back a part of the ring, and looks now and then: each look takes from the receiver the
-// line that it writes.
+// A sender that finds no space goes round so often before it waits, as long as the receiver may
+// take to give back a part of the ring, and looks now and then: each look takes from the receiver
+// the line that it writes.
 const (
 	roomLooks     = 20000
 	roomLookEvery = 200

@@ -291,8 +291,8 @@ func (s *Service) Send(ctx context.Context, to *Remote, parts ...[]byte) error {
 	return to.send(ctx, pair.Message, 0, parts)
 }
 
-// TrySend sends a message if there is a connection and room, and returns ErrNotConnected or ErrFull
-// else.
+// TrySend sends a message if there is a connection and space, and returns ErrNotConnected or
+// ErrFull else.
 func (s *Service) TrySend(to *Remote, parts ...[]byte) error {
 	r := to.route.Load()
 	if r == nil {

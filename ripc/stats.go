@@ -9,14 +9,14 @@ type Stats struct {
 
 	Calls        uint64 // calls that were sent
 	CallsAgain   uint64 // of these, calls that were sent again, because the service had moved before it received them
-	Refused      uint64 // processes that called and were turned away (Config.OnReject)
+	Refused      uint64 // processes that called and were refused (Config.OnReject)
 	WatchesTaken uint64 // times that a goroutine began to look for messages
 	Sleeps       uint64 // times that such a goroutine slept
 	Wakes        uint64 // times that it woke another one: what that one waits for was there, or seemed to be
 
 	PeersConnected, PeersLost uint64
 	ServicesMoved             uint64 // see ServiceMoved
-	EventsDropped             uint64 // events that found no room, because Config.Events does not return
+	EventsDropped             uint64 // events without space, because Config.Events does not return
 
 	Peers    int // processes that are connected now
 	Services int // services of this endpoint

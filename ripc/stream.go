@@ -28,7 +28,7 @@ func (a Addr) String() string { return string(a) }
 
 // Stream is a connection between two services: a [net.Conn] whose halves can be closed separately.
 // Its bytes go through the memory or the socket of the two processes, and a stream that is not read
-// holds up no other stream. Its methods may be called from any goroutine. A stream that was
+// delays no other stream. Its methods may be called from any goroutine. A stream that was
 // accepted counts for its peer (Config.MaxBytesPerClient) until it is closed here, also if it was
 // reset or the other process has ended: close every stream.
 type Stream struct {
@@ -292,7 +292,7 @@ func (c *Stream) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "ripc", Source: Addr(c.service.id), Addr: Addr(c.remote), Err: err}
 }
 
-// CloseWrite ends what is written: the other side reads io.EOF behind it. Reading goes on.
+// CloseWrite ends what is written: the other side reads io.EOF after it. Reading goes on.
 func (c *Stream) CloseWrite() error {
 	c.e.lock()
 	defer c.e.unlock()

@@ -61,8 +61,8 @@ type Long struct {
 	// posted; with an error it is refused. A window that it returned for a message that ended
 	// meanwhile is not used.
 	Allocate func(Offer) (*Window, error)
-	// Refuse has messages refused for which there is no window, or no room within MaxBytes, instead of
-	// waiting.
+	// Refuse has messages refused for which there is no window, or no space within MaxBytes, instead
+	// of waiting.
 	Refuse bool
 }
 

@@ -120,10 +120,10 @@ func NewShelf(of *Sender) *Sender {
 	return s
 }
 
-// TimeBytes is what the time of a message takes behind its bytes, in a ring that is Timed.
+// TimeBytes is what the time of a message takes after its bytes, in a ring that is Timed.
 const TimeBytes = 8
 
-// Timed has the loop write a clock's reading behind each message when it is published. One reading
+// Timed has the loop write a clock's reading after each message when it is published. One reading
 // serves all that are published at once.
 func (s *Sender) Timed(clock func() order.Time) {
 	s.clock, s.time = clock, TimeBytes

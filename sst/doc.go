@@ -19,7 +19,7 @@
 //
 //	D1  counters start at zero and only grow within a view; position n covers [0, n)
 //	D2  a word has one writer: the loop of the row's owner
-//	D3  a row has room for the subgroups its owner is in, and for nothing else
+//	D3  a row has space for the subgroups its owner is in, and for nothing else
 //	D4  of two words of a row of which one must be loaded first, that one lies first: a row that is
 //	    frozen is copied from its start, while its owner may go on
 //

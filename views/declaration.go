@@ -31,7 +31,7 @@ type Declaration struct {
 	RingBytes  int    `json:"ring_bytes"` // a sender's byte ring
 	Window     int    `json:"window"`     // messages of a sender in flight
 	// MaxMessageBytes is the largest message, in bytes; 0: what a ring takes. LargeMemoryBytes is
-	// how many bytes of messages that no ring takes one sender may have under way.
+	// how many bytes of messages that no ring takes one sender may have in flight.
 	MaxMessageBytes  int `json:"max_message,omitempty"`
 	LargeMemoryBytes int `json:"large_memory,omitempty"`
 	// Operations are the commands that this process can execute on a replicated object. They are

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A shard can wait for disks that are gone for good. An operator gives up the records that only
+// A shard can wait for disks that are gone permanently. An operator gives up the records that only
 // those disks had: the operator marks the directory of one member, and that member has a mark in
 // its record (Member.GaveUp) for each disk that the shard waits for. When all of the disks are
 // given up, the shard goes on with the log of that member as it is. A mark names the shard and the

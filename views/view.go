@@ -124,7 +124,7 @@ type View struct {
 	// nil: all want.
 	Muted []uint64 `json:"muted,omitempty"`
 	// Time is, if there are persistent subgroups, not before any time up to which a member of the
-	// view before can have called the order settled: no clock in this view may be behind it.
+	// view before can have called the order settled: no clock in this view may be before it.
 	Time order.Time `json:"time,omitempty"`
 
 	key string // see Key

@@ -318,7 +318,7 @@ func (e *encoder) identified(m *member, at unsafe.Pointer) {
 }
 
 // Parameters of XCDR1: an id with flags and a length, of 16 bits each. Ids and lengths that need
-// more are in a word each behind an extended header. Alignment counts from the beginning of the
+// more are in a word each after an extended header. Alignment counts from the beginning of the
 // member.
 const (
 	parameterExtended   = 0x3f01

@@ -45,10 +45,10 @@ type run struct {
 }
 
 // While messages are kept, the keeper looks every lookTime at what is to be let go. A sender of
-// which much is kept, and that sent nothing between two looks, may wait for the room: a member does
-// not see whether another one does. If it does not wait, it is idle, and a copy costs nothing that
-// is needed. A message is let go after oldLooks at the least, and twice as many at the most, for
-// senders that send little.
+// which much is kept, and that sent nothing between two looks, may wait for the space: a member
+// does not see whether another one does. If it does not wait, it is idle, and a copy costs nothing
+// that is needed. A message is let go after oldLooks at the least, and twice as many at the most,
+// for senders that send little.
 const (
 	lookTime = 2 * time.Millisecond
 	oldLooks = 12

@@ -22,7 +22,7 @@ type Config struct {
 	Group squall.Config
 	// Subgroup is the space: its name, mode, limits and log. Its functions, AsyncQueueBytes, Members,
 	// Senders, Shards and Layout must not be set: all members of the group have the space. RingBytes
-	// of 0 is 2 MiB here, and Window of 0 is 16 384: all topics share the rings, and with more room
+	// of 0 is 2 MiB here, and Window of 0 is 16 384: all topics share the rings, and with more space
 	// processes that share a processor change less often. The log of a persistent space has
 	// squall.DefaultSnapshots, unless Log.Snapshots has another policy.
 	Subgroup squall.SubgroupConfig

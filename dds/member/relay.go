@@ -45,7 +45,7 @@ type RelayConfig struct {
 	// ClientTimeout is how long a client may be silent. 0 is DefaultClientTimeout.
 	ClientTimeout time.Duration
 	// Grace is how long the writers and readers of a client are kept open that is gone without having
-	// said so: it may be on its way to another relay. 0 is DefaultClientGrace.
+	// said so: it may be connecting to another relay. 0 is DefaultClientGrace.
 	Grace time.Duration
 	// Logger records how connections of clients end. If it is nil, nothing is logged.
 	Logger *slog.Logger

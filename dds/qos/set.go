@@ -96,8 +96,8 @@ type Liveliness struct {
 type ReliabilityKind uint8
 
 const (
-	Reliable   ReliabilityKind = iota // no sample is lost; a slow reader holds up the writers
-	BestEffort                        // a reader without room loses samples, and counts them
+	Reliable   ReliabilityKind = iota // no sample is lost; a slow reader blocks the writers
+	BestEffort                        // a reader without space loses samples, and counts them
 )
 
 // Reliability is whether samples may be lost.

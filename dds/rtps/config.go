@@ -78,8 +78,8 @@ type Config struct {
 	// Interface is the name or the address of the interface: only its address is listened at.
 	Interface string
 	Index     int // of the participant, which its ports follow from, or AnyIndex
-	// Multicast has participants found by multicast, beside those at Peers. The interface must be able
-	// to.
+	// Multicast has participants found by multicast, besides those at Peers. The interface must be
+	// able to.
 	Multicast bool
 	// Peers are addresses at which participants are looked for: HOST for the first ten participants of
 	// a host, HOST:PORT for one participant. An empty list without Multicast is the address of
@@ -89,7 +89,7 @@ type Config struct {
 	// receives nothing for 7/8 of it forgets the gateway. 0 is 10 s.
 	Lease time.Duration
 	// Silent is how long a reliable DDS reader may leave the gateway without an answer; then it loses
-	// samples, and does not hold up its topic any more. When it answers again it matches again. 0 is a
+	// samples, and does not block its topic any more. When it answers again it matches again. 0 is a
 	// minute.
 	Silent time.Duration
 	// UserData are the USER_DATA of the gateway as a participant of DDS, for programs that look at

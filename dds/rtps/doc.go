@@ -28,6 +28,6 @@
 //	RG3  a sample does not go out on a side, and does not come into a space, on which or in which it was before
 //
 // The machine of the protocol is in dds/rtps/internal/protocol, the encoding in
-// dds/rtps/internal/wire. One lock guards the machine and the samples on their way in; the gateway
+// dds/rtps/internal/wire. One lock guards the machine and the samples that come in; the gateway
 // calls the space without the lock.
 package rtps

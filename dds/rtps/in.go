@@ -50,8 +50,8 @@ type arrival struct {
 
 func (a *arrival) bytes() int { return len(a.Key) + len(a.Data) }
 
-// Bounds of what one DDS writer has on its way into the order, and of what all of them have. One
-// sample of a writer has room in any case.
+// Bounds of what one DDS writer has in flight to the order, and of what all of them have. One
+// sample of a writer fits in any case.
 const (
 	waitingSamples = 1 << 15
 	manySamples    = 1 << 10 // memory for more is given back when there are none
@@ -359,7 +359,7 @@ func (g *Gateway) duplicate(b *inbound) {
 }
 
 // retryEvery is between two attempts to carry samples that the space does not take. Their writer is
-// held up, and no other one. Those of a writer that is gone are given up after so many attempts.
+// blocked, and no other one. Those of a writer that is gone are given up after so many attempts.
 const (
 	retryEvery = time.Second
 	attempts   = 10

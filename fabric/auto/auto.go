@@ -2,10 +2,10 @@
 // processes on one host, TCP between the others.
 //
 // Both ends of a pair come to the same choice, because they make it from the same view: shm if both
-// members are on the same host and offer shared memory, else tcp. A member that is told to use TCP
-// only does not offer it. The member of higher rank dials. Two members between which there is TCP
-// use the transport of their configuration instead (package verbs) if both have it; they agree on
-// that when they connect.
+// members are on the same host and offer shared memory, else tcp. A member that is configured for
+// TCP only does not offer it. The member of higher rank dials. Two members between which there is
+// TCP use the transport of their configuration instead (package verbs) if both have it; they agree
+// on that when they connect.
 package auto
 
 import (

@@ -2,8 +2,8 @@
 // here; eight bytes at the start of a connection say what it carries, and its handler owns it from
 // then on.
 //
-// Life of a connection: accepted → (TLS) → preamble read → preamble answered → handed over. Until
-// it is handed over it is pending: it has no owner but the port, one deadline for everything, and
+// Life of a connection: accepted → (TLS) → preamble read → preamble answered → forwarded. Until
+// it is forwarded it is pending: it has no owner but the port, one deadline for everything, and
 // one of MaxPending places.
 //
 //	dialer                                acceptor
@@ -138,8 +138,7 @@ func (p *Port) Addr() string { return p.advertised }
 
 // Handle makes serve the handler of a kind, in place of an earlier one; nil removes it. Serve owns
 // the connection and runs on a goroutine of its own, which Close does not wait for. Connections of
-// kinds without handler are rejected, so that a dialer that was faster than Handle is told to come
-// again.
+// kinds without handler are rejected, so that a dialer that was faster than Handle comes again.
 func (p *Port) Handle(kind Kind, serve func(net.Conn)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +150,7 @@ func (p *Port) Handle(kind Kind, serve func(net.Conn)) {
 }
 
 // Close stops listening, closes what is pending and waits for the port's own goroutines.
-// Connections that were handed over belong to their handlers and stay open.
+// Connections that were forwarded belong to their handlers and stay open.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	if p.closing {
@@ -374,7 +373,7 @@ func lingerForAlert(raw net.Conn, err error) {
 // lingerBytes bounds what is read from a peer that was already refused.
 const lingerBytes = 16 << 10
 
-// Reject reports a connection that was not handed over, or that its handler turns away. Connections
+// Reject reports a connection that was not forwarded, or that its handler refuses. Connections
 // that Close itself cuts off are not reported.
 func (p *Port) Reject(r Rejection) {
 	p.mu.Lock()

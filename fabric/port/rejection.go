@@ -25,7 +25,7 @@ const (
 	UnknownKind
 	// TimedOut is a peer that was silent or slow until HandshakeTimeout.
 	TimedOut
-	// TooMany is a connection that had to make room for newer ones.
+	// TooMany is a connection that was closed for newer ones.
 	TooMany
 	// TLSFailed is a peer without a certificate that verifies, or without TLS.
 	TLSFailed
@@ -52,11 +52,11 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// Rejection is a connection that was closed instead of being handed over, or that its handler
-// turned away.
+// Rejection is a connection that was closed instead of being forwarded, or that its handler
+// refused.
 type Rejection struct {
 	Remote string // the peer's host:port, or its process
-	Kind   Kind   // what it was handed over for; 0 if it was not
+	Kind   Kind   // what it was forwarded for; 0 if it was not
 	Reason Reason
 	Err    error
 }

@@ -11,8 +11,9 @@
 // stores them (F1), lines are validated like those of package tcp, and completions wake a loop that
 // sleeps.
 //
-// The device is behind the interface Device. Package ibverbs has the one of libibverbs, which needs
-// cgo; internal/fake has one that does, from a seed, everything that the specification allows.
+// The device is used through the interface Device. Package ibverbs has the one of libibverbs, which
+// needs cgo; internal/fake has one that does, from a seed, everything that the specification
+// allows.
 //
 // Life of a flush: pushed (fabric.Pending) → laid out as a frame (the ranges, and the lines as they
 // are at that moment) → posted (writes, then messages; one call of the device for both) → placed in
@@ -29,9 +30,10 @@
 //
 // Receives are never exhausted. A message needs a receive that the peer reported; one with lines
 // leaves one over. A side that holds half of the receives, and can send nothing else, sends a
-// message without lines, which may take the last one. Whoever takes the last one thereby gives at
-// least half to the other side, which then can answer: so both never wait for each other. Devices
-// are told not to try again when there is no receive, so a fault of this argument is an error.
+// message without lines, which may take the last one. A process that takes the last one thereby
+// gives at least half to the other side, which then can answer: so both never wait for each other.
+// Devices are set up not to try again when there is no receive, so a fault of this argument is an
+// error.
 //
 // When bytes may change: the device reads the own row whenever it sends or sends again, until a
 // request is complete. A peer reports what it delivered, and it can deliver only what is in place,

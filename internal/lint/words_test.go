@@ -67,6 +67,67 @@ func textsArePlain(words []avoided) rule {
 	}
 }
 
+// commentsArePlain looks at the comments that go doc shows of the library's public packages.
+func commentsArePlain(words []avoided) rule {
+	return func(m *module) {
+		for _, f := range m.files {
+			if f.isTest() || isInternal(f.pkg()) || f.syntax.Name.Name == "main" {
+				continue
+			}
+			for _, c := range published(f.syntax) {
+				for _, fault := range find(words, strings.Join(strings.Fields(c.Text()), " ")) {
+					m.fault(c.Pos(), "%s", fault)
+				}
+			}
+		}
+	}
+}
+
+// published returns the comments of a package and of its exported names.
+func published(file *ast.File) (comments []*ast.CommentGroup) {
+	add := func(is bool, groups ...*ast.CommentGroup) bool {
+		for _, c := range groups {
+			if is && c != nil {
+				comments = append(comments, c)
+			}
+		}
+		return is
+	}
+	exported := func(names []*ast.Ident) bool {
+		return len(names) == 0 || slices.ContainsFunc(names, (*ast.Ident).IsExported)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.File:
+			return add(true, n.Doc)
+		case *ast.GenDecl:
+			return add(slices.ContainsFunc(n.Specs, showsName), n.Doc)
+		case *ast.TypeSpec:
+			return add(n.Name.IsExported(), n.Doc, n.Comment)
+		case *ast.ValueSpec:
+			add(exported(n.Names), n.Doc, n.Comment)
+			return false
+		case *ast.Field:
+			return add(exported(n.Names), n.Doc, n.Comment)
+		case *ast.FuncDecl:
+			add(n.Name.IsExported() && (n.Recv == nil || receiverIsExported(n.Recv)), n.Doc)
+			return false
+		}
+		return true
+	})
+	return comments
+}
+
+func showsName(s ast.Spec) bool {
+	switch s := s.(type) {
+	case *ast.TypeSpec:
+		return s.Name.IsExported()
+	case *ast.ValueSpec:
+		return slices.ContainsFunc(s.Names, (*ast.Ident).IsExported)
+	}
+	return false
+}
+
 // plainPages are the pages and comments that a newcomer reads first.
 var plainPages = []string{"README.md", "docs/guide.md", "docs/limits.md", "doc.go", "config.go"}
 
@@ -84,6 +145,8 @@ func glossary(t *testing.T) []avoided {
 }
 
 func TestTextsForUsersArePlain(t *testing.T) { hold(t, textsArePlain(glossary(t))) }
+
+func TestCommentsOfExportedNamesArePlain(t *testing.T) { hold(t, commentsArePlain(glossary(t))) }
 
 func TestTheFirstPagesArePlain(t *testing.T) {
 	words := glossary(t)
@@ -108,6 +171,15 @@ func TestAWordToAvoidIsFound(t *testing.T) {
 	catches(t, textsArePlain(words), []violation{
 		{"a word", "\n-- a/a.go --\npackage a\n\nvar e = \"no room here\"\n", "write space"},
 		{"at the start", "\n-- a/a.go --\npackage a\n\nvar e = `Beside the point`\n", "write next to"},
+	})
+	catches(t, commentsArePlain(words), []violation{
+		{"a package", "\n-- a/a.go --\n// Package a is beside\n// others.\npackage a\n", "write next to"},
+		{"a function", "\n-- a/a.go --\npackage a\n\n// F is on its\n// way.\nfunc F() {}\n", "on its way"},
+		{"a method", "\n-- a/a.go --\npackage a\n\n// M has room.\nfunc (t *T) M() {}\n", "write space"},
+		{"a field", "\n-- a/a.go --\npackage a\n\ntype T struct {\n\tA int // its room\n}\n", "write space"},
+		{"a constant", "\n-- a/a.go --\npackage a\n\nconst (\n\tA = 1 // its room\n)\n", "write space"},
+		{"names that are not shown", "\n-- a/a.go --\npackage a\n\n// No room.\ntype t struct{ A int /* room */ }\n\n// No room.\nfunc (t) M() { /* room */ }\n\nvar (\n\ta = 1 // room\n\tB = 2\n)\n", ""},
+		{"an internal package", "\n-- a/internal/b/b.go --\n// Package b has no room.\npackage b\n", ""},
 	})
 	if faults := find(words, "a roomy house, besides"); len(faults) != 0 {
 		t.Errorf("parts of words are found: %v", faults)

@@ -16,7 +16,7 @@ const (
 // ErrSize says that there is no plan of this size.
 var ErrSize = errors.New("schedule: no plan of this size")
 
-// Move is one block on its way: in step Step, rank From sends block Block to rank To.
+// Move is one block in flight: in step Step, rank From sends block Block to rank To.
 type Move struct{ Step, From, To, Block int32 }
 
 // Plan is one message's schedule. Nodes are ranks 0 to Nodes−1, and 0 is the root, which has all

@@ -20,7 +20,7 @@
 // other goroutines or the order of a map. An error that a handler returns is a reply. A panic halts
 // the group at the members where it happens (PanicError), with the command in the error.
 //
-// Everything of an object runs on the group's loop, or behind the queue of AsyncQueueBytes. A
+// Everything of an object runs on the group's loop, or after the queue of AsyncQueueBytes. A
 // handler does not wait: a call within one fails with replicated.ErrInHandler. It sends: commands
 // to other objects, which are executed once although every member executes the handler (Send),
 // messages (Context.Message), and tasks, which may wait (Context.Start).

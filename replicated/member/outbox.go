@@ -19,7 +19,7 @@ import (
 )
 
 // ErrOutboxFull is returned to a handler that sends when the object has sent more than 4 MiB that
-// was not handed over yet. All members return it for the same command.
+// was not forwarded yet. All members return it for the same command.
 var ErrOutboxFull = errors.New("the outbox is full")
 
 // errEarly says that the destination has not executed what was sent before.
@@ -90,7 +90,7 @@ func (c *common) HandleTask(name string, f func(ctx context.Context, t Task) err
 	c.object.tasks[name] = f
 }
 
-// Outgoing returns how much its handlers sent that is not handed over yet.
+// Outgoing returns how much its handlers sent that is not forwarded yet.
 func (c *common) Outgoing() int {
 	o := c.object
 	o.mu.RLock()

@@ -58,8 +58,8 @@ func (c *Client) Sleep(d time.Duration) {
 // Fail ends the run, and the test, with an error.
 func (c *Client) Fail(err error) { c.run.world.Fail(fmt.Errorf("client %d: %w", c.number, err)) }
 
-// Go runs f beside the caller, with the same session. The client is done when all of them have
-// returned.
+// Go runs f concurrently with the caller, with the same session. The client is done when all of
+// them have returned.
 func (c *Client) Go(f func()) {
 	c.lanes++
 	c.run.begin(func() {

@@ -34,9 +34,9 @@
 // checked. Each shard has a history of its own, and a command that members or handlers call is
 // executed by no other one.
 //
-// What handlers send to other shards of the object (Command.Send) is handed over. What else they
+// What handlers send to other shards of the object (Command.Send) is forwarded. What else they
 // send (Context.Message, Context.Start, and Command.Send in an object without shards) stays in the
-// outbox, and is handed over in no run; no run gathers the replies of all members, and none asks
+// outbox, and is forwarded in no run; no run gathers the replies of all members, and none asks
 // about the past.
 //
 // The flag -squalltest.seed plays one seed again, -squalltest.seeds says how many are played, and

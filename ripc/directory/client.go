@@ -36,8 +36,8 @@ type ClientConfig struct {
 	// Hold is for how long a name stays the owner's when its service has ended; 0 is DefaultHold, less
 	// than 0 is no time.
 	Hold time.Duration
-	// OnLost is told that a service of this process is not its own any more: the same owner registered
-	// it elsewhere.
+	// OnLost is called when a service of this process is not its own any more: the same owner
+	// registered it elsewhere.
 	OnLost func(ripc.ID, error)
 }
 

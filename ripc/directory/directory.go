@@ -46,8 +46,8 @@ type Config struct {
 	// address, may have four times as many together. What they have is kept if the bound is lowered. 0
 	// is DefaultMaxNamesPerOwner.
 	MaxNamesPerOwner int
-	// OnLost is told that a service of this process is not its own any more: the same owner registered
-	// it elsewhere.
+	// OnLost is called when a service of this process is not its own any more: the same owner
+	// registered it elsewhere.
 	OnLost func(ripc.ID, error)
 }
 
@@ -372,7 +372,7 @@ func (d *Directory) Watch(moved func(ripc.ID, []ripc.Place)) (stop func()) {
 	return d.watch.local.add(&d.mu, moved)
 }
 
-// Forget implements ripc.Forgetter: the members of the group are told when a lease ends, and keep
+// Forget implements ripc.Forgetter: the members of the group see when a lease ends, and keep
 // nothing else.
 func (d *Directory) Forget(ripc.ID, ripc.Place) {}
 

@@ -16,8 +16,8 @@
 //
 // Both are resolvers: a service that is registered on an endpoint is in the directory until it is
 // closed, or its process is silent for the time of a lease. A name belongs to the key, or with TLS
-// to the identity in the certificate, that registered it first. A change is told to all that had
-// asked for the name.
+// to the identity in the certificate, that registered it first. A change is reported to all that
+// had asked for the name.
 //
 // Package registry, below, has the rules, which every member applies in the order of the group.
 package directory

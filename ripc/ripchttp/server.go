@@ -25,12 +25,12 @@ type Server struct {
 	// http.DefaultMaxHeaderBytes. The header of a call has less than 64 KiB and 1000 fields at most: a
 	// Transport sends a larger one over a stream.
 	MaxHeaderBytes int
-	// MaxRequests bounds the calls that are handled at a time, beside the requests on streams; 0 is
+	// MaxRequests bounds the calls that are handled at a time, besides the requests on streams; 0 is
 	// DefaultMaxRequests. Further ones wait.
 	MaxRequests int
 	// MaxRequestsPerClient limits how many of MaxRequests a single client may use: under TLS the
 	// processes with one identity, within a host one process, and else all that call from one address.
-	// 0 is half of MaxRequests. Further requests wait, and hold up the messages of their process.
+	// 0 is half of MaxRequests. Further requests wait, and delay the messages of their process.
 	MaxRequestsPerClient int
 	// ErrorLog is for panics of handlers; nil is the standard logger of package log.
 	ErrorLog *log.Logger
