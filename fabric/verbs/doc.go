@@ -42,7 +42,8 @@
 //
 // Keys are no protection: they are 32 bits that can be guessed. What protects is what a key could
 // reach: each peer has a protection domain of its own, in which there is nothing that is remotely
-// writable but the bytes of that peer's own replica. Nothing is remotely readable.
+// writable but the bytes of that peer's own replica, and each stream has one with nothing but its
+// slots. Nothing is remotely readable.
 //
 // Large messages do not fit rows. Stream gives packages rdmc and ripc a stream of bytes over a pair
 // of its own, through slots of memory that are registered once; see slots.
@@ -56,7 +57,8 @@
 //	QP1  the lines of a frame are sent after all of its ranges
 //	QP2  a message is sent only into a receive that the peer reported, and one with lines leaves one
 //	QP3  a receive is posted again only after its message was used up
-//	QP4  a peer can write only the bytes of its own replica, and read nothing
+//	QP4  a peer can write only the bytes of its own replica and the slots of its streams, and read
+//	     nothing
 //	QP5  after Freeze, or Close, the device uses neither the own row nor the replica for that peer
 //	QP6  a completion counts only for the pair that posted it
 //	QP7  before a loop sleeps the queue is armed, and polled after that

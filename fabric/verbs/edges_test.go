@@ -55,11 +55,7 @@ func readable(q device.Queue) bool {
 }
 
 func TestALoopThatSleepsIsWokenByTheNextMessage(t *testing.T) {
-	for seed := range uint64(50) {
-		if err := sleeper(t, seed); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
+	Seeds(t, 50, 50, sleeper)
 }
 
 // brokenQueue is a queue whose device is gone.
@@ -115,15 +111,12 @@ func reuse(t testing.TB, seed uint64) error {
 }
 
 func TestBytesMayChangeAfterFreeze(t *testing.T) {
-	for seed := range uint64(20) {
-		if err := reuse(t, seed); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
+	Seeds(t, 20, 20, reuse)
 }
 
-// again makes a link while completions of an earlier one of the same number are in the queue (QP6).
-func again(t testing.TB, seed uint64) error {
+// reconnect makes a link while completions of an earlier one of the same number are in the queue
+// (QP6).
+func reconnect(t testing.TB, seed uint64) error {
 	w := newWorld(t, 2, smallShape, fake.Options{Seed: seed})
 	defer w.close(t)
 	n := w.nodes[0]
@@ -149,11 +142,7 @@ func again(t testing.TB, seed uint64) error {
 }
 
 func TestCompletionsOfAnEarlierPairDoNotCount(t *testing.T) {
-	for seed := range uint64(50) {
-		if err := again(t, seed); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
+	Seeds(t, 50, 50, reconnect)
 }
 
 // intruder is a peer that knows all keys and addresses, and tries to write everything (QP4, F3).

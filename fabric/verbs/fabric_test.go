@@ -3,14 +3,13 @@
 package verbs_test
 
 import (
-	"math/rand/v2"
+	"errors"
 	"testing"
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/verbs"
 	"github.com/squall-go/squall/fabric/verbs/internal/fake"
 	"github.com/squall-go/squall/fabric/verbs/internal/verbstest"
-	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 )
 
@@ -28,11 +27,13 @@ func transports(o fake.Options) verbstest.Transports {
 }
 
 func TestFabric(t *testing.T) {
-	for range testutil.Seeds(1, 3) {
-		o := fake.Options{Seed: rand.Uint64(), Goroutine: true}
-		t.Logf("seed %d", o.Seed)
-		verbstest.Run(t, transports(o))
-	}
+	verbs.Seeds(t, 1, 3, func(_ testing.TB, seed uint64) error {
+		verbstest.Run(t, transports(fake.Options{Seed: seed << 16, Goroutine: true})) // each view has the next seed
+		if t.Failed() {
+			return errors.New("the promises of package fabric")
+		}
+		return nil
+	})
 }
 
 func TestMembersWithoutDeviceAreReachedByTCP(t *testing.T) {

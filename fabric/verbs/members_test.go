@@ -3,8 +3,6 @@
 package verbs
 
 import (
-	"flag"
-	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"github.com/squall-go/squall/fabric/verbs/internal/fake"
 	"github.com/squall-go/squall/internal/sim"
 	"github.com/squall-go/squall/internal/simnet"
-	"github.com/squall-go/squall/internal/testutil"
 )
 
 // chaos is the transport of a run of the simulator: whole members over the fake network, in virtual
@@ -191,11 +188,6 @@ func drawMembers(seed uint64) *sim.Plan {
 	return p
 }
 
-var (
-	membersFlag = flag.Uint64("members", testutil.Seeds[uint64](60, 1000), "seeds of TestMembers")
-	firstFlag   = flag.Uint64("first", 1, "first seed of TestMembers")
-)
-
 // members plays whole members in the simulator, with all of its faults and checkers: they join,
 // leave, crash and hang, and ways are cut. In one of four runs a pair breaks besides.
 func members(first, count uint64) *sim.Campaign {
@@ -203,9 +195,9 @@ func members(first, count uint64) *sim.Campaign {
 }
 
 func TestMembers(t *testing.T) {
-	c := members(*firstFlag, *membersFlag)
+	c := members(*firstFlag, seedCount(60, 1000))
 	if err := c.Run(); err != nil {
-		t.Fatal(sim.ReportOf(c.Failed, c.Options, err, fmt.Sprintf("go test ./fabric/verbs -run Members -args -members 1 -first %d", c.Failed.Seed)))
+		t.Fatal(sim.ReportOf(c.Failed, c.Options, err, again(t, c.Failed.Seed)))
 	}
 	t.Logf("%d seeds, %d deliveries, %d views", c.Seeds, c.Deliveries, c.Views)
 }

@@ -21,7 +21,7 @@ func TestEveryMutantOfRDMALinksIsFound(t *testing.T) {
 			case mutant.FreezeAlive:
 				try = reuse
 			case mutant.OldPair:
-				try = again
+				try = reconnect
 			case mutant.NoteFirst, mutant.SlotEarly, mutant.NoteOften:
 				try = streams
 			case mutant.DeadlineMute, mutant.DeadlineKept, mutant.DeadlineBoth:

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/verbs/internal/fake"
-	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/order"
 )
 
@@ -204,9 +205,38 @@ func finished(all []*stormer, total uint64) bool {
 }
 
 func TestStorm(t *testing.T) {
-	for seed := range testutil.Seeds[uint64](40, 150) {
-		if err := storm(t, seed); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	Seeds(t, 40, 150, storm)
+}
+
+// litmus has two members write and check guards in random steps over the fake network.
+func litmus(t testing.TB, seed uint64) error {
+	random := rand.New(rand.NewPCG(seed, 4))
+	w := newWorld(t, 2, fabrictest.GuardsShape, fake.Options{Seed: seed, SlowSends: random.IntN(3) == 0})
+	defer w.close(t)
+	rounds := 1 + random.Uint64N(500)
+	parts := [2]fabrictest.Guards{{Rounds: rounds}, {Rounds: rounds}}
+	var done [2]bool
+	for range 300_000 {
+		i := random.IntN(2)
+		table := w.nodes[i].table
+		for range random.IntN(3) {
+			table.Poll()
+		}
+		var err error
+		if done[i], err = parts[i].Step(table); err != nil {
+			return fmt.Errorf("rank %d: %w", i, err)
+		}
+		if random.IntN(3) == 0 {
+			table.Flush()
+		}
+		if f := table.Failures(); len(f) > 0 {
+			return fmt.Errorf("rank %d: %w", i, f[0].Err)
+		}
+		if done[0] && done[1] {
+			return nil
 		}
 	}
+	return errors.New("nothing moves")
 }
+
+func TestGuardsOvertakeNothing(t *testing.T) { Seeds(t, 40, 400, litmus) }

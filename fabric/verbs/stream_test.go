@@ -111,11 +111,7 @@ func streams(t testing.TB, seed uint64) error {
 }
 
 func TestStreamsBringWhatWasSent(t *testing.T) {
-	for seed := range testutil.Seeds[uint64](40, 400) {
-		if err := streams(t, seed); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
+	Seeds(t, 40, 400, streams)
 }
 
 // hostileNotes are none that a peer may send.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/auto"
+	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/predicates"
@@ -86,77 +87,18 @@ func TestBytesAreVisibleWhenTheirGuardIsBetweenProcesses(t *testing.T) {
 	}
 }
 
-// parking tells the application through the parker and the peers through the table, as a group's
-// loop does.
-type parking struct {
-	*fabric.Parker
-	table *fabric.Table
-}
-
-func (p parking) Announce() {
-	p.Parker.Announce()
-	p.table.AnnounceParked()
-}
-
-func (p parking) Retract() {
-	p.table.RetractParked()
-	p.Parker.Retract()
-}
-
-// never parks until it is rung: no timer hides a lost bell.
-func never(time.Duration) time.Duration { return -1 }
-
-func parkingRunner(table *fabric.Table, p *fabric.Parker, step func() int) *predicates.Runner {
-	r := predicates.NewRunner(predicates.Config{
-		Step: func(time.Duration) int { return step() }, Deadline: never, Parker: parking{p, table}, MaxSpin: -1,
-	})
-	r.Start()
-	return r
-}
-
-// pinger answers the peer's word with the next one. The even one speaks first.
-func pinger(table *fabric.Table, rounds uint64, done func()) func() int {
-	self, peer := table.Self(), 1-table.Self()
-	to, mine := []order.Rank{peer}, uint64(0)
-	return func() (work int) {
-		work = table.Poll()
-		seen := atomic.LoadUint64(fabric.Word(table.Row(peer), fabric.LineBytes))
-		if self == 0 && mine == seen || self == 1 && mine+1 == seen {
-			if mine == rounds {
-				done()
-				return work
-			}
-			mine++
-			atomic.StoreUint64(fabric.Word(table.Row(self), fabric.LineBytes), mine)
-			table.PushLine(to, fabric.LineBytes)
-			work++
-		}
-		table.Flush()
-		return work
-	}
-}
-
 const processRounds = 1 << 40 // until told to stop
 
 // pong is the other side of the ping-pong, in a process of its own.
 func pong(table *fabric.Table, p *fabric.Parker, stop *atomic.Bool) error {
-	r := parkingRunner(table, p, pinger(table, processRounds, func() {}))
+	end := fabrictest.Pong(table, p, processRounds)
 	for !stop.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	r.Stop(p.Wake)
-	<-r.Done()
+	end()
 	return nil
 }
 
-// The litmus test of parking (store buffering). Each of two loops parks whenever it has nothing to
-// do; each round takes two wake-ups. The ringer writes (W) and looks at the announcement (A), the
-// sleeper announces and looks for writes:
-//
-//	ringer sees A, sleeper sees W     legal: a bell that was not needed
-//	ringer sees A, sleeper does not   legal: the bell wakes it
-//	ringer does not, sleeper sees W   legal: it does not sleep
-//	neither sees the other            forbidden: it sleeps, and nobody rings; the ping-pong stops for ever
 func TestNoWakeUpIsLostBetweenLoopsThatAlwaysPark(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -167,15 +109,8 @@ func TestNoWakeUpIsLostBetweenLoopsThatAlwaysPark(t *testing.T) {
 			if c.mode == auto.SHM {
 				requireSharedMemory(t)
 			}
-			tables, nodes := world{mode: c.mode, tls: c.tls}.openNodes(t, 2, fabric.RowShape{ControlBytes: 128, RowBytes: 128})
-			pingPong(t, tables[0], nodes[0].parker, func(rounds uint64, finished func()) func() {
-				r := parkingRunner(tables[1], nodes[1].parker, pinger(tables[1], rounds, finished))
-				return func() {
-					r.Stop(nodes[1].parker.Wake)
-					<-r.Done()
-					tables[1].Close()
-				}
-			})
+			tables, nodes := world{mode: c.mode, tls: c.tls}.openNodes(t, 2, fabrictest.PongShape)
+			fabrictest.PingPongs(t, tables, []*fabric.Parker{nodes[0].parker, nodes[1].parker})
 		})
 	}
 }
@@ -186,8 +121,8 @@ func TestNoWakeUpIsLostBetweenProcessesThatAlwaysPark(t *testing.T) {
 			if mode == auto.SHM {
 				requireSharedMemory(t)
 			}
-			tables, nodes, c := withChild(t, mode, "pong", 1, fabric.RowShape{ControlBytes: 128, RowBytes: 128})
-			pingPong(t, tables[0], nodes[0].parker, func(uint64, func()) func() {
+			tables, nodes, c := withChild(t, mode, "pong", 1, fabrictest.PongShape)
+			fabrictest.PingPong(t, tables[0], nodes[0].parker, func(uint64) func() {
 				return func() {
 					if err := c.end(); err != nil {
 						t.Error(err)
@@ -198,35 +133,11 @@ func TestNoWakeUpIsLostBetweenProcessesThatAlwaysPark(t *testing.T) {
 	}
 }
 
-// pingPong is the side of rank 0, with a watchdog.
-func pingPong(t *testing.T, table *fabric.Table, p *fabric.Parker, start func(rounds uint64, finished func()) (stop func())) {
-	rounds := testutil.Seeds[uint64](2000, 8000)
-	if testing.Short() {
-		rounds = 1000
-	}
-	done, first := make(chan struct{}), sync.Once{}
-	stop := start(rounds, func() {})
-	r := parkingRunner(table, p, pinger(table, rounds, func() { first.Do(func() { close(done) }) }))
-	select {
-	case <-done:
-	case <-time.After(60 * time.Second):
-		t.Errorf("a wake-up was lost: word %d here, %d there, of %d rounds",
-			atomic.LoadUint64(fabric.Word(table.Row(0), fabric.LineBytes)), atomic.LoadUint64(fabric.Word(table.Row(1), fabric.LineBytes)), rounds)
-	}
-	// Where both loops have a core, the answer mostly comes before the last look.
-	if sleeps := r.Stats.Sleeps.Load(); sleeps < rounds/100 {
-		t.Errorf("%d sleeps in %d rounds: parking was hardly tried", sleeps, rounds)
-	}
-	stop()
-	r.Stop(p.Wake)
-	<-r.Done()
-	table.Close()
-}
-
-// The same between an application's goroutines and the loop: an order is placed (W), then the
-// parker is woken, which looks at the announcement. The step looks at the sockets after it looked
-// for orders, as a group's does: the bell of an order between the two must not be lost. Legal
-// outcomes as above; the forbidden one shows as an order that is never taken.
+// The litmus test of parking (fabrictest.PingPong) between an application's goroutines and the
+// loop: an order is placed (W), then the parker is woken, which looks at the announcement. The step
+// looks at the sockets after it looked for orders, as a group's does: the bell of an order between
+// the two must not be lost. The legal outcomes are the same; the forbidden one shows as an order
+// that is never taken.
 func TestNoWakeUpOfAnApplicationIsLost(t *testing.T) {
 	p, err := fabric.NewParker()
 	if err != nil {
@@ -249,7 +160,7 @@ func TestNoWakeUpOfAnApplicationIsLost(t *testing.T) {
 		p.Look()
 		return work
 	}
-	r := predicates.NewRunner(predicates.Config{Step: func(time.Duration) int { return step() }, Deadline: never, Parker: p, MaxSpin: -1})
+	r := predicates.NewRunner(predicates.Config{Step: func(time.Duration) int { return step() }, Deadline: fabrictest.Never, Parker: p, MaxSpin: -1})
 	r.Start()
 	var apps sync.WaitGroup
 	deadline := time.Now().Add(60 * time.Second)

@@ -25,6 +25,7 @@ type Open func(t testing.TB, n int, shape fabric.RowShape) []*fabric.Table
 func Run(t *testing.T, open Open) {
 	t.Run("F1 a word is never torn", func(t *testing.T) { wordsAreWhole(t, open) })
 	t.Run("F2 bytes are there when their guard is", func(t *testing.T) { bytesBeforeGuard(t, open) })
+	t.Run("F2 guards overtake neither bytes nor guards", func(t *testing.T) { guards(t, open) })
 	t.Run("F2 a slow reader gets everything, and costs little", func(t *testing.T) { slowReader(t, open) })
 	t.Run("rows converge whatever the order of pushes", func(t *testing.T) { rowsConverge(t, open) })
 	t.Run("F4 a frozen replica never changes", func(t *testing.T) { frozenStays(t, open) })

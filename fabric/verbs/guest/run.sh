@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../../.."
 short='' limit=1800 boot=()
 while getopts sk: option; do
 	case $option in
-	s) short=-test.short limit=300 ;;
+	s) short=-test.short limit=180 ;;
 	k) boot+=(-k "$OPTARG") ;;
 	*) exit 2 ;;
 	esac
@@ -47,8 +47,8 @@ if [ -z '$short' ]; then
 	both ib_write_bw -F -s 10240 -D 10 | tee bandwidth
 	both ib_write_lat -F -s 64 -n 2000
 	both ib_send_lat -F -s 80 -n 2000
-	squall bench --fabric verbs --nodes 3 --runs 1 --duration 10s --csv runs | cat
-	awk -F, '/^ 10240/ { split(\$0, of, / +/); device = of[5] * 1048576 } /^squall,/ { printf \"share: %.2f: %.1f MB/s delivered, %.1f MB/s written by ib_write_bw\\n\", 2*\$6/device, \$6/1e6, device/1e6 }' bandwidth runs
+	squall bench --fabric verbs --nodes 3 --runs 1 --duration 10s --limits=false --json | tee runs
+	awk '/^ 10240/ { device = \$4 * 1048576 } /\"bytes_rate\"/ { rate = \$2 + 0; printf \"share: %.2f: %.1f MB/s delivered, %.1f MB/s written by ib_write_bw\\n\", 2*rate/device, rate/1e6, device/1e6 }' bandwidth runs
 	squall demo --chaos --fabric verbs --nodes 3 --duration 30s --fail-after 5s --timeout 5m --seed 7 | cat
 	testlab.test -test.v -test.run TestAGroupSurvivesAStorm/fabric=verbs/witness=true -cycles 5
 fi

@@ -11,8 +11,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +19,6 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/fabrictest"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/predicates"
 	"github.com/squall-go/squall/trust"
 )
 
@@ -96,82 +93,15 @@ func Run(t *testing.T, of Transports) {
 		tables, _ := open(t, auto.Transport, of, n, shape)
 		return tables
 	})
-	t.Run("loops that always sleep lose no wake-up", func(t *testing.T) { alwaysAsleep(t, of) })
+	t.Run("loops that always sleep lose no wake-up", func(t *testing.T) {
+		tables, parkers := open(t, auto.Transport, of, 2, fabrictest.PongShape)
+		await(t, tables)
+		fabrictest.PingPongs(t, tables, parkers)
+	})
 	t.Run("links that come and go leave nothing", func(t *testing.T) { comeAndGo(t, of) })
 }
 
 var small = fabric.RowShape{ControlBytes: 2 * fabric.LineBytes, RowBytes: 4 * fabric.LineBytes}
-
-// parking tells the application through the parker and the peers through the table, as a group's
-// loop does.
-type parking struct {
-	*fabric.Parker
-	table *fabric.Table
-}
-
-func (p parking) Announce() {
-	p.Parker.Announce()
-	p.table.AnnounceParked()
-}
-
-func (p parking) Retract() {
-	p.table.RetractParked()
-	p.Parker.Retract()
-}
-
-// alwaysAsleep plays ping-pong between two loops that sleep whenever they have nothing to do, and
-// have no timer.
-func alwaysAsleep(t *testing.T, of Transports) {
-	const rounds = 1000
-	tables, parkers := open(t, auto.Transport, of, 2, small)
-	await(t, tables)
-	var done [2]chan struct{}
-	var runners [2]*predicates.Runner
-	for r, table := range tables {
-		done[r] = make(chan struct{})
-		end := sync.OnceFunc(func() { close(done[r]) })
-		peer, mine := order.Rank(1-r), uint64(0)
-		step := func(time.Duration) (work int) {
-			work = table.Poll()
-			seen := atomic.LoadUint64(fabric.Word(table.Row(peer), fabric.LineBytes))
-			if mine < rounds && (r == 0 && mine == seen || r == 1 && mine+1 == seen) {
-				mine++
-				atomic.StoreUint64(fabric.Word(table.Row(table.Self()), fabric.LineBytes), mine)
-				table.PushLine([]order.Rank{peer}, fabric.LineBytes)
-				work++
-			}
-			if mine == rounds && seen == rounds {
-				end()
-			}
-			return work + table.Flush()
-		}
-		runners[r] = predicates.NewRunner(predicates.Config{
-			Step: step, Deadline: func(time.Duration) time.Duration { return -1 }, Parker: parking{parkers[r], table}, MaxSpin: -1,
-		})
-	}
-	for _, runner := range runners {
-		runner.Start()
-	}
-	for r := range done {
-		select {
-		case <-done[r]:
-		case <-time.After(60 * time.Second):
-			t.Errorf("a wake-up was lost: rank %d stands still", r)
-		}
-	}
-	for r, runner := range runners {
-		if sleeps := runner.Stats.Sleeps.Load(); sleeps < rounds/100 {
-			t.Errorf("rank %d slept %d times in %d rounds: nothing was tried", r, sleeps, rounds)
-		}
-		runner.Stop(parkers[r].Wake)
-		<-runner.Done()
-	}
-	for _, table := range tables {
-		if err := table.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // comeAndGo opens and closes the tables of views, one after the other.
 func comeAndGo(t *testing.T, of Transports) {
