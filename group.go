@@ -348,11 +348,10 @@ func (g *Group) ask(f func()) bool {
 // Leave takes this process out of the group. It accepts no more messages, waits until every message
 // that was accepted here is delivered and until new members that depend on this process for a
 // subgroup's state have received it, takes part in the change to a view without this process, and
-// halts with ErrClosed. The other members go on. Leave does not wait for a state or a log that this
-// process still gets from others. If ctx ends before that, the process goes on leaving; Close still
-// ends it. Messages that were accepted for a subgroup that is not provisioned now are waited for
-// too, so ctx should have a deadline. In a callback or an event that runs on the loop, Leave
-// returns ErrInUpcall.
+// halts with ErrClosed. The other members go on. If ctx ends before that, the process goes on
+// leaving; Close still ends it. Messages that were accepted for a subgroup that is not provisioned
+// now are waited for too, so ctx should have a deadline. In a callback or an event that runs on the
+// loop, Leave returns ErrInUpcall.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
 		return err
@@ -365,9 +364,7 @@ func (g *Group) Leave(ctx context.Context) error {
 	for _, s := range g.subs {
 		s.outbox.Close()
 	}
-	needed := g.handOver(ctx) // at first: others may need a state that this process still gets
-	g.states.leave()
-	err := errors.Join(g.drain(ctx), or(needed, g.handOver(ctx)))
+	err := errors.Join(g.drain(ctx), g.handOver(ctx))
 	g.member.Call(g.member.Leave)
 	select {
 	case <-g.halted:

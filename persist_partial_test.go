@@ -135,54 +135,6 @@ func TestALogIsNotCutToOneThatIsNotWhole(t *testing.T) {
 	sameLogs(t, first, second, third)
 }
 
-// A member whose backlog is full takes nothing more until its log is whole. It leaves without that,
-// although the others' messages, and one of its own, are not delivered yet.
-func TestAMemberWithoutAllOfItsLogLeaves(t *testing.T) {
-	dir := t.TempDir()
-	small := func(c *squall.Config) { c.Subgroups[0].BacklogBytes = 1 } // that is: the largest message
-	first := openDurableMember(t, dir, 1, "", small)
-	sendHere(t, first, 1)
-	hold := make(chan struct{})
-	defer close(hold)
-	second := openDurableMember(t, dir, 2, first.Addr(), func(c *squall.Config) {
-		small(c)
-		c.Subgroups[0].Log.Recover = func(*squall.Log) error { <-hold; return nil }
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		for range 40 { // more than all buffers hold
-			if err := must(first.Subgroup("log")).Send(ctx, make([]byte, 8000)); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	err := must(second.Subgroup("log")).Send(ctx, []byte("own"))
-	if err == nil {
-		err = second.Leave(ctx)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-must(second.Subgroup("log")).Restored():
-		t.Error("Restored is closed, and the log is not whole")
-	default:
-	}
-	sending.Wait()
-	persistSome(t, []*squall.Group{first}, "behind", 1)
-	records := 0
-	for _, err := range must(must(first.Subgroup("log")).Log()).Range(squall.Version{}, squall.Version{}) {
-		if records++; err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := 1 + 40 + 1 + 1; records != want {
-		t.Errorf("the log of the member that stays has %d records, want %d", records, want)
-	}
-}
-
 // incomplete are the logs of which a member's directory says that they lack something.
 func incomplete(t *testing.T, dir string, id squall.NodeID) []restart.IncompleteLog {
 	t.Helper()

@@ -66,13 +66,6 @@ func (s *states) installed(v *views.View) {
 	}
 }
 
-// leave gives up what this process still gets from others.
-func (s *states) leave() {
-	for _, h := range s.of {
-		h.tell(h.core.Leaves)
-	}
-}
-
 // halted ends what is not restored yet.
 func (s *states) halted(reason error) {
 	for _, h := range s.of {

@@ -39,7 +39,6 @@ type Core struct {
 	number  Activity
 	under   *activity // the activity that is under way; nil: none
 	effects []Effect
-	leaves  bool // the process leaves the group
 	halted  bool
 }
 
@@ -175,7 +174,7 @@ func (c *Core) Installed(v *views.View) {
 	if s == nil {
 		return
 	}
-	if s.phase == waiting && s.fresh && (s.last < v.ID || c.leaves && !c.handing(s)) {
+	if s.last < v.ID && s.phase == waiting && s.fresh {
 		c.supersede(s)
 	}
 	if u := c.under; u != nil && !u.cancelled && !u.gone && c.sourceGone(u) {
@@ -183,20 +182,6 @@ func (c *Core) Installed(v *views.View) {
 		c.emit(Effect{Do: Cancel, Stay: u.stay.id, Activity: u.number})
 	}
 	c.advance()
-}
-
-// Leaves says that the process leaves the group, which it can only do when it has delivered
-// everything. A stay that still gets a state or a log ends without it: other members have that, and
-// a full backlog would delay the process until it is here, perhaps forever.
-func (c *Core) Leaves() {
-	if c.leaves = true; c.view != nil {
-		c.Installed(c.view)
-	}
-}
-
-// handing reports whether the application gets the backlog of a stay.
-func (c *Core) handing(s *stay) bool {
-	return c.under != nil && c.under.stay == s && c.under.verb == HandOver
 }
 
 // sourceGone reports whether an activity asks a process that is no member any more, and another
@@ -327,9 +312,8 @@ func (c *Core) wind(s *stay) {
 		s.next = HandOver
 		return
 	}
-	if s.done = true; !c.leaves {
-		c.emit(Effect{Do: Arrive, Stay: s.id})
-	}
+	s.done = true
+	c.emit(Effect{Do: Arrive, Stay: s.id})
 }
 
 // begin begins the next activity of a stay.

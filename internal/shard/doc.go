@@ -26,7 +26,6 @@
 // messages that were delivered meanwhile, which the stay's backlog kept. Live: the application gets
 // the messages that the shard delivers. Over: the application gets no more messages; a complete log
 // still does.
-// A process that leaves the group is over in a stay that still gets its state or log from others.
 //
 // Life of an activity: an effect that takes time has a number, and its performer says with Ended
 // how it came out. There is one activity at a time, for all stays together. One that is cancelled

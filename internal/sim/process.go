@@ -91,7 +91,6 @@ type process struct {
 
 	leaving   bool          // it was asked to
 	leaveBy   time.Duration // when it leaves whether all it sent was delivered or not
-	forgoes   bool          // it gave up what it still gets of states and logs
 	drained   bool          // it was
 	said      bool          // the member was told
 	told      bool          // the world knows that it halted
@@ -470,13 +469,6 @@ func (p *process) tryLeave() {
 		}
 		return
 	}
-	late := p.world.now >= p.leaveBy
-	if !p.forgoes && (late || !p.offers.Depended(p.member.View())) {
-		p.forgoes = true
-		for _, h := range p.stays {
-			h.tell(h.core.Leaves)
-		}
-	}
 	drained := true
 	for _, d := range p.world.plan.Decls {
 		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
@@ -487,7 +479,7 @@ func (p *process) tryLeave() {
 	for k := range p.stays {
 		drained = drained && !p.waits(k)
 	}
-	if (!drained || p.offers.Depended(p.member.View())) && !late {
+	if (!drained || p.offers.Depended(p.member.View())) && p.world.now < p.leaveBy {
 		p.due = min(p.due, p.leaveBy)
 		return
 	}

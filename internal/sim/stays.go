@@ -344,7 +344,7 @@ func (r *receiver) forgo(run []multicast.Message) {
 		case !w.after(h.decl):
 			h.inbox(m.View).skip(m)
 		case !r.keeper.recorder.Keeps(m.View) && m.Sender == h.proc.self.ID: // its log does not take it
-			w.judge("log", h.proc.ledgers[h.decl].forgoes(w, r.keeper.id, m.Version()))
+			w.judge("log", h.proc.ledgers[h.decl].record(w, r.keeper.id, m.Version()))
 		}
 	}
 }

@@ -126,16 +126,6 @@ func (l *ledger) record(w *world, id shardID, v order.Version) error {
 	return nil
 }
 
-// forgoes notes the place of the next message of a process, which neither its log nor its
-// application takes.
-func (l *ledger) forgoes(w *world, id shardID, v order.Version) error {
-	err := l.record(w, id, v)
-	if n := l.recordedAt(v); n != unknown && l.claims[n].place.View == 0 {
-		l.claims[n].place = v
-	}
-	return err
-}
-
 // recordedAt is the number of a process's own message, or unknown.
 func (l *ledger) recordedAt(v order.Version) int {
 	for number := l.recorded - 1; number >= 0; number-- {
