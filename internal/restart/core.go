@@ -396,8 +396,12 @@ func (c *Core) running(m Message, e *Effects) {
 	if mine := c.state.View; mine != nil && m.ViewID < mine.ID {
 		return // it will find out that it was left behind
 	}
-	if v := m.Next.View; v != nil && v.Key() == c.logsFor {
-		c.decided(Successor{View: v, Restarted: true}, true, e)
+	next := Successor{View: m.Next.View, Restarted: true}
+	if a := c.state.Accepted; next.View == nil && a != nil && m.names(a.Successor) {
+		next = a.Successor
+	}
+	if v := next.View; v != nil && v.Key() == c.logsFor {
+		c.decided(next, true, e)
 	}
 	if !c.over && len(m.Peers) > 0 {
 		c.end(Outcome{Running: slices.Clone(m.Peers)}, e)

@@ -39,6 +39,13 @@ func (m *Message) kin(v *views.View) bool {
 	return v.Kin(&views.View{ID: m.ViewID, Group: m.Group, Lineage: m.Lineage}) && (m.Next.View == nil || v.Kin(m.Next.View))
 }
 
+// names reports whether a message is from a member of the view with which the group got its
+// identity, for which this process voted. Such a member does not send that view to a process of an
+// earlier format, which cannot show that it knows the secret.
+func (m Message) names(next Successor) bool {
+	return next.Secret != "" && m.Group == next.View.Group && m.Lineage == next.View.Lineage && m.Genuine(views.NewSecret(next.Secret))
+}
+
 // say sends a message to the process that is known to be at an address, or to whichever is there.
 func (c *Core) say(addr string, m Message, e *Effects) {
 	for _, p := range c.peers {

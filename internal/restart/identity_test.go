@@ -23,7 +23,7 @@ func olderValue(value []byte) []byte {
 // The directories are of an earlier format, whose views have no group. The restart gives the group
 // an identity, and a process that did not learn how the restart ended is told the identity.
 func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
-	all := members(t, 3)
+	all := membersOf(t, 3, "")
 	for _, p := range all {
 		delete(p.disk.values, keyRoot)
 		for key, value := range p.disk.values {

@@ -69,7 +69,10 @@ const testPatience = 20 * time.Second
 
 // members makes processes that were the members of view 1, with logs of 1, 2, 3 … records, and are
 // down since.
-func members(t *testing.T, n int) (all []*process) {
+func members(t *testing.T, n int) []*process { return membersOf(t, n, "colours") }
+
+// membersOf are members of a view of a group, or of one of an earlier format, which has no group.
+func membersOf(t *testing.T, n int, group string) (all []*process) {
 	t.Helper()
 	var list []views.Member
 	for id := 1; id <= n; id++ {
@@ -94,6 +97,9 @@ func members(t *testing.T, n int) (all []*process) {
 		t.Fatal(err)
 	}
 	first.SetKey("first")
+	if group != "" {
+		first.Found(group, views.NewSecret("of "+group))
+	}
 	for _, p := range all {
 		p.load()
 		if err := errors.Join(p.Memory.Begin(p.Self), p.Memory.Enter(first, nil)); err != nil {
@@ -124,7 +130,7 @@ func (p *process) load() {
 // longer than a busy machine takes to start them.
 func awaitAll(all ...*process) {
 	for _, p := range all {
-		p.Settle = testPatience / 2
+		p.Settle, p.Silence = testPatience/2, testPatience/2
 	}
 }
 

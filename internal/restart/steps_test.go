@@ -316,6 +316,31 @@ func TestWhoPromisedDoesNotEnterTheViewThatWorks(t *testing.T) {
 	}
 }
 
+// A process of an earlier format voted for the view with which the group gets its identity. A member
+// of it that says that it works is believed if it knows the secret that was voted for.
+func TestTheViewWithAnIdentityIsEnteredByAProcessThatVotedForIt(t *testing.T) {
+	for secret, enters := range map[string]bool{"voted": true, "guessed": false} {
+		var v *views.View
+		c := newTrio(t, func(s *State) {
+			s.View.Group, s.View.Secret, s.View.Lineage, s.Secret = "", views.Secret{}, "", views.Secret{}
+			v = (&views.View{ID: 6, Cluster: "blue", Members: slices.Clone(s.View.Members)}).WithKey("works")
+			v.Members[0].Incarnation = 11
+			v.Found("group", views.NewSecret("voted"))
+			s.Promised = Ballot{7, 2}
+			s.Accepted = &Accepted{s.Promised, Successor{View: v, Restarted: true, Secret: "voted"}}
+		})
+		c.logsFor = "works"
+		hello := c.hello()
+		hello.To = 1
+		there := *v
+		there.Secret = views.NewSecret(secret)
+		e := c.Hear(c.now, Answer("blue", v.Members[1], &there, hello))
+		if e.Outcome == nil || (e.Outcome.View != nil) != enters {
+			t.Errorf("%s: %+v", secret, e.Outcome)
+		}
+	}
+}
+
 // What a leader completes is in force, and is entered if a quorum of its members have their logs
 // where they were agreed to be for it.
 func TestAViewIsEnteredByAQuorumOfItsMembersOnly(t *testing.T) {
