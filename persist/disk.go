@@ -2,11 +2,13 @@ package persist
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/persist/internal/engine"
 )
@@ -73,6 +75,7 @@ func makeDirs(d disk, path string) error {
 // writeAtomic replaces a file as a whole: whatever happens, the old content or the new one is there
 // afterwards, and once it has returned the new one. The order makes it so: the bytes are durable
 // before the name leads to them, and the name is durable before any caller relies on it.
+// journal.ErrUnknown: either content is there.
 func writeAtomic(d disk, path string, write func(io.Writer) error) error {
 	temp := path + ".new"
 	if err := writeSynced(d, temp, write); err != nil {
@@ -81,7 +84,10 @@ func writeAtomic(d disk, path string, write func(io.Writer) error) error {
 	if err := d.Rename(temp, path); err != nil {
 		return engine.Named(err, path)
 	}
-	return syncDir(d, filepath.Dir(path))
+	if err := syncDir(d, filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%w: %w", journal.ErrUnknown, err)
+	}
+	return nil
 }
 
 func writeSynced(d disk, path string, write func(io.Writer) error) error {

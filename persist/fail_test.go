@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,6 +252,41 @@ func TestALogThatIsHalfInstalledFails(t *testing.T) {
 	for _, err := range []error{err, l.Err()} {
 		if !errors.Is(err, errAppending) || !errors.Is(err, journal.ErrUnknown) {
 			t.Errorf("it was appended to meanwhile: %v", err)
+		}
+	}
+}
+
+// lostNames is a disk whose directories cannot be synced any more.
+type lostNames struct {
+	osDisk
+	now bool
+}
+
+func (d *lostNames) SyncDir(path string) error {
+	if d.now {
+		return syscall.EIO
+	}
+	return d.osDisk.SyncDir(path)
+}
+
+// The same if it is not known whether the installed snapshot took the place of the old one.
+func TestALogWhoseSnapshotMayHaveBeenReplacedFails(t *testing.T) {
+	t.Parallel()
+	d := &lostNames{}
+	s, err := Open(t.Context(), Config{Dir: testutil.MemoryDir(t), Cluster: "test", Node: 1, disk: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := s.Log(t.Context(), LogConfig{ID: LogID{Name: "ticks"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendSamples(t, l, 0, 30)
+	d.now = true
+	for _, err := range []error{l.Install(sample(199), strings.NewReader("200")), l.Err()} {
+		if !errors.Is(err, syscall.EIO) || !errors.Is(err, journal.ErrUnknown) {
+			t.Errorf("its directory was not synced: %v", err)
 		}
 	}
 }

@@ -136,6 +136,9 @@ func (l *Log) Install(at Record, content io.Reader) error {
 		_, err := io.Copy(w, content)
 		return err
 	})
+	if errors.Is(err, journal.ErrUnknown) {
+		return l.holding(func() error { return l.named(err) })
+	}
 	if err != nil {
 		return l.named(err)
 	}
