@@ -98,14 +98,12 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 // it has its place, while small messages go on; if ctx ends before that, no member delivers it.
 // Send waits for buffer space for it in LargeMemoryBytes.
 func (s *Subgroup) Send(ctx context.Context, data []byte) error {
-	err := s.outbox.TrySend(data)
-	switch {
-	case err == nil:
-		return nil
-	case len(data) > s.ringMessage():
+	if len(data) > s.ringMessage() {
 		return s.SendFrom(ctx, bytes.NewReader(data), len(data))
-	case err == ErrWindowFull:
-		return s.outbox.Send(s.group.upcalls.bound(ctx), data)
+	}
+	err := s.outbox.TrySend(data)
+	if err == ErrWindowFull {
+		err = s.outbox.Send(s.group.upcalls.bound(ctx), data)
 	}
 	return err
 }

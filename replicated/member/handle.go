@@ -97,6 +97,9 @@ func Handle[S, A, R any](op replicated.Operation[A, R], f func(S, *Context, A) (
 	of := op.Describe()
 	h := &typedFunction[S, A, R]{name: of.Name, in: of.Args, out: of.Reply, asIs: of.AsIs, f: f}
 	h.copier, _ = of.Reply.(replicated.Copier[R])
+	if h.copier == nil { // bytes are copied, whatever their codec
+		h.copier, _ = any(replicated.Raw()).(replicated.Copier[R])
+	}
 	h.copied = h.copier != nil || flat(reflect.TypeFor[R]())
 	return Binding[S]{binder(of.Name, of.Query, of.AsIs, of.Args, of.Reply, h)}
 }

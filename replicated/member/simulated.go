@@ -244,11 +244,11 @@ func (s *simulatedCopy) Take(shard int, request []byte, answer func([]byte)) {
 			err = relay.ErrMalformed
 		}
 	}
-	if said, done := d.executed(&r); err == nil && done {
-		answer(said)
-		return
-	}
 	if err == nil {
+		if said, done := d.executed(&r); done {
+			answer(said)
+			return
+		}
 		err = s.serve(d, &r, bytes.Clone(request), answer)
 	}
 	if err != nil {
