@@ -147,7 +147,7 @@ func (p *presence) absent() {
 	}
 }
 
-// release closes what was opened, in the reverse order.
+// release closes what was opened: first what the parker wakes, last the lock.
 func (p *presence) release() error {
 	errs := []error{closed(p.bulk), closed(p.node), closed(p.port)}
 	p.rejections.close()
