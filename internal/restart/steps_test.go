@@ -316,8 +316,8 @@ func TestWhoPromisedDoesNotEnterTheViewThatWorks(t *testing.T) {
 	}
 }
 
-// A process of an earlier format voted for the view with which the group gets its identity. A member
-// of it that says that it works is believed if it knows the secret that was voted for.
+// A process of an earlier format voted for the view with which the group gets its identity. A
+// member of it that says that it works is believed if it knows the secret that was voted for.
 func TestTheViewWithAnIdentityIsEnteredByAProcessThatVotedForIt(t *testing.T) {
 	for secret, enters := range map[string]bool{"voted": true, "guessed": false} {
 		var v *views.View

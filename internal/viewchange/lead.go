@@ -144,8 +144,8 @@ func (c *Change) members(ranks []order.Rank) (members []views.Member) {
 }
 
 // plan makes the next view: without the suspects and the members that leave, with as many of the
-// joiners as fit; or what refills has just found. The text is the proposal's record, for which there
-// is room.
+// joiners as fit; or what refills has just found. The text is the proposal's record, for which
+// there is room.
 func (c *Change) plan() (p *proposal, text []byte, err error) {
 	if p, c.filling = c.filling, nil; p != nil {
 		return p, encode(p.fields()), nil
