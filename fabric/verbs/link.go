@@ -34,7 +34,7 @@ type clock interface {
 	sleep(time.Duration)
 }
 
-// wall is the time of this world.
+// wall is the system clock.
 type wall struct{}
 
 func (wall) now() time.Time        { return time.Now() }
