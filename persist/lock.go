@@ -52,4 +52,8 @@ func takeLock(ctx context.Context, dir string, shared bool, patience time.Durati
 	}
 }
 
-func (l *lock) release() error { return l.dir.Close() }
+// release unlocks the directory and closes it. To close it is not enough: a process that is being
+// started has a copy of its descriptor until it runs its own program.
+func (l *lock) release() error {
+	return errors.Join(syscall.Flock(int(l.dir.Fd()), syscall.LOCK_UN), l.dir.Close())
+}

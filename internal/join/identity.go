@@ -43,7 +43,7 @@ func (l *Lock) Close() error {
 	if l == nil || l.file == nil {
 		return nil
 	}
-	err := l.file.Close()
+	err := errors.Join(unlockDir(l.file), l.file.Close())
 	l.file = nil
 	return err
 }

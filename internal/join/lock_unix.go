@@ -26,6 +26,10 @@ func lockDir(path string) (*os.File, error) {
 	return f, nil
 }
 
+// unlockDir releases the lock. To close the file is not enough: a process that is being started has
+// a copy of its descriptor until it runs its own program.
+func unlockDir(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 // syncDir makes a rename last.
 func syncDir(path string) error {
 	d, err := os.Open(path)
