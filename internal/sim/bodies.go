@@ -245,8 +245,8 @@ func (p *process) memoryOf(data []byte) *memory {
 	return p.memories[i]
 }
 
-// checkEverywhere checks what a sender is told: that every member has all of a body, as it was
-// sent.
+// checkEverywhere checks that every member has all of a body, as it was sent, when the sender's
+// engine reports so.
 func (t *transfers) checkEverywhere(s *sending) error {
 	sum := s.sum
 	if s.told == 1 { // Sent is told later

@@ -10,7 +10,7 @@ import (
 )
 
 // futureChecker checks the other side of G3: an application that waits for the delivery of a
-// message is told its place, once it was delivered here, or that this member halted.
+// message gets its position after it is delivered here, or an error if this member halted.
 type futureChecker struct{ unconcerned }
 
 func (futureChecker) name() string { return "future" }
@@ -58,8 +58,7 @@ func checkFuture(w *world, l *ledger, f *promised) error {
 	own, name := p.flows[l], w.plan.Decls[l.decl].Name
 	here := own != nil && own.next > f.number || p.waits(l.decl)
 	due, place := here, l.claims[f.number].place
-	// then an application that waits is told when every disk has the message, or when its member
-	// leaves the shard
+	// then the wait ends when every disk has the message, or when the member leaves the shard
 	if w.after(l.decl) {
 		c := &l.claims[f.number]
 		here, place = c.shown || l.letGo(f.number) && p.takesOver(c.shard, c.recorded.View), c.recorded

@@ -10,7 +10,7 @@ import (
 
 // lossChecker checks G3: what a member accepted that goes on to the end is delivered exactly once,
 // in the order of its claims, in one view or another; and so is what a member accepted that left
-// when nothing of its own was under way any more.
+// when it had no message in flight.
 type lossChecker struct{ unconcerned }
 
 func (lossChecker) name() string { return "loss" }

@@ -40,9 +40,9 @@ func (s *appState) add(v order.Version, sender order.NodeID, data []byte) {
 	s.at = v
 }
 
-// stateChecker checks that a state is handed over at its boundary: applications of a shard that got
-// to the same message have the same state, whether they were given all messages or took over a
-// state on the way. It checks that nothing is delivered to an application that has no state yet.
+// stateChecker checks that a state is transferred at its boundary: applications of a shard that
+// have delivered the same message have the same state, whether they delivered all messages before
+// it or took over a state. It checks that nothing is delivered to an application without a state.
 type stateChecker struct{ unconcerned }
 
 func (stateChecker) name() string { return "state" }

@@ -190,8 +190,8 @@ func (l *diskLog) platter() journal.End {
 	return l.safe
 }
 
-// cutFrom drops the record of a number and all behind it. Nothing is under way. If the power goes
-// meanwhile, the platter may have either.
+// cutFrom drops the record of a number and all records after it. No write is in flight. If the
+// power fails during the call, the platter may have the old log or the new one.
 func (l *diskLog) cutFrom(number uint64) error {
 	l.groups, l.safe.Records = nil, min(number, l.platter().Records)
 	if err := l.book.CutFrom(number); err != nil {
