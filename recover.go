@@ -103,12 +103,7 @@ func (d *durable) place(previous *views.View, members []views.Member) (*views.Vi
 
 // reconcile brings the logs here to where they are agreed to end.
 func (d *durable) reconcile(ctx context.Context, plan []restart.Agreed) error {
-	m := life.NewReconciliation(d.group.cfg.ID, plan, logPauses)
-	e := m.Start()
-	for e.Do != life.Finish {
-		e = m.Ended(d.mend(ctx, e))
-	}
-	return e.Err
+	return life.Reconcile(d.group.cfg.ID, plan, logPauses, func(e life.Effect) life.Result { return d.mend(ctx, e) })
 }
 
 func (d *durable) mend(ctx context.Context, e life.Effect) (r life.Result) {

@@ -96,8 +96,7 @@ type stays struct {
 	declaration int
 	core        *shard.Core
 	receivers   map[shard.Stay]*receiver
-	own         *receiver // the last one; nil: none
-	performing  bool
+	own         *receiver               // the last one; nil: none
 	cancel      context.CancelCauseFunc // of the activity that is under way
 }
 
@@ -149,14 +148,7 @@ func (h *stays) forget() {
 
 // perform does what the core wants done, in its order.
 func (h *stays) perform() {
-	if h.performing {
-		return // the outer call performs the effect
-	}
-	h.performing = true
-	for e, ok := h.core.Next(); ok; e, ok = h.core.Next() {
-		h.do(h.receivers[e.Stay], e)
-	}
-	h.performing = false
+	h.core.Perform(func(e shard.Effect) { h.do(h.receivers[e.Stay], e) })
 }
 
 // tell gives the core an input, later, on the loop.

@@ -24,10 +24,9 @@ type Config struct {
 const MessageBytes = 64
 
 // Backlog is a queue between the loop, which calls Deliver and Mark, and one goroutine, which calls
-// HandOver, or Front and Gave.
+// HandOver.
 type Backlog struct {
-	cfg    Config
-	giving []part // taken, and not handed over yet; the goroutine's
+	cfg Config
 
 	mu      sync.Mutex
 	parts   []part // the oldest first
@@ -152,48 +151,27 @@ func (b *Backlog) Mark(f func()) (through bool) {
 // is through; if not, it was dropped.
 func (b *Backlog) HandOver() (through bool) {
 	for {
-		run, mark, ok := b.Front()
-		switch {
-		case !ok:
+		parts := b.take()
+		if len(parts) == 0 {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.through
-		case mark != nil:
-			mark()
-		default:
-			b.cfg.Upcall(run)
 		}
-		if !b.Gave() {
-			return false
+		for i, p := range parts {
+			if p.mark != nil {
+				p.mark()
+			} else {
+				b.cfg.Upcall(p.run)
+			}
+			p.release()
+			if !b.gave(p) {
+				for _, left := range parts[i+1:] {
+					left.release()
+				}
+				return false
+			}
 		}
 	}
-}
-
-// Front returns what is to be handed over next: a run of messages, or a function that is due behind
-// the run before. With nothing left the backlog is through, unless it was dropped.
-func (b *Backlog) Front() (run []Message, mark func(), ok bool) {
-	if len(b.giving) == 0 {
-		b.giving = b.take()
-	}
-	if len(b.giving) == 0 {
-		return nil, nil, false
-	}
-	return b.giving[0].run, b.giving[0].mark, true
-}
-
-// Gave says that what Front returned was handed over. It reports whether the rest is to be handed
-// over, too; if not, the backlog was dropped.
-func (b *Backlog) Gave() (goesOn bool) {
-	p := b.giving[0]
-	p.release()
-	b.giving = b.giving[1:]
-	if goesOn = b.gave(p); !goesOn {
-		for _, left := range b.giving {
-			left.release()
-		}
-		b.giving = nil
-	}
-	return goesOn
 }
 
 // take removes all parts. With nothing to take the backlog is through.

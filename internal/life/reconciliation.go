@@ -22,6 +22,17 @@ type Reconciliation struct {
 	why     []error // by source that failed, in this round
 }
 
+// Reconcile brings a process's logs to the ends of a plan. It has each effect performed, until it
+// has come out.
+func Reconcile(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff, perform func(Effect) Result) error {
+	m := NewReconciliation(self, plan, pauses)
+	e := m.Start()
+	for e.Do != Finish {
+		e = m.Ended(perform(e))
+	}
+	return e.Err
+}
+
 // NewReconciliation makes the reconciliation of a process's logs.
 func NewReconciliation(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff) *Reconciliation {
 	return &Reconciliation{self: self, plan: plan, pauses: pauses, sources: shard.Sources{Pauses: pauses}}

@@ -40,6 +40,8 @@ type Core struct {
 	under   *activity // the activity that is under way; nil: none
 	effects []Effect
 	halted  bool
+
+	performing bool
 }
 
 // phase is how a stay treats what its shard delivers.
@@ -93,8 +95,21 @@ type activity struct {
 // New makes the core of a subgroup.
 func New(cfg Config) *Core { return &Core{cfg: cfg} }
 
-// Next takes the next effect; false: there is none.
-func (c *Core) Next() (e Effect, ok bool) {
+// Perform has each effect done, in order, also those that follow from what is done. A call during
+// another one does nothing: that one goes on.
+func (c *Core) Perform(do func(Effect)) {
+	if c.performing {
+		return
+	}
+	c.performing = true
+	for e, ok := c.take(); ok; e, ok = c.take() {
+		do(e)
+	}
+	c.performing = false
+}
+
+// take takes the next effect; false: there is none.
+func (c *Core) take() (e Effect, ok bool) {
 	if len(c.effects) == 0 {
 		return e, false
 	}

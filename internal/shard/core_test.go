@@ -58,7 +58,7 @@ func (s *stage) wants(want ...string) {
 	s.t.Helper()
 	var got []string
 	s.last = nil
-	for e, ok := s.core.Next(); ok; e, ok = s.core.Next() {
+	for e, ok := s.core.take(); ok; e, ok = s.core.take() {
 		text := fmt.Sprintf("%d %s", e.Stay, verbs[e.Do])
 		if e.Source.ID != 0 {
 			text += fmt.Sprint(" ", e.Source.ID)
@@ -405,11 +405,11 @@ func TestSH5AStateIsOfferedByThoseThatGotAllThatWasDelivered(t *testing.T) {
 			_, b := moving()
 			s.installed(b, 1)
 		}
-		for _, ok := s.core.Next(); ok; _, ok = s.core.Next() {
+		for _, ok := s.core.take(); ok; _, ok = s.core.take() {
 		}
 		s.core.Begins(id, 5, 0, true)
 		var words []string
-		for e, ok := s.core.Next(); ok; e, ok = s.core.Next() {
+		for e, ok := s.core.take(); ok; e, ok = s.core.take() {
 			if e.Do == OfferState || e.Do == WithholdState {
 				words = append(words, fmt.Sprint(e.Stay, " ", verbs[e.Do]))
 			}
@@ -512,7 +512,7 @@ func (l *life) live() {
 		default:
 			l.end()
 		}
-		for e, ok := l.core.Next(); ok; e, ok = l.core.Next() {
+		for e, ok := l.core.take(); ok; e, ok = l.core.take() {
 			l.do(e)
 		}
 	}

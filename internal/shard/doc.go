@@ -34,8 +34,8 @@
 //
 // Order of inputs: for each view Enter, if the process is in a shard of it, and then Installed,
 // both before anything is delivered in it. Begins when everything of earlier views is delivered.
-// All inputs come from one goroutine. After each input all effects are taken with Next and
-// performed in their order; an input that arrives meanwhile waits until that is done.
+// All inputs come from one goroutine. After each input Perform has all effects performed in
+// their order; an input that arrives meanwhile waits until that is done.
 //
 // Invariants:
 //

@@ -118,25 +118,20 @@ func (a *app) done() time.Duration {
 
 // next is when there is something to do.
 func (a *app) next() time.Duration {
-	next := time.Duration(-1)
-	sooner := func(at time.Duration) {
-		if next < 0 || at < next {
-			next = at
-		}
-	}
+	next := never
 	if a.bulk != nil {
-		sooner(a.world.now + a.world.plan.Hop()/2)
+		next = a.world.now + a.world.plan.Hop()/2
 	} else if a.left > 0 {
-		sooner(a.burst)
+		next = a.burst
 	}
 	for _, h := range a.held {
-		sooner(h.due)
+		next = sooner(next, h.due)
 	}
 	if !a.muted && a.plan.Mute > 0 {
-		sooner(a.begun + a.plan.Mute)
+		next = sooner(next, a.begun+a.plan.Mute)
 	}
 	if a.muted && a.plan.Unmute > 0 {
-		sooner(a.begun + a.plan.Mute + a.plan.Unmute)
+		next = sooner(next, a.begun+a.plan.Mute+a.plan.Unmute)
 	}
 	return next
 }

@@ -148,9 +148,7 @@ func (h *Host) Halt(reason error) { h.p.member.Call(func() { h.p.member.Halt(rea
 // Send has a message sent as soon as there is room. It is lost if the process ends before that.
 func (h *Host) Send(data []byte) {
 	h.queue = append(h.queue, data)
-	if h.turn == nil || h.turn.place < 0 {
-		h.turn = h.p.world.schedule.add(h.p.world.now, h)
-	}
+	h.turn = h.p.world.schedule.wake(h.turn, h.p.world.now, h)
 }
 
 // sentBytes is what a message of an application has in front: the word by which checkers know it.

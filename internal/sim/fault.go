@@ -29,7 +29,7 @@ func (w *world) addFaults() {
 		f.turn = w.schedule.add(f.plan.At, f)
 	}
 	if w.plan.Outages > 0 && len(w.nodes) > 1 {
-		w.schedule.add(time.Duration(w.random.Int64N(int64(time.Millisecond))), &outages{world: w, left: w.plan.Outages, dice: dice{rand.New(rand.NewPCG(w.plan.Seed, 3))}})
+		w.outages(w.plan.Outages)
 	}
 }
 
@@ -449,37 +449,28 @@ func (w *world) blameCut(a, b uint64, both bool) {
 	}
 }
 
-// outages cuts directions for a while.
-type outages struct {
-	world *world
-	left  int
-	dice  dice
-	from  int
-	to    int
-	out   bool
-}
-
-// act implements actor.
-func (o *outages) act(now time.Duration) time.Duration {
-	w := o.world
-	if o.out {
-		o.out = false
-		w.heal(o.from, o.to)
-		w.pending--
-		w.stir()
-		if o.left == 0 {
-			return never
+// outages cuts so many directions for a while, one after the other.
+func (w *world) outages(left int) {
+	d, from, to := dice{rand.New(rand.NewPCG(w.plan.Seed, 3))}, 0, 0
+	out := false
+	w.schedule.add(time.Duration(w.random.Int64N(int64(time.Millisecond))), acting(func(now time.Duration) time.Duration {
+		if out = !out; !out {
+			w.heal(from, to)
+			w.pending--
+			w.stir()
+			if left == 0 {
+				return never
+			}
+			return now + d.upTo(2*time.Millisecond)
 		}
-		return now + o.dice.upTo(2*time.Millisecond)
-	}
-	o.from = o.dice.IntN(len(w.nodes))
-	o.to = (o.from + 1 + o.dice.IntN(len(w.nodes)-1)) % len(w.nodes)
-	o.out = true
-	o.left--
-	w.pending++ // a joiner that an outage cuts off joins after it
-	w.probes[WayCut]++
-	w.cut(o.from, o.to)
-	return now + o.dice.upTo(w.plan.Outage)
+		from = d.IntN(len(w.nodes))
+		to = (from + 1 + d.IntN(len(w.nodes)-1)) % len(w.nodes)
+		left--
+		w.pending++ // a joiner that an outage cuts off joins after it
+		w.probes[WayCut]++
+		w.cut(from, to)
+		return now + d.upTo(w.plan.Outage)
+	}))
 }
 
 func (n *node) name() string { return fmt.Sprintf("node %d", n.ID) }

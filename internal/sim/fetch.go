@@ -20,22 +20,6 @@ import (
 // A log becomes that of another process by the code of package catchup. What is supplied here are
 // the two logs, and the way between them: what is asked and answered takes time, and breaks off.
 
-// procedure is code that waits in the middle, as a goroutine would. It goes on in turns, on the
-// goroutine of the world.
-type procedure struct {
-	next func() (pause time.Duration, more bool)
-	stop func()
-}
-
-// procedure makes one of a function, which is not begun before its first turn. Its wait reports
-// false if the procedure is stopped.
-func (w *world) procedure(do func(wait func(time.Duration) bool)) *procedure {
-	p := &procedure{}
-	p.next, p.stop = iter.Pull(func(yield func(time.Duration) bool) { do(yield) })
-	w.procedures = append(w.procedures, p)
-	return p
-}
-
 // fetchPauses are the pauses between two rounds in which sources are asked.
 func fetchPauses(p *Plan) backoff.Backoff {
 	return backoff.Backoff{First: p.Hop() / 4, Longest: 4 * p.Hop()}
@@ -45,57 +29,34 @@ func fetchPauses(p *Plan) backoff.Backoff {
 type fetching struct {
 	proc   *process
 	effect life.Effect
-	run    *procedure
-	wait   func(time.Duration) bool
-	task   catchup.Task
-	result life.Result
-	halted bool // no more records are needed
+	wait   func(time.Duration) bool // false: at once the process wants nothing of it any more
+	halted func() bool              // no more records are needed
 }
 
 var errStopped = errors.New("stopped")
 
-// turn does a little, and returns how it came out; nil: it goes on at some time.
-func (f *fetching) turn(now time.Duration) (*life.Result, time.Duration) {
-	if f.run == nil {
-		f.run = f.proc.world.procedure(f.catchUp)
-	}
-	if pause, more := f.run.next(); more {
-		return nil, now + pause
-	}
-	return &f.result, now
-}
-
-// halt ends it as soon as the received records are durable.
-func (f *fetching) halt() { f.halted = true }
-
-// stop ends it at once, wherever it waits.
-func (f *fetching) stop() {
-	if f.run != nil {
-		f.run.stop()
-	}
-}
-
-func (f *fetching) catchUp(wait func(time.Duration) bool) {
-	w := f.proc.world
-	k, err := f.proc.keep(w.shardOfLog(f.effect.Log))
+// catchUp has a log become that of a source.
+func (p *process) catchUp(e life.Effect, halted func() bool, wait func(time.Duration) bool) life.Result {
+	w := p.world
+	k, err := p.keep(w.shardOfLog(e.Log))
 	if err != nil {
-		f.result = life.Result{Outcome: life.Fatal, Err: err}
-		return
+		return life.Result{Outcome: life.Fatal, Err: err}
 	}
-	f.wait = wait
-	f.task = catchup.Task{Log: &ownLog{reading{k}, f}, Source: &otherLog{f: f, id: k.id}, Keep: f.effect.Keep && w.lax != AheadOfAnybody}
-	if f.effect.Last != (order.Version{}) {
-		f.task.Before = catchup.After(f.effect.Last)
+	f := &fetching{proc: p, effect: e, wait: wait, halted: halted}
+	task := catchup.Task{Log: &ownLog{reading{k}, f}, Source: &otherLog{f: f, id: k.id}, Keep: e.Keep && w.lax != AheadOfAnybody}
+	if e.Last != (order.Version{}) {
+		task.Before = catchup.After(e.Last)
 	}
-	err = f.task.Run()
+	err = task.Run()
 	switch {
+	case err == nil:
+		return life.Result{}
 	case errors.Is(err, errStopped):
-		f.result = life.Result{Outcome: life.Stopped, Err: err}
+		return life.Result{Outcome: life.Stopped, Err: err}
 	case errors.As(err, new(catchup.OwnError)):
-		f.result = life.Result{Outcome: life.Fatal, Err: err}
-	case err != nil:
-		f.result = life.Result{Outcome: life.Failed, Err: err, Progress: f.task.Progress()}
+		return life.Result{Outcome: life.Fatal, Err: err}
 	}
+	return life.Result{Outcome: life.Failed, Err: err, Progress: task.Progress()}
 }
 
 // reading is a log as others read it.
@@ -203,7 +164,7 @@ func (l *ownLog) Import(r persist.Record) error {
 		if log.err != nil {
 			return log.err
 		}
-		if l.f.halted || !l.f.wait(l.k.proc.world.plan.Hop()/4) {
+		if l.f.halted() || !l.f.wait(l.k.proc.world.plan.Hop()/4) {
 			return errStopped
 		}
 	}
@@ -232,7 +193,7 @@ func (w *world) tears() bool {
 func (l *otherLog) reach(takes time.Duration) error {
 	p, e := l.f.proc, &l.f.effect
 	for {
-		if l.f.halted || !l.f.wait(takes) || l.f.halted {
+		if l.f.halted() || !l.f.wait(takes) || l.f.halted() {
 			return errStopped
 		}
 		q := p.at(e.Source.Node, e.Source.Addr)
@@ -337,63 +298,61 @@ func (l *otherLog) batch(b catchup.Bounds) (batch []persist.Record, err error) {
 }
 
 // fillLog makes the log what a source has.
-func (a *activity) fillLog(now time.Duration) time.Duration {
-	p, e := a.receiver.stays.proc, a.effect
-	if a.fetching == nil {
-		id := p.world.logID(a.receiver.keeper.id)
-		a.fetching = &fetching{proc: p, effect: life.Effect{Log: id, Source: restart.Source{Node: e.Source.ID}, Last: e.Last}}
-	}
+func (a *activity) fillLog() shard.Result {
 	if a.cancelled {
-		a.fetching.stop()
-		return a.failed(shard.Failed)
+		return failed(shard.Failed)
 	}
-	switch r, next := a.fetching.turn(now); {
-	case r == nil:
-		return next
-	case r.Outcome == life.Failed:
-		return a.ends(shard.Result{Outcome: shard.Failed, Err: r.Err, Progress: r.Progress})
-	case r.Outcome == life.Fatal:
-		return a.ends(shard.Result{Outcome: shard.Fatal, Err: r.Err})
+	p, e := a.stays.proc, a.effect
+	r := p.catchUp(life.Effect{
+		Log: p.world.logID(a.keeper.id), Source: restart.Source{Node: e.Source.ID}, Last: e.Last,
+	}, func() bool { return false }, a.pause)
+	switch r.Outcome {
+	case life.Done:
+		return shard.Result{}
+	case life.Fatal:
+		return shard.Result{Outcome: shard.Fatal, Err: r.Err}
 	}
-	return a.ends(shard.Result{})
+	return shard.Result{Outcome: shard.Failed, Err: r.Err, Progress: r.Progress}
 }
 
 // emptyLog cuts all of the log.
-func (a *activity) emptyLog(now time.Duration) time.Duration {
-	k := a.receiver.keeper
-	switch {
-	case k.log.err != nil:
-		return never
-	case !k.log.drained():
-		return now + k.proc.world.plan.Hop()
+func (a *activity) emptyLog() shard.Result {
+	k := a.keeper
+	w := k.proc.world
+	for !a.drained() {
+		a.wait(w.plan.Hop())
 	}
 	if had := k.log.next(); had > 0 {
-		k.proc.world.probes[LogCut]++
-		k.proc.print("%s cut from %d to 0", k.proc.world.label(k.id), had)
+		w.probes[LogCut]++
+		k.proc.print("%s cut from %d to 0", w.label(k.id), had)
 	}
 	if err := k.log.cutFrom(0); err != nil {
-		return a.ends(shard.Result{Outcome: shard.Fatal, Err: err})
+		return shard.Result{Outcome: shard.Fatal, Err: err}
 	}
-	return a.ends(shard.Result{})
+	return shard.Result{}
+}
+
+// drained reports whether the disk has all of the log. Once the disk has failed nothing goes on.
+func (a *activity) drained() bool {
+	if a.keeper.log.err != nil {
+		a.wait(never)
+	}
+	return a.keeper.log.drained()
 }
 
 // syncLog waits for the disk.
-func (a *activity) syncLog(now time.Duration) time.Duration {
-	k := a.receiver.keeper
-	switch {
-	case k.log.err != nil:
-		return never
-	case a.cancelled:
-		return a.failed(shard.Failed)
-	case !k.log.drained():
-		return now + k.proc.world.plan.Hop()/4
+func (a *activity) syncLog() shard.Result {
+	for goesOn := !a.cancelled; !a.drained(); goesOn = a.pause(a.keeper.proc.world.plan.Hop() / 4) {
+		if !goesOn {
+			return failed(shard.Failed)
+		}
 	}
-	return a.ends(shard.Result{})
+	return shard.Result{}
 }
 
 // completeLog notes that the log lacks nothing.
-func (a *activity) completeLog() time.Duration {
-	k := a.receiver.keeper
+func (a *activity) completeLog() shard.Result {
+	k := a.keeper
 	w := k.proc.world
 	k.proc.notes(func() error {
 		w.judge("log", checkComplete(k, a.effect.View))
@@ -403,5 +362,6 @@ func (a *activity) completeLog() time.Duration {
 		}
 		return err
 	})
-	return never
+	a.wait(never)
+	return shard.Result{}
 }

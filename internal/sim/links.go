@@ -175,12 +175,7 @@ func (e *linkEnd) carry(b block, takes time.Duration) (taken time.Duration) {
 }
 
 func (e *linkEnd) wakeAt(at time.Duration) {
-	w := e.proc.world
-	if e.turn == nil || e.turn.place < 0 {
-		e.turn = w.schedule.add(at, e)
-		return
-	}
-	w.schedule.pull(e.turn, at)
+	e.turn = e.proc.world.schedule.wake(e.turn, at, e)
 }
 
 // act implements actor: what has arrived is read.
@@ -217,29 +212,23 @@ func (e *linkEnd) act(now time.Duration) time.Duration {
 
 // next is when there is something to do.
 func (e *linkEnd) next(now time.Duration) time.Duration {
-	at := never
-	sooner := func(t time.Duration) {
-		if at == never || t < at {
-			at = t
-		}
-	}
+	at := e.ends
 	switch {
 	case e.over:
 		return never
+	case len(e.frames) > 0:
+		at = e.frames[0].at
+	}
+	switch {
 	case e.reading == nil && len(e.blocks) > 0:
-		sooner(e.blocks[0].at)
-	case e.reading != nil && e.wholeAt != never:
-		sooner(e.wholeAt)
+		at = sooner(at, e.blocks[0].at)
+	case e.reading != nil:
+		at = sooner(at, e.wholeAt)
 	}
-	if len(e.frames) > 0 {
-		sooner(e.frames[0].at)
-	} else if e.ends != never {
-		sooner(e.ends)
+	if at == never {
+		return never
 	}
-	if at != never {
-		at = max(at, now)
-	}
-	return at
+	return max(at, now)
 }
 
 // isCut reports whether what the other side sends does not arrive now.
@@ -384,33 +373,28 @@ func (w *world) resetLinks(p, q *process, halfOpen bool) (broken int) {
 	return broken
 }
 
-// pulse has the peers of a process watched, as long as it has links.
-type pulse struct{ proc *process }
-
-// act implements actor.
-func (u *pulse) act(now time.Duration) time.Duration {
-	p := u.proc
-	if until, held := p.held(now); held {
-		return until
-	}
-	for _, e := range slices.Clone(p.links) {
-		p.meet(func(a *attach.Node, out *attach.Effects) { a.Watch(e.number, p.local(), e.heard, e.isBusy(), out) })
-	}
-	if p.pulsing = len(p.links) > 0; !p.pulsing {
-		return never
-	}
-	return now + p.world.plan.FailAfter()/4
-}
-
 // isBusy reports whether a block or a group waits for the other side.
 func (e *linkEnd) isBusy() bool {
 	return e.reading != nil || slices.ContainsFunc(e.groups, func(t *tied) bool { return t != nil && t.relay.Busy() })
 }
 
-// watchPeers begins to watch, unless the process watches already.
+// watchPeers has the peers of a process watched, as long as it has links.
 func (p *process) watchPeers() {
-	if !p.pulsing {
-		p.pulsing = true
-		p.world.schedule.add(p.world.now+p.world.plan.FailAfter()/4, &pulse{p})
+	if p.pulsing {
+		return
 	}
+	p.pulsing = true
+	pause := p.world.plan.FailAfter() / 4
+	p.world.schedule.add(p.world.now+pause, acting(func(now time.Duration) time.Duration {
+		if until, held := p.held(now); held {
+			return until
+		}
+		for _, e := range slices.Clone(p.links) {
+			p.meet(func(a *attach.Node, out *attach.Effects) { a.Watch(e.number, p.local(), e.heard, e.isBusy(), out) })
+		}
+		if p.pulsing = len(p.links) > 0; !p.pulsing {
+			return never
+		}
+		return now + pause
+	}))
 }

@@ -95,7 +95,7 @@ func (p *process) perform(e life.Effect) (r life.Result, done bool) {
 	case life.FindMember:
 		r.Addr = p.answers(e.Ask)
 	case life.CatchUp:
-		w.schedule.add(w.now, &ahead{proc: p, fetching: fetching{proc: p, effect: e}})
+		p.catchUpAhead(e)
 		return r, false
 	case life.Join:
 		if w.history.last != nil { // the initial members of a world get its first view together
@@ -163,94 +163,62 @@ func (p *process) answers(ask []string) string {
 	return ""
 }
 
-// ahead is a log that catches up before its process joins.
-type ahead struct {
-	proc *process
-	fetching
+// catchUpAhead has a log catch up before the process joins.
+func (p *process) catchUpAhead(e life.Effect) {
+	p.routine(p.world.now, p.held, func(wait func(time.Duration)) {
+		r := p.catchUp(e, func() bool { return false }, func(pause time.Duration) bool {
+			wait(pause)
+			return true
+		})
+		p.world.sometimes(CaughtUpAhead, r.Outcome == life.Done)
+		p.lived(r)
+	})
 }
 
-// act implements actor.
-func (a *ahead) act(now time.Duration) time.Duration { return a.proc.takes(now, a.turn) }
-
-func (a *ahead) turn(now time.Duration) time.Duration {
-	p := a.proc
-	if until, held := p.held(now); held {
-		return until
-	}
-	r, next := a.fetching.turn(now)
-	if r == nil {
-		return next
-	}
-	p.world.sometimes(CaughtUpAhead, r.Outcome == life.Done)
-	p.lived(*r)
-	return never
-}
-
-// reconciling performs what package life decides to bring a process's logs to where a restart
-// agreed that they end.
+// reconciling brings a process's logs to where a restart agreed that they end.
 type reconciling struct {
 	proc    *process
-	ballot  restart.Ballot
-	core    *life.Reconciliation
-	effect  life.Effect
-	fetch   *fetching
-	rested  bool
+	wait    func(time.Duration)
 	stopped bool
 }
 
-// act implements actor.
-func (m *reconciling) act(now time.Duration) time.Duration { return m.proc.takes(now, m.turn) }
-
-func (m *reconciling) turn(now time.Duration) time.Duration {
-	p := m.proc
-	if p.over || p.core.Over() {
-		return never
-	}
-	r, next := m.perform(now)
-	switch {
-	case p.over:
-		return never
-	case m.effect.Do == life.Finish:
-		p.obey(p.core.Reconciled(p.local(), m.ballot, m.effect.Err))
+// reconcile begins that, after a while.
+func (p *process) reconcile(r restart.Reconciliation, pause time.Duration) {
+	m := &reconciling{proc: p}
+	held := func(now time.Duration) (time.Duration, bool) { return never, p.over || p.core.Over() }
+	p.reconciling = m
+	p.routine(p.world.now+pause, held, func(wait func(time.Duration)) {
+		m.wait = wait
+		err := life.Reconcile(p.self.ID, r.Plan, fetchPauses(p.world.plan), m.perform)
+		p.obey(p.core.Reconciled(p.local(), r.Ballot, err))
 		p.wake()
-		return never
-	case r == nil:
-		return next
-	}
-	m.effect, m.fetch, m.rested = m.core.Ended(*r), nil, false
-	return now
+	})
 }
 
-// perform does a little of the effect at hand, and returns how it came out; nil: it goes on at some
-// time.
-func (m *reconciling) perform(now time.Duration) (*life.Result, time.Duration) {
+// perform does what package life decides.
+func (m *reconciling) perform(e life.Effect) (r life.Result) {
 	p := m.proc
 	switch {
-	case m.stopped && m.fetch != nil:
-		m.fetch.halt()
-		r, next := m.fetch.turn(now)
-		if r != nil {
-			r = &life.Result{Outcome: life.Stopped, Err: errStopped}
-		}
-		return r, next
 	case m.stopped:
-		return &life.Result{Outcome: life.Stopped, Err: errStopped}, now
-	case m.effect.Do == life.CatchUp && m.fetch == nil:
-		m.fetch = &fetching{proc: p, effect: m.effect}
-		fallthrough
-	case m.effect.Do == life.CatchUp:
-		return m.fetch.turn(now)
-	case m.effect.Do == life.Rest && !m.rested:
-		m.rested = true
-		return nil, now + m.effect.Pause
-	case m.effect.Do == life.EmptyLog:
-		k, err := p.keep(p.world.shardOfLog(m.effect.Log))
+	case e.Do == life.CatchUp:
+		r = p.catchUp(e, func() bool { return m.stopped }, func(pause time.Duration) bool {
+			m.wait(pause)
+			return true
+		})
+	case e.Do == life.Rest:
+		m.wait(e.Pause)
+	case e.Do == life.EmptyLog:
+		k, err := p.keep(p.world.shardOfLog(e.Log))
 		if err == nil {
 			err = k.log.cutFrom(0)
 		}
 		p.must(err)
 	}
-	return &life.Result{}, now
+	if m.stopped {
+		r = life.Result{Outcome: life.Stopped, Err: errStopped}
+	}
+	m.wait(0)
+	return r
 }
 
 // shardOfLog is the shard of a log's name.

@@ -184,7 +184,7 @@ func (p *process) enter(v *views.View) (err error) {
 		return err
 	}
 	if p.memory != nil {
-		w.schedule.add(w.now, &announcing{p, restart.NewAnnouncer(cluster, p.self, p.asks(), p.restartTimes())})
+		p.announce()
 	}
 	p.observeLogs()
 	w.net.Listen(p.self.ID, p.accept)

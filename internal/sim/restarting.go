@@ -83,9 +83,7 @@ func (p *process) obey(e restart.Effects) {
 		p.reconciling.stopped = true
 	}
 	if e.Reconcile != nil {
-		core := life.NewReconciliation(p.self.ID, e.Reconcile.Plan, fetchPauses(p.world.plan))
-		p.reconciling = &reconciling{proc: p, ballot: e.Reconcile.Ballot, core: core, effect: core.Start()}
-		p.world.schedule.add(p.world.now+pause, p.reconciling)
+		p.reconcile(*e.Reconcile, pause)
 	}
 	for _, s := range e.Sends {
 		if m := s.Message; m.Verb == restart.Decided {
@@ -213,30 +211,26 @@ func (p *process) restartOn() (work int) {
 	return 1
 }
 
-// announcing is what a member does beside its loop: it announces the group where processes may look
+// announce has a member announce the group, concurrently with its loop, where processes may look
 // for it in vain.
-type announcing struct {
-	proc *process
-	core *restart.Announcer
-}
-
-// act implements actor.
-func (a *announcing) act(now time.Duration) time.Duration {
-	p := a.proc
-	if p.told {
-		return never
-	}
-	if until, held := p.held(now); held {
-		return until
-	}
-	p.survive(func() {
-		for _, s := range a.core.Tick(now, p.member.View(), p.memory.State().Former) {
-			if p.post(s, 0); p.over {
-				return
-			}
+func (p *process) announce() {
+	core := restart.NewAnnouncer(cluster, p.self, p.asks(), p.restartTimes())
+	p.world.schedule.add(p.world.now, acting(func(now time.Duration) time.Duration {
+		if p.told {
+			return never
 		}
-	})
-	return max(now, a.core.Next())
+		if until, held := p.held(now); held {
+			return until
+		}
+		p.survive(func() {
+			for _, s := range core.Tick(now, p.member.View(), p.memory.State().Former) {
+				if p.post(s, 0); p.over {
+					return
+				}
+			}
+		})
+		return max(now, core.Next())
+	}))
 }
 
 // post sends a letter. One in some is lost.

@@ -55,6 +55,12 @@ func (f deferred) act(time.Duration) time.Duration {
 	return never
 }
 
+// acting is an actor that is a function.
+type acting func(now time.Duration) (next time.Duration)
+
+// act implements actor.
+func (f acting) act(now time.Duration) time.Duration { return f(now) }
+
 // next takes the earliest turn, lets its actor act, and puts it back.
 func (s *schedule) next(limit time.Duration, clock func(time.Duration)) bool {
 	if len(s.turns) == 0 || s.turns[0].at > limit {
@@ -88,6 +94,24 @@ func (s *schedule) pull(t *turn, at time.Duration) {
 		t.at = at
 		s.up(t)
 	}
+}
+
+// wake has an actor act at a time, if it does not before: in its turn, or in another one if that is
+// over.
+func (s *schedule) wake(t *turn, at time.Duration, who actor) *turn {
+	if t == nil || t.place < 0 {
+		return s.add(at, who)
+	}
+	s.pull(t, at)
+	return t
+}
+
+// sooner returns the earlier one of two times; never is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == never || b != never && b < a {
+		return b
+	}
+	return a
 }
 
 // remove takes a turn out.

@@ -16,16 +16,16 @@ import (
 // of a subgroup. It is the application's end of the subgroup, too: what it is given goes to the
 // inbox of its view.
 type stays struct {
-	proc       *process
-	decl       int
-	core       *shard.Core
-	receivers  []*receiver // by stay, from 1
-	inboxes    []*inbox    // of all views, the oldest first
-	state      appState
-	performing bool
-	handing    bool // the application is given what waited for its state
-	forgone    []forgone
-	under      *activity
+	proc      *process
+	decl      int
+	core      *shard.Core
+	receivers []*receiver // by stay, from 1
+	inboxes   []*inbox    // of all views, the oldest first
+	state     appState
+	handing   bool // the application is given what waited for its state
+	forgone   []forgone
+	under     *activity
+	turns     *routine // its
 }
 
 // hasState reports whether the applications of a declaration have a state that new members take
@@ -108,28 +108,20 @@ func (p *process) takeInputs() (work int) {
 
 // perform does what the core wants done, in its order.
 func (h *stays) perform() {
-	if h.performing {
-		return
-	}
-	h.performing = true
-	for e, ok := h.core.Next(); ok; e, ok = h.core.Next() {
-		h.do(h.receivers[e.Stay-1], e)
-	}
-	h.performing = false
+	h.core.Perform(func(e shard.Effect) { h.do(h.receivers[e.Stay-1], e) })
 }
 
 func (h *stays) do(r *receiver, e shard.Effect) {
 	p := h.proc
 	w := p.world
 	if e.Do <= shard.Rest {
-		h.under = &activity{receiver: r, effect: e}
-		h.under.turns = w.schedule.add(w.now, h.under)
+		h.under, h.turns = r.begin(e)
 		return
 	}
 	switch e.Do {
 	case shard.Hold:
 		h.state.here = false
-		r.Hold(backlog.New(backlog.Config{Bytes: backlogBytes(w.plan), Wake: p.wake}))
+		r.Hold(backlog.New(backlog.Config{Bytes: backlogBytes(w.plan), Upcall: r.handOver, Wake: p.wake}))
 	case shard.LackLog:
 		r.keeper.partial, r.keeper.since = true, e.View
 		r.keeper.recorder.Lacks(e.View)
@@ -151,14 +143,14 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		r.Keep()
 	case shard.Cancel:
 		h.under.cancelled = true
-		w.schedule.pull(h.under.turns, w.now)
+		w.schedule.pull(h.turns.turn, w.now)
 	case shard.OfferState:
 		r.offer(e.View, e.Index)
 	case shard.WithholdState:
 		p.offers.Withhold(e.View, e.Index)
 	case shard.Thank:
 		for _, m := range append(shard.StateSources(r.view, r.index, p.self.ID), shard.FreshPeers(r.view, r.index, p.self.ID)...) {
-			w.schedule.add(w.now+w.plan.Hop(), &thanks{p, w.processOf(m), r.view.ID, r.index})
+			p.thank(w.processOf(m), r.view.ID, r.index, w.now+w.plan.Hop())
 		}
 	case shard.Restored:
 		r.restored()
@@ -248,6 +240,7 @@ type receiver struct {
 	over    bool
 	silent  bool
 	dropped bool
+	given   int // messages that waited
 }
 
 // Deliver implements multicast.Receiver. It notes what the application is never given.

@@ -170,12 +170,7 @@ func (t *transfers) apply() {
 }
 
 func (t *transfers) wakeAt(at time.Duration) {
-	w := t.proc().world
-	if t.turn == nil || t.turn.place < 0 {
-		t.turn = w.schedule.add(at, t)
-		return
-	}
-	w.schedule.pull(t.turn, at)
+	t.turn = t.proc().world.schedule.wake(t.turn, at, t)
 }
 
 // act implements actor: what is due of the group's goroutines.
@@ -206,14 +201,9 @@ func (t *transfers) act(now time.Duration) time.Duration {
 
 // next is when there is something to do.
 func (t *transfers) next(now time.Duration) time.Duration {
-	at := never
-	for _, due := range []time.Duration{t.takenAt, t.fetchAt} {
-		if due != never && (at == never || due < at) {
-			at = due
-		}
-	}
-	if len(t.calls) > 0 && (at == never || t.callAt < at) {
-		at = t.callAt
+	at := sooner(t.takenAt, t.fetchAt)
+	if len(t.calls) > 0 {
+		at = sooner(at, t.callAt)
 	}
 	if t.over || at == never {
 		return never

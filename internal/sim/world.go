@@ -48,34 +48,34 @@ type Result struct {
 
 // world is one run.
 type world struct {
-	plan       *Plan
-	lie        Lie
-	only       string
-	random     *rand.Rand
-	now        time.Duration
-	net        *simnet.Net
-	nodes      []*node // by place
-	placeOf    [64]int // by node id
-	procs      []*process
-	history    history
-	schedule   schedule
-	checkers   []checker
-	probes     Probes
-	trace      trace
-	result     Result
-	keys       int  // that views were given
-	bulk       dice // of what moves large bodies
-	procedures []*procedure
-	links      attach.Link       // that were made
-	memories   int               // of large messages, that processes hold
-	numbers    uint64            // of memories that were made
-	beside     dice              // of what applications do within a step
-	torn       dice              // of transfers that break off
-	letters    dice              // of what is said in restarts
-	overheard  []restart.Message // some letters of restarts
-	shards     map[shardID]*shardHistory
-	lax        DiskBug
-	states     map[shardID]map[order.Version]uint64 // digests, by the last message in them
+	plan      *Plan
+	lie       Lie
+	only      string
+	random    *rand.Rand
+	now       time.Duration
+	net       *simnet.Net
+	nodes     []*node // by place
+	placeOf   [64]int // by node id
+	procs     []*process
+	history   history
+	schedule  schedule
+	checkers  []checker
+	probes    Probes
+	trace     trace
+	result    Result
+	keys      int  // that views were given
+	bulk      dice // of what moves large bodies
+	routines  []*routine
+	links     attach.Link       // that were made
+	memories  int               // of large messages, that processes hold
+	numbers   uint64            // of memories that were made
+	beside    dice              // of what applications do within a step
+	torn      dice              // of transfers that break off
+	letters   dice              // of what is said in restarts
+	overheard []restart.Message // some letters of restarts
+	shards    map[shardID]*shardHistory
+	lax       DiskBug
+	states    map[shardID]map[order.Version]uint64 // digests, by the last message in them
 
 	newest map[shardID]delivered // what some application of the shard was given last
 	asking int                   // processes that read
@@ -154,8 +154,8 @@ func Run(p *Plan, o Options) (r Result) {
 			w.panicked(crash)
 		}
 		r = w.verdict()
-		for _, p := range w.procedures {
-			p.stop()
+		for _, r := range w.routines {
+			r.stop()
 		}
 		w.net.Close()
 	}()
