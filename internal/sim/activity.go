@@ -11,6 +11,7 @@ import (
 // activity is one activity of a stay.
 type activity struct {
 	*receiver
+	routine   *routine
 	effect    shard.Effect
 	wait      func(time.Duration)
 	cancelled bool
@@ -19,7 +20,7 @@ type activity struct {
 var errBroken = errors.New("the source broke off")
 
 // begin begins an activity.
-func (r *receiver) begin(e shard.Effect) (*activity, *routine) {
+func (r *receiver) begin(e shard.Effect) *activity {
 	p, a := r.stays.proc, &activity{receiver: r, effect: e}
 	held := func(now time.Duration) (time.Duration, bool) {
 		switch {
@@ -30,10 +31,12 @@ func (r *receiver) begin(e shard.Effect) (*activity, *routine) {
 		}
 		return now, false
 	}
-	return a, p.routine(p.world.now, held, func(wait func(time.Duration)) {
+	a.routine = p.routine(held, func(wait func(time.Duration)) {
 		a.wait = wait
 		a.ends(a.perform())
 	})
+	a.routine.begin(p.world.now)
+	return a
 }
 
 // ends tells the core how the activity came out.

@@ -30,20 +30,12 @@ type diskLog struct {
 	journal *journal.Journal
 	begun   uint64 // records that it had then
 
-	phase  phase
+	writer *routine
+	idle   bool      // it waits until it is called
 	groups []written // that were given to the engine and are not known to be on the platter
 	safe   journal.End
 	err    error // why the disk failed
 }
-
-// phase is what the writer of a log does.
-type phase uint8
-
-const (
-	resting phase = iota
-	called        // it looks for something to write soon
-	writing       // it waits for its disk
-)
 
 // written is a group that was given to the engine: with entry, the log ends there.
 type written struct {
@@ -56,7 +48,8 @@ const looksAfter = 3 * time.Microsecond
 
 // openLog opens the log of a shard on the process's disk.
 func (p *process) openLog(id shardID) (*diskLog, error) {
-	l := &diskLog{proc: p, id: id}
+	l := &diskLog{proc: p, id: id, idle: true}
+	l.writer = p.routine(func(time.Duration) (time.Duration, bool) { return never, p.over }, l.write)
 	var err error
 	if l.engine, err = openEngine(p.node.disk, id.dir()); err != nil {
 		return nil, err
@@ -121,42 +114,36 @@ func (l *diskLog) SetGlobal(last order.Version) {
 
 // call has the writer look.
 func (l *diskLog) call() {
-	if l.phase == resting && l.err == nil {
-		l.phase = called
-		l.proc.world.schedule.add(l.proc.world.now+looksAfter, l)
+	if l.idle && l.err == nil {
+		l.idle = false
+		l.writer.begin(l.proc.world.now + looksAfter)
 	}
 }
 
-// act implements actor: the writer's turn.
-func (l *diskLog) act(now time.Duration) time.Duration { return l.proc.takes(now, l.turn) }
-
-func (l *diskLog) turn(now time.Duration) time.Duration {
-	if l.proc.over {
-		return never
-	}
-	if l.phase == writing {
-		l.finish(l.engine.sync())
-	}
-	group := l.journal.Next()
-	if group == nil {
-		l.phase = resting
-		return never
-	}
-	l.phase = writing
-	if err := l.engine.write(group); err != nil {
+// write is the writer: it takes what was appended, and syncs it.
+func (l *diskLog) write(wait func(time.Duration)) {
+	d := l.proc.node.disk
+	for l.err == nil {
+		group := l.journal.Next()
+		if group == nil {
+			l.idle = true
+			wait(never)
+			continue
+		}
+		err := l.engine.write(group)
+		if err == nil {
+			if d.lax == EarlyWritten {
+				l.finish(nil)
+			}
+			wait(d.takes(l.engine.name, l.proc.world.now))
+			err = l.engine.sync()
+		}
 		l.finish(err)
-		return never
 	}
-	if l.proc.node.disk.lax == EarlyWritten {
-		l.finish(nil)
-		l.phase = writing
-	}
-	return now + l.proc.node.disk.takes(l.engine.name, now)
 }
 
 // finish tells the journal what became of its group.
 func (l *diskLog) finish(err error) {
-	l.phase = resting
 	l.journal.Written(err)
 	if err != nil {
 		l.fail(err)

@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"github.com/squall-go/squall/internal/member"
-	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -64,40 +63,15 @@ func (w *world) label(id shardID) string {
 	return w.logID(id).String()
 }
 
-// recorder is the member's Recorder.
+// recorder is the member's Recorder. Package life had the log opened.
 func (p *process) recorder(v *views.View, i int) *member.Recorder {
 	sg := v.Subgroups[i]
-	k, err := p.keep(p.world.shardOf(sg))
-	if err != nil {
-		p.diskFailed(err)
-		return member.NewRecorder(member.RecorderConfig{Log: member.NoLog, Receiver: nobody{}, Observe: func(order.Time) {}})
-	}
+	k := p.keeper(p.world.shardOf(sg))
 	if self, _ := v.RankOf(p.self.ID); k.partial && !slices.Contains(sg.Fresh, self) && !slices.Contains(sg.Partial, self) {
 		p.world.judge("log", violated("G6", "%v lacks something, and counts as complete in view %d", k.log, v.ID))
 	}
 	return k.recorder
 }
-
-// nobody accepts no message: it stands for the application while the log cannot be opened.
-type nobody struct{}
-
-// Deliver implements multicast.Receiver.
-func (nobody) Deliver([]multicast.Message) int { return 0 }
-
-// MaxRun implements multicast.Receiver.
-func (nobody) MaxRun() int { return 0 }
-
-// Begin implements member.Receiver.
-func (nobody) Begin(*views.View, int) {}
-
-// Whole implements member.Receiver.
-func (nobody) Whole() bool { return true }
-
-// Given implements member.Receiver.
-func (nobody) Given(func()) bool { return false }
-
-// HasAll implements member.Receiver.
-func (nobody) HasAll() bool { return false }
 
 // keep opens a log, once. It fails if the disk is full.
 func (p *process) keep(id shardID) (*keeper, error) {

@@ -165,14 +165,14 @@ func (p *process) answers(ask []string) string {
 
 // catchUpAhead has a log catch up before the process joins.
 func (p *process) catchUpAhead(e life.Effect) {
-	p.routine(p.world.now, p.held, func(wait func(time.Duration)) {
+	p.routine(p.held, func(wait func(time.Duration)) {
 		r := p.catchUp(e, func() bool { return false }, func(pause time.Duration) bool {
 			wait(pause)
 			return true
 		})
 		p.world.sometimes(CaughtUpAhead, r.Outcome == life.Done)
 		p.lived(r)
-	})
+	}).begin(p.world.now)
 }
 
 // reconciling brings a process's logs to where a restart agreed that they end.
@@ -187,12 +187,12 @@ func (p *process) reconcile(r restart.Reconciliation, pause time.Duration) {
 	m := &reconciling{proc: p}
 	held := func(now time.Duration) (time.Duration, bool) { return never, p.over || p.core.Over() }
 	p.reconciling = m
-	p.routine(p.world.now+pause, held, func(wait func(time.Duration)) {
+	p.routine(held, func(wait func(time.Duration)) {
 		m.wait = wait
 		err := life.Reconcile(p.self.ID, r.Plan, fetchPauses(p.world.plan), m.perform)
 		p.obey(p.core.Reconciled(p.local(), r.Ballot, err))
 		p.wake()
-	})
+	}).begin(p.world.now + pause)
 }
 
 // perform does what package life decides.

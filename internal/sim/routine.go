@@ -16,9 +16,9 @@ type routine struct {
 	ended bool // with the world, where it waited
 }
 
-// routine begins one, which does nothing while it is held. Its wait lets time pass, and does not
-// return if the world ends, or if it waits for never.
-func (p *process) routine(at time.Duration, held func(time.Duration) (time.Duration, bool), do func(wait func(time.Duration))) *routine {
+// routine makes one, which does nothing while it is held. Its wait lets time pass, and does not
+// return if the world ends. After a wait for never it goes on once it is begun again.
+func (p *process) routine(held func(time.Duration) (time.Duration, bool), do func(wait func(time.Duration))) *routine {
 	r := &routine{proc: p, held: held}
 	var stop func()
 	r.next, stop = iter.Pull(func(yield func(time.Duration) bool) {
@@ -38,9 +38,11 @@ func (p *process) routine(at time.Duration, held func(time.Duration) (time.Durat
 		stop()
 	}
 	p.world.routines = append(p.world.routines, r)
-	r.turn = p.world.schedule.add(at, r)
 	return r
 }
+
+// begin has it go on at a time.
+func (r *routine) begin(at time.Duration) { r.turn = r.proc.world.schedule.add(at, r) }
 
 // act implements actor.
 func (r *routine) act(now time.Duration) time.Duration {

@@ -25,7 +25,6 @@ type stays struct {
 	handing   bool // the application is given what waited for its state
 	forgone   []forgone
 	under     *activity
-	turns     *routine // its
 }
 
 // hasState reports whether the applications of a declaration have a state that new members take
@@ -55,9 +54,7 @@ func (p *process) receiver(v *views.View, i int) member.Receiver {
 	h := p.stays[w.declaration(v.Subgroups[i])]
 	var k *keeper
 	if v.Subgroups[i].Mode == views.Persistent {
-		if k = p.keeper(w.shardOf(v.Subgroups[i])); k == nil {
-			return nobody{}
-		}
+		k = p.keeper(w.shardOf(v.Subgroups[i]))
 	}
 	h.inboxes = append(h.inboxes, newInbox(p, w.record(v).groups[i]))
 	id, begins := h.core.Enter(v, i)
@@ -115,7 +112,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 	p := h.proc
 	w := p.world
 	if e.Do <= shard.Rest {
-		h.under, h.turns = r.begin(e)
+		h.under = r.begin(e)
 		return
 	}
 	switch e.Do {
@@ -143,7 +140,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		r.Keep()
 	case shard.Cancel:
 		h.under.cancelled = true
-		w.schedule.pull(h.turns.turn, w.now)
+		w.schedule.pull(h.under.routine.turn, w.now)
 	case shard.OfferState:
 		r.offer(e.View, e.Index)
 	case shard.WithholdState:
