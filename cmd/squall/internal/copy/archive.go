@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
 
 	"github.com/squall-go/squall/rdmc"
 )
@@ -18,8 +18,7 @@ const (
 	// enough for a pipeline of blocks, small enough that a few of them fit in the memory of any
 	// machine.
 	messageBytes = 32 << 20
-	// ahead is how many messages the pusher may be ahead of what the slowest receiver has extracted.
-	// It bounds the memory at both ends.
+	// ahead is how many messages are in the memory of the pusher, and of each receiver.
 	ahead = 4
 )
 
@@ -60,28 +59,31 @@ func (s *source) writeFile(w io.Writer, i int) error {
 	return err
 }
 
-// messageWriter cuts the archive into messages, hashes them, and sends them.
-type messageWriter struct {
-	send func(message []byte, sent func(error)) error
-	free chan []byte // buffers that have left; nil ones are not made yet
-	wait func(free <-chan []byte) ([]byte, error)
-	buf  []byte
-	hash hash.Hash
+// sender cuts the archive into messages, hashes them, and sends them to a group.
+type sender struct {
+	ctx   context.Context
+	group *rdmc.Group
+	sent  func(bytes int) // all receivers have them
+	free  chan []byte     // buffers of messages that are everywhere; nil ones are not made yet
+	buf   []byte
+	hash  hash.Hash
 }
 
-func newMessageWriter(send func([]byte, func(error)) error, wait func(<-chan []byte) ([]byte, error)) *messageWriter {
-	w := &messageWriter{send: send, wait: wait, free: make(chan []byte, ahead), hash: sha256.New()}
+func newSender(ctx context.Context, group *rdmc.Group, sent func(bytes int)) *sender {
+	w := &sender{ctx: ctx, group: group, sent: sent, free: make(chan []byte, ahead), hash: sha256.New()}
 	for range ahead {
 		w.free <- nil
 	}
 	return w
 }
 
-func (w *messageWriter) Write(b []byte) (n int, err error) {
+func (w *sender) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		if w.buf == nil {
-			if w.buf, err = w.wait(w.free); err != nil {
-				return n, err
+			select {
+			case w.buf = <-w.free:
+			case <-w.ctx.Done():
+				return n, context.Cause(w.ctx)
 			}
 			if w.buf == nil {
 				w.buf = make([]byte, 0, messageBytes)
@@ -99,94 +101,87 @@ func (w *messageWriter) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-func (w *messageWriter) flush() error {
+// flush sends what was written.
+func (w *sender) flush() error {
 	message := w.buf
-	w.buf = nil
-	if err := w.send(message, func(error) { w.free <- message }); err != nil {
-		return err
+	if w.buf = nil; len(message) == 0 {
+		return nil
 	}
-	w.hash.Write(message) // while it leaves
-	return nil
+	_, err := w.group.Start(rdmc.Outgoing{Data: message, Filled: -1, Everywhere: func(err error) {
+		if err == nil {
+			w.sent(len(message))
+		}
+		w.free <- message
+	}})
+	if err == nil {
+		w.hash.Write(message) // while it leaves
+	}
+	return err
 }
 
-// end sends the rest, waits until all has left, and returns the digest of the archive.
-func (w *messageWriter) end() ([]byte, error) {
-	if len(w.buf) > 0 {
-		if err := w.flush(); err != nil {
-			return nil, err
-		}
-	}
+// archive is what a receiver reads from the messages of a group, and hashes.
+type archive struct {
+	ctx   context.Context
+	read  func(bytes int64) // are done with
+	free  chan []byte       // buffers; a message that comes waits for one
+	queue chan []byte       // messages that are here, in order
+
+	buf, rest []byte // the message that is being read, and what is left of it
+	bytes     int64
+	hash      hash.Hash
+}
+
+func newArchive(ctx context.Context, read func(bytes int64)) *archive {
+	a := &archive{ctx: ctx, read: read, free: make(chan []byte, ahead), queue: make(chan []byte, ahead), hash: sha256.New()}
 	for range ahead {
-		if _, err := w.wait(w.free); err != nil {
-			return nil, err
-		}
+		a.free <- nil
 	}
-	return w.hash.Sum(nil), nil
+	return a
 }
 
-// messageReader reads the archive from the messages of a group, and hashes them. The pusher waits
-// for the count that received is given, so there are never more than a few messages.
-type messageReader struct {
-	received func(messages int)
-	queue    chan []byte // what arrived, in order; closed when nothing more will come
-
-	rest []byte // of the message that is being read
-	buf  []byte // that message
-	hash hash.Hash
-
-	mu           sync.Mutex
-	coming, done int      // messages
-	free         [][]byte // buffers of messages that were read
-}
-
-func newMessageReader(received func(int)) *messageReader {
-	return &messageReader{received: received, queue: make(chan []byte, ahead+1), hash: sha256.New()}
-}
-
-// incoming gives a message its memory.
-func (r *messageReader) incoming(m rdmc.Incoming) ([]byte, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m.Size < 1 || m.Size > messageBytes || r.coming-r.done > ahead {
-		return nil, fmt.Errorf("%w: message %d of %d bytes, %d ahead", errArchive, m.Index, m.Size, r.coming-r.done)
+// incoming gives a message its memory. No message comes while one waits here: so a receiver slows
+// down the pusher.
+func (a *archive) incoming(m rdmc.Incoming) (b []byte, err error) {
+	if m.Size < 1 || m.Size > messageBytes {
+		return nil, fmt.Errorf("%w: message %d of %d bytes", errArchive, m.Index, m.Size)
 	}
-	r.coming++
-	if n := len(r.free) - 1; n >= 0 && int64(cap(r.free[n])) >= m.Size {
-		b := r.free[n]
-		r.free = r.free[:n]
-		return b[:m.Size], nil
+	select {
+	case b = <-a.free:
+	case <-a.ctx.Done():
+		return nil, context.Cause(a.ctx)
 	}
-	return make([]byte, m.Size), nil
+	if int64(cap(b)) < m.Size {
+		b = make([]byte, m.Size)
+	}
+	return b[:m.Size], nil
 }
 
 // completed takes a message that is here. There is always space: incoming admits no more.
-func (r *messageReader) completed(m rdmc.Message) { r.queue <- m.Data }
+func (a *archive) completed(m rdmc.Message) { a.queue <- m.Data }
 
-func (r *messageReader) Read(b []byte) (int, error) {
-	if len(r.rest) == 0 {
-		message, ok := <-r.queue
-		if !ok {
-			return 0, errGone
+func (a *archive) Read(b []byte) (int, error) {
+	if len(a.rest) == 0 {
+		select {
+		case a.buf = <-a.queue:
+		case <-a.ctx.Done():
+			return 0, context.Cause(a.ctx)
 		}
-		r.buf, r.rest = message, message
-		r.hash.Write(message)
+		a.rest = a.buf
+		a.hash.Write(a.buf)
 	}
-	n := copy(b, r.rest)
-	if r.rest = r.rest[n:]; len(r.rest) == 0 {
-		r.mu.Lock()
-		r.done++
-		r.free = append(r.free, r.buf)
-		done := r.done
-		r.mu.Unlock()
-		r.received(done)
+	n := copy(b, a.rest)
+	if a.rest = a.rest[n:]; len(a.rest) == 0 {
+		a.bytes += int64(len(a.buf))
+		a.read(a.bytes)
+		a.free <- a.buf
 	}
 	return n, nil
 }
 
 // verify compares what was read with what the pusher sent (C5). With a token, no process in between
 // could change both.
-func (r *messageReader) verify(digest []byte) error {
-	if sum := r.hash.Sum(nil); string(digest) != string(sum) || len(r.rest) > 0 || len(r.queue) > 0 {
+func (a *archive) verify(digest []byte) error {
+	if sum := a.hash.Sum(nil); string(digest) != string(sum) || len(a.rest) > 0 || len(a.queue) > 0 {
 		return fmt.Errorf("%w: the archive has SHA-256 %x, and had %x", errDigest, sum, digest)
 	}
 	return nil

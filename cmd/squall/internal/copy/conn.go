@@ -17,7 +17,7 @@ import (
 )
 
 // version is that of the conversation; both ends have the same.
-const version = 5
+const version = 6
 
 // hello is the first that a pusher says, in the clear.
 type hello struct {
@@ -71,14 +71,10 @@ func (s *start) peers() (all []rdmc.Peer) {
 	return all
 }
 
-// reply is what a receiver says. One field is set.
+// reply is what a receiver says when it has done what it was asked for; or why it has not, also
+// unasked.
 type reply struct {
 	Refused  []string `json:"refused,omitempty"` // why it does not take the push
-	Accepted bool     `json:"accepted,omitempty"`
-	Received int      `json:"received,omitempty"` // so many messages of the archive are extracted
-	Ready    bool     `json:"ready,omitempty"`    // all is here, and right
-	Placed   bool     `json:"placed,omitempty"`
-	Kept     bool     `json:"kept,omitempty"`
 	Failed   string   `json:"failed,omitempty"`
 	Indirect bool     `json:"indirect,omitempty"` // with Failed: another process failed
 }
@@ -219,12 +215,4 @@ func (t *conn) greeted() {
 func (t *conn) close() {
 	t.Conn.Close() // first: a pulse may wait for a reader that takes nothing
 	t.stop()
-}
-
-// hangUp closes the connection when the other side has read the last value. The channel is closed
-// when all that the other side sends has been read.
-func (t *conn) hangUp(read <-chan struct{}) {
-	t.HangUp(hangUpTime)
-	<-read
-	t.close()
 }

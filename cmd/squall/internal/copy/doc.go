@@ -2,16 +2,17 @@
 // machines at once, over package rdmc. What is in all files, one after the other, is the archive.
 //
 // Life of a push, one connection per receiver (of kind copy) and one group of package rdmc for all
-// of them:
+// of them. The pusher goes on when all receivers have answered a request; a receiver that fails
+// says so at once.
 //
 //	pusher                                    each receiver
 //	hello: version                    ───▶    greeting: version, rack; from here on TLS if there is a token
-//	offer, and all entries            ───▶    judges them: accepted, or refused and why
+//	offer, and all entries            ───▶    judges them, or says why it refuses them
 //	start: members and key of a group ───▶    joins it
-//	the archive, through the group    ═══▶    hashes and extracts it: received
-//	verify: digest of the archive     ───▶    compares the digest: ready
-//	place, once all are ready         ───▶    gives everything its name: placed
-//	keep, once all have placed        ───▶    removes what it needs to undo that: kept
+//	the archive, through the group    ═══▶    hashes and extracts it
+//	verify: digest of the archive     ───▶    compares the digest, and answers start
+//	place                             ───▶    gives everything its name
+//	keep, once all have placed        ───▶    removes what it needs to undo that
 //
 // A receiver extracts the archive in a hidden directory, the stage, inside the target directory;
 // there is nothing else to clean up. It knows all entries before the archive comes, and takes no

@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,25 +37,16 @@ type session struct {
 	*server
 	conn     *conn
 	requests chan request
-	lost     error // why there are no more requests; then requests is closed
+	fail     context.CancelCauseFunc // ends what the session does, with the reason
 	offer    offer
 	claimed  bool
 	stage    *stage
-	node     *rdmc.Node
 	bar      *show.Progress
 	result   Received
-
-	archive    *messageReader
-	endArchive func()        // no message will come any more
-	extracted  chan struct{} // closed when the archive is extracted, or could not be
-	extractErr error         // why; then extracted is closed
-	failed     chan error    // gets why the group or the extraction failed
 }
 
 // run plays a session to its end. The error says why nothing came of it.
 func (s *session) run(ctx context.Context, c net.Conn) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	s.conn, err = welcome(c, s.who.token, s.o.rack)
 	stop()
@@ -62,10 +54,18 @@ func (s *session) run(ctx context.Context, c net.Conn) (err error) {
 		c.Close()
 		return err
 	}
-	s.requests, s.failed = make(chan request), make(chan error, 2)
-	go s.read(ctx)
-	defer s.hangUp()
-	entries, err := s.offered(ctx)
+	s.requests = make(chan request)
+	own, fail := context.WithCancelCause(ctx)
+	s.fail = fail
+	var reading sync.WaitGroup
+	reading.Go(func() { s.read(own) })
+	defer func() {
+		fail(nil)
+		s.conn.HangUp(hangUpTime)
+		reading.Wait()
+		s.conn.close()
+	}()
+	entries, err := s.offered(own)
 	if err == nil {
 		err = s.prepare(entries)
 	}
@@ -73,7 +73,7 @@ func (s *session) run(ctx context.Context, c net.Conn) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stage.close()) }()
-	if err = s.receive(ctx); err != nil {
+	if err = s.receive(own); err != nil {
 		if ctx.Err() != nil {
 			err = errInterrupted
 		}
@@ -82,51 +82,41 @@ func (s *session) run(ctx context.Context, c net.Conn) (err error) {
 	return err
 }
 
-// read reads requests until the connection ends. After the session nothing waits for them.
+// read reads requests until the connection ends. When the session is over, nothing waits for them.
 func (s *session) read(ctx context.Context) {
-	defer close(s.requests)
 	for {
-		var r request
-		if s.lost = s.conn.receive(&r); s.lost != nil {
+		var q request
+		switch err := s.conn.receive(&q); {
+		case err != nil:
+			s.fail(fmt.Errorf("the pusher: %w", err))
 			return
+		case q.Quit != "":
+			s.fail(indirect{fmt.Errorf("the pusher gave up: %s", q.Quit)})
+			continue
 		}
 		select {
-		case s.requests <- r:
+		case s.requests <- q:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// hangUp ends the connection.
-func (s *session) hangUp() {
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for range s.requests { // what comes now does not matter
-		}
-	}()
-	s.conn.hangUp(read)
-}
-
-// next is the next request. A group or a disk that fails may come before.
+// next is the next request, unless something failed before it.
 func (s *session) next(ctx context.Context) (request, error) {
-	for {
-		select {
-		case r, open := <-s.requests:
-			switch {
-			case !open:
-				return r, fmt.Errorf("the pusher: %w", s.lost)
-			case r.Quit != "":
-				return r, indirect{fmt.Errorf("the pusher gave up: %s", r.Quit)}
-			case r.Offer != nil || r.Entries != nil || r.Start != nil || r.Verify != nil || r.Place || r.Keep:
-				return r, nil
-			}
-		case err := <-s.failed:
-			return request{}, err
-		case <-ctx.Done():
-			return request{}, context.Cause(ctx)
-		}
+	select {
+	case q := <-s.requests:
+		return q, nil
+	case <-ctx.Done():
+		return request{}, context.Cause(ctx)
 	}
+}
+
+// done answers a request, and waits for the next one.
+func (s *session) done(ctx context.Context) (request, error) {
+	if err := s.conn.send(reply{}); err != nil {
+		return request{}, err
+	}
+	return s.next(ctx)
 }
 
 // offered receives what is to be pushed.
@@ -185,101 +175,79 @@ func (s *session) prepare(entries []entry) error {
 }
 
 // receive is what follows once all is prepared.
-func (s *session) receive(ctx context.Context) (err error) {
+func (s *session) receive(ctx context.Context) error {
 	self := rdmc.Peer{ID: order.NodeID(s.offer.ID), Addr: s.port.Addr(), Rack: s.o.rack}
-	if s.node, err = rdmc.Open(ctx, rdmc.Config{Self: self, Port: s.port, TLS: s.who.tls}); err != nil {
+	node, err := rdmc.Open(ctx, rdmc.Config{Self: self, Port: s.port, TLS: s.who.tls})
+	if err != nil {
 		return s.refuse(err.Error())
 	}
-	s.archive, s.extracted = newMessageReader(s.progress), make(chan struct{})
-	s.endArchive = sync.OnceFunc(func() { close(s.archive.queue) })
-	go func() {
-		defer close(s.extracted)
-		if s.extractErr = s.stage.extract(s.archive); s.extractErr != nil {
-			s.failed <- s.extractErr
-		}
-	}()
-	err = s.transfer(ctx)
-	closed := s.node.Close() // first: it sends messages to the archive
-	s.endArchive()
-	<-s.extracted
-	if err == nil {
-		err = closed
+	err = s.transfer(ctx, node)
+	if err = cmp.Or(err, node.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.finish(ctx)
-	}
-	return err
-}
-
-func (s *session) progress(messages int) {
-	s.bar.Set(min(s.result.Bytes, int64(messages)*messageBytes))
-	_ = s.conn.send(reply{Received: messages}) // the reader will find out
+	return s.finish(ctx)
 }
 
 // transfer takes all messages of the group, and compares the digest.
-func (s *session) transfer(ctx context.Context) error {
-	if err := s.conn.send(reply{Accepted: true}); err != nil {
-		return err
-	}
-	r, err := s.next(ctx)
+func (s *session) transfer(ctx context.Context, node *rdmc.Node) error {
+	q, err := s.done(ctx)
 	if err != nil {
 		return err
 	}
-	if r.Start == nil {
+	if q.Start == nil {
 		return fmt.Errorf("%w: no start", errFrame)
 	}
 	if s.result.started = time.Now(); !s.o.quiet {
 		s.bar = newProgress(s.errs, "receiving", s.result.Bytes)
 	}
-	group, err := s.join(ctx, r.Start)
+	a := newArchive(ctx, s.bar.Set)
+	group, err := s.join(ctx, node, q.Start, a)
 	if err != nil {
-		return indirect{err}
-	}
-	defer group.Discard()
-	if r, err = s.next(ctx); err != nil {
 		return err
 	}
-	if r.Verify == nil {
+	defer group.Discard()
+	if err := s.stage.extract(a); err != nil {
+		return err
+	}
+	if q, err = s.next(ctx); err != nil {
+		return err
+	}
+	if q.Verify == nil {
 		return fmt.Errorf("%w: nothing to verify", errFrame)
 	}
 	if err := group.Close(ctx); err != nil {
 		return indirect{err}
 	}
-	s.endArchive()
-	<-s.extracted
-	return errors.Join(s.extractErr, s.archive.verify(r.Verify))
+	return a.verify(q.Verify)
 }
 
 // join opens the group that the pusher describes.
-func (s *session) join(ctx context.Context, st *start) (*rdmc.Group, error) {
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
+func (s *session) join(ctx context.Context, node *rdmc.Node, st *start, a *archive) (*rdmc.Group, error) {
+	joining, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	return s.node.Open(ctx, rdmc.GroupConfig{
+	group, err := node.Open(joining, rdmc.GroupConfig{
 		Name: groupName, Key: st.Key, Members: st.peers(), Algorithm: schedule.Algorithm(st.Algorithm), BlockBytes: st.Block,
-		Incoming: s.archive.incoming, Completed: s.archive.completed,
-		Failed: func(err error) { s.failed <- indirect{err} },
+		Incoming: a.incoming, Completed: a.completed, Failed: func(err error) { s.fail(indirect{err}) },
 	})
+	if err != nil {
+		return nil, cmp.Or(context.Cause(ctx), error(indirect{err}))
+	}
+	return group, nil
 }
 
 // finish puts the files in their places, when the pusher knows that all receivers have all.
 func (s *session) finish(ctx context.Context) error {
-	if err := s.conn.send(reply{Ready: true}); err != nil {
+	q, err := s.done(ctx)
+	if err != nil {
 		return err
 	}
-	if r, err := s.next(ctx); err != nil {
-		return err
-	} else if !r.Place {
+	if !q.Place {
 		return fmt.Errorf("%w: ready, and not told to place", errFrame)
 	}
 	if err := s.stage.place(); err != nil {
 		return err
 	}
-	err := s.conn.send(reply{Placed: true})
-	var r request
-	if err == nil {
-		r, err = s.next(ctx)
-	}
-	if err == nil && !r.Keep {
+	if q, err = s.done(ctx); err == nil && !q.Keep {
 		err = fmt.Errorf("%w: placed, and not told to keep", errFrame)
 	}
 	if err != nil {
@@ -289,6 +257,6 @@ func (s *session) finish(ctx context.Context) error {
 	if err := s.stage.keep(); err != nil {
 		return err
 	}
-	_ = s.conn.send(reply{Kept: true}) // it is kept, whether the pusher learns of it or not
+	_ = s.conn.send(reply{}) // it is kept, whether the pusher learns of it or not
 	return nil
 }

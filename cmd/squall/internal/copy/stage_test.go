@@ -2,13 +2,17 @@ package copy
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/squall-go/squall/rdmc"
 )
 
 // staged is a stage whose files are filled.
@@ -165,20 +169,34 @@ func extracted(t *testing.T, archive []byte, entries []entry, digest []byte, siz
 		t.Fatal(err)
 	}
 	defer s.close()
-	r := newMessageReader(func(int) {})
-	go func() {
-		defer close(r.queue)
-		for b := range slices.Chunk(archive, size) {
-			r.queue <- b
-		}
-	}()
-	err = s.extract(r)
-	for range r.queue { // the rest of an archive that is not taken
+	ctx, end := context.WithCancelCause(t.Context())
+	defer end(nil)
+	total, err := checkTree(entries)
+	if err != nil {
+		t.Fatal(err)
 	}
+	a := newArchive(ctx, func(int64) {})
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for b := range slices.Chunk(archive, size) {
+			into, err := a.incoming(rdmc.Incoming{Size: int64(len(b))})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			copy(into, b)
+			a.completed(rdmc.Message{Data: into})
+		}
+		if int64(len(archive)) < total {
+			end(errGone)
+		}
+	})
+	err = s.extract(a)
+	sending.Wait()
 	if err != nil {
 		return err
 	}
-	return r.verify(digest)
+	return a.verify(digest)
 }
 
 func TestC5WhatIsNotWhatWasReadGetsNoName(t *testing.T) {
