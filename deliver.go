@@ -3,9 +3,9 @@ package squall
 import (
 	"sync"
 
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/extension"
 	"github.com/squall-go/squall/internal/multicast"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 )
@@ -31,7 +31,7 @@ type application interface {
 func (sg SubgroupConfig) application(u *upcalls, slices *timeSlices, wake func()) application {
 	p := pace{slices: slices, name: sg.Name}
 	if sg.DeliverSome != nil {
-		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), pace: p, upcalls: u, wake: wake, resumed: bell.New(), closed: make(chan struct{})}
+		s := &some{upcall: sg.DeliverSome, maxRun: sg.maxRun(1024), pace: p, upcalls: u, wake: wake, resumed: wait.NewBell(), closed: make(chan struct{})}
 		if sg.extension.Keeper != nil {
 			return &keeping{s, sg.extension.Keeper}
 		}
@@ -132,7 +132,7 @@ type some struct {
 	pace    pace
 	upcalls *upcalls
 	wake    func()    // tells the loop that there is room
-	resumed bell.Bell // tells call that there is room
+	resumed wait.Bell // tells call that there is room
 	closed  chan struct{}
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/descriptors"
 	"github.com/squall-go/squall/internal/join"
@@ -22,6 +21,7 @@ import (
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/viewchange"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -50,7 +50,7 @@ type durable struct {
 type shardLog struct {
 	log      *persist.Log
 	recorder *member.Recorder
-	room     bell.Bell   // rung when the log may have room again
+	room     wait.Bell   // rung when the log may have room again
 	partial  atomic.Bool // the log lacks what others have
 
 	// replaying is held while the application takes over the log, and while a snapshot takes the
@@ -210,7 +210,7 @@ func (d *durable) openLog(id persist.LogID, repair bool) (err error) {
 	g := d.group
 	n := d.declaration(id)
 	cfg := g.cfg.Subgroups[n].Log
-	k := &shardLog{room: bell.New()}
+	k := &shardLog{room: wait.NewBell()}
 	open := persist.LogConfig{
 		ID: id, Engine: cfg.Engine, MemoryBytes: cfg.MemoryBytes, Retain: cfg.Retain, Sign: cfg.Sign, Repair: repair,
 		Wake: func() {
@@ -515,13 +515,13 @@ func (d *durable) close() error {
 type jobs struct {
 	mu     sync.Mutex
 	queue  []func()
-	bell   bell.Bell
+	bell   wait.Bell
 	closed bool
 	done   chan struct{}
 }
 
 func newJobs() *jobs {
-	j := &jobs{bell: bell.New(), done: make(chan struct{})}
+	j := &jobs{bell: wait.NewBell(), done: make(chan struct{})}
 	go j.run()
 	return j
 }

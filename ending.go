@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // ending is how a process's part in a group ends: it halts, whatever the reason, and is closed.
@@ -56,22 +56,22 @@ func (e *ending) await(ctx context.Context, reason func() error, met func() bool
 type leavers struct {
 	n     atomic.Int32
 	mu    sync.Mutex
-	bells map[bell.Bell]struct{}
+	bells map[wait.Bell]struct{}
 }
 
-func (l *leavers) enter() bell.Bell {
-	b := bell.New()
+func (l *leavers) enter() wait.Bell {
+	b := wait.NewBell()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bells == nil {
-		l.bells = map[bell.Bell]struct{}{}
+		l.bells = map[wait.Bell]struct{}{}
 	}
 	l.bells[b] = struct{}{}
 	l.n.Add(1)
 	return b
 }
 
-func (l *leavers) exit(b bell.Bell) {
+func (l *leavers) exit(b wait.Bell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.bells, b)

@@ -9,11 +9,11 @@ import (
 	"io"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/join"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -118,7 +118,7 @@ func (d *durable) mend(ctx context.Context, e life.Effect) (r life.Result) {
 	case life.EmptyLog:
 		r.Err = d.cutAll(id)
 	case life.Rest:
-		if backoff.Sleep(ctx, e.Pause) != nil {
+		if wait.Sleep(ctx, e.Pause) != nil {
 			r = life.Result{Outcome: life.Stopped, Err: context.Cause(ctx)}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -61,12 +61,12 @@ const (
 type snapshotter struct {
 	subgroup *Subgroup
 	policy   SnapshotPolicy
-	grown    bell.Bell
+	grown    wait.Bell
 	last     time.Time // when the last snapshot was taken or tried, or the group was opened
 }
 
 func newSnapshotter(s *Subgroup, p SnapshotPolicy) *snapshotter {
-	return &snapshotter{subgroup: s, policy: p, grown: bell.New(), last: time.Now()}
+	return &snapshotter{subgroup: s, policy: p, grown: wait.NewBell(), last: time.Now()}
 }
 
 // run takes snapshots until ctx ends.
@@ -74,13 +74,13 @@ func (a *snapshotter) run(ctx context.Context) {
 	for {
 		var after <-chan time.Time
 		if now, in := a.look(); now {
-			if err := a.take(ctx); err != nil && !wait(ctx, snapshotRetry) {
+			if err := a.take(ctx); err != nil && wait.Sleep(ctx, snapshotRetry) != nil {
 				return
 			}
 		} else if in > 0 {
 			after = time.After(in)
 		}
-		if !wait(ctx, snapshotLook) {
+		if wait.Sleep(ctx, snapshotLook) != nil {
 			return
 		}
 		select {
@@ -89,16 +89,6 @@ func (a *snapshotter) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// wait waits for a time, and reports whether ctx has not ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/backlog"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/shard"
 	"github.com/squall-go/squall/internal/transfer"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/smc"
 	"github.com/squall-go/squall/views"
 )
@@ -102,8 +102,8 @@ type stays struct {
 
 // The pauses between two rounds in which sources are asked.
 var (
-	statePauses = backoff.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
-	logPauses   = backoff.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
+	statePauses = wait.Backoff{First: 5 * time.Millisecond, Longest: time.Second}
+	logPauses   = wait.Backoff{First: 10 * time.Millisecond, Longest: time.Second}
 )
 
 func newStays(s *states, declaration int) *stays {

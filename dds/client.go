@@ -17,8 +17,8 @@ import (
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/errs"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/ripc"
 )
@@ -91,7 +91,7 @@ type client struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
-	room     bell.Bell // a reader that was full has room
+	room     wait.Bell // a reader that was full has room
 	token    [12]byte  // the first part of its own GUID, and of those of its writers
 
 	mu      sync.Mutex
@@ -163,7 +163,7 @@ func (c *client) guid(number uint32) (guid [16]byte) {
 type link struct {
 	conn net.Conn
 	out  []byte // frames
-	wake bell.Bell
+	wake wait.Bell
 }
 
 func (l *link) rouse() {
@@ -215,7 +215,7 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		return nil, fmt.Errorf("dds: space %q: %w", cfg.Space, err)
 	}
 	c := &client{
-		p: core.New(cfg.Space), events: cfg.Events, room: bell.New(), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
+		p: core.New(cfg.Space), events: cfg.Events, room: wait.NewBell(), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
 		byNumber: map[uint32]*used{}, writing: map[uint64]*clientSet{},
 	}
 	c.p.Backend, c.group = c, cfg.Group

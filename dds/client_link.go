@@ -15,8 +15,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/backoff"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -32,7 +31,7 @@ const (
 // run keeps a connection to one of the relays.
 func (c *client) run() {
 	relays := max(len(c.cfg.Addresses), len(c.cfg.Services))
-	pause := backoff.Backoff{First: leastPause, Longest: mostPause}
+	pause := wait.Backoff{First: leastPause, Longest: mostPause}
 	for i, failures, finals := 0, 0, 0; c.ctx.Err() == nil; i++ {
 		met, err := c.use(i % relays)
 		if c.ctx.Err() != nil {
@@ -137,7 +136,7 @@ func (c *client) use(i int) (met bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	l := &link{conn: conn, wake: bell.New()}
+	l := &link{conn: conn, wake: wait.NewBell()}
 	if err := c.begin(l, welcome); err != nil {
 		return false, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/remote"
 	"github.com/squall-go/squall/dds/internal/space"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // SampleState, ViewState and InstanceState are masks; 0 is any state.
@@ -75,7 +75,7 @@ type Reader[T any] struct {
 	topic *Topic[T]
 	cache *space.Cache
 	view  viewer[T] // nil: samples are decoded
-	ready bell.Bell // has an element if a sample came for a call that waits
+	ready wait.Bell // has an element if a sample came for a call that waits
 
 	hear    func(*space.Held) // calls the function of Listen; nil: there is none
 	text    *remote.Filter    // of WhereText
@@ -143,7 +143,7 @@ func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 // Reader opens a reader. It begins at the position of the order at which it is opened, or with the
 // history there if it is durable.
 func (t *Topic[T]) Reader(ctx context.Context, set QoS, options ...Option[T]) (*Reader[T], error) {
-	r := &Reader[T]{topic: t, ready: bell.New()}
+	r := &Reader[T]{topic: t, ready: wait.NewBell()}
 	r.view, _ = t.codec.(viewer[T])
 	e, err := t.open(ctx, space.EndpointInfo{Reader: true, QoS: set}, func(id space.ID) *remote.Filter {
 		r.cache = t.p.Space.Expect(id)

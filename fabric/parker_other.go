@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Parker is the one place where a loop sleeps. Away from Linux it is a channel; links bring their
@@ -16,7 +16,7 @@ import (
 type Parker struct {
 	OneLoop  bool // of no use here
 	sleeping atomic.Uint32
-	bell     bell.Bell
+	bell     wait.Bell
 }
 
 // Readiness is what the last look at the sockets said about one of them.
@@ -26,7 +26,7 @@ type Readiness struct {
 }
 
 // NewParker makes a parker.
-func NewParker() (*Parker, error) { return &Parker{bell: bell.New()}, nil }
+func NewParker() (*Parker, error) { return &Parker{bell: wait.NewBell()}, nil }
 
 // Watch is not available: sockets are served by goroutines here.
 func (p *Parker) Watch(int, bool) (*Readiness, error) { return nil, errors.ErrUnsupported }

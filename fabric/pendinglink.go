@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 )
 
@@ -28,7 +28,7 @@ func OpenTable(spec *Spec, own []byte, connecting Connecting, release func() err
 	t := &Table{self: spec.Self, links: make([]Link, len(spec.Peers)), rows: make([][]byte, len(spec.Peers)),
 		frozen: make([]bool, len(spec.Peers)), heard: make([]bool, len(spec.Peers)), parker: spec.Parker, release: release,
 		own: own, peekers: make([]atomic.Pointer[Peeker], len(spec.Peers))}
-	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: bell.New()}
+	t.dock = &handoff{connecting: connecting, spec: spec, wanted: make([]bool, len(spec.Peers)), bell: wait.NewBell()}
 	for i, p := range spec.Peers {
 		r := order.Rank(i)
 		if r == t.self {
@@ -95,7 +95,7 @@ type connected struct {
 type handoff struct {
 	connecting Connecting
 	spec       *Spec
-	bell       bell.Bell // rung for Await
+	bell       wait.Bell // rung for Await
 	news       atomic.Bool
 
 	mu      sync.Mutex

@@ -21,7 +21,7 @@
 // core is free to wait on. Both are learnt: a sleep that turned out shorter than a spin asks for
 // longer spins, a spin that found nothing for shorter ones. Where more loops run on a host than it
 // has cores, the runner yields its core between two looks instead of spinning. Where the kernel
-// says that other threads take the core (Contention), the runner sleeps at once, or yields if
+// says that other threads take the core (wait.Contention), the runner sleeps at once, or yields if
 // another core is free.
 //
 // Source: Spindle §2.4 (one polling thread, quiescing with a doorbell); the adaptation is Squall's.

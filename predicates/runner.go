@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Parker is where a runner sleeps. Announce tells writers to ring from now on, Retract that they
@@ -52,9 +54,9 @@ type Runner struct {
 	cfg        Config
 	start      time.Time
 	now        time.Duration
-	spin       time.Duration // how long waiting without sleep pays at present
-	crowded    bool          // more loops than cores compete: yielding pays more than spinning
-	contention Contention    // other threads need the core: sleeping pays more than spinning or yielding
+	spin       time.Duration   // how long waiting without sleep pays at present
+	crowded    bool            // more loops than cores compete: yielding pays more than spinning
+	contention wait.Contention //  other threads need the core: sleeping pays more than spinning or yielding
 	busy       int
 	stopped    atomic.Bool
 	done       chan struct{}
@@ -149,7 +151,7 @@ func (r *Runner) wait() bool {
 
 // waitYielding waits without keeping others from the core: the loop that is waited for may need it.
 // A sleep and a wake-up cost more than some rounds of that, unless another process takes the core
-// (see contention).
+// (see wait.Contention).
 func (r *Runner) waitYielding() bool {
 	start := r.now
 	for r.now-start < r.cfg.MaxSpin {

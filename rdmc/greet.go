@@ -12,8 +12,7 @@ import (
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/internal/attach"
-	"github.com/squall-go/squall/internal/backoff"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -408,7 +407,7 @@ func (n *Node) add(l *link) {
 type route struct {
 	peer Peer // guarded by the node's lock, as are all fields
 	err  error
-	bell bell.Bell
+	bell wait.Bell
 }
 
 // Pauses between two attempts to reach a peer.
@@ -429,14 +428,14 @@ func (n *Node) reach(p Peer) {
 		r.bell.Ring()
 		return
 	}
-	r := &route{peer: p, bell: bell.New()}
+	r := &route{peer: p, bell: wait.NewBell()}
 	n.routes[p.ID] = r
 	n.running.Go(func() { n.keep(r) })
 }
 
 // keep has a link to a peer as long as one is needed.
 func (n *Node) keep(r *route) {
-	pause := backoff.Backoff{First: pauseMin, Longest: pauseMax}
+	pause := wait.Backoff{First: pauseMin, Longest: pauseMax}
 	for {
 		p, needed := n.needed(r)
 		if !needed {

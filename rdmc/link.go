@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/attach"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/relay"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 )
@@ -46,7 +46,7 @@ type link struct {
 	certificate trust.Digest // of TLS
 	secure      bool         // there is TLS
 
-	kick   bell.Bell     // rings for the writer
+	kick   wait.Bell     // rings for the writer
 	paired chan struct{} // closed when the acceptor has both connections
 	over   chan struct{} // closed when control frames are not read any more
 	stop   sync.Once
@@ -86,7 +86,7 @@ type membership struct {
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
-		node: n, peer: peer, dialed: dialed, session: session, kick: bell.New(), over: make(chan struct{}), paired: make(chan struct{}),
+		node: n, peer: peer, dialed: dialed, session: session, kick: wait.NewBell(), over: make(chan struct{}), paired: make(chan struct{}),
 		channels: map[uint32]*membership{},
 	}
 }

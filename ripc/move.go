@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // A service moves when it is closed at one place and registered at another one. This file is what
@@ -54,7 +54,7 @@ func (r *Remote) connect(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	e := r.service.e
-	pauses := backoff.Backoff{First: minSearchPause, Longest: maxSearchPause}
+	pauses := wait.Backoff{First: minSearchPause, Longest: maxSearchPause}
 	for {
 		if r.route.Load() != nil {
 			return nil

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/samehost"
 	"github.com/squall-go/squall/internal/shm"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // OneHost finds services on this host, without a server: each has an abstract unix socket, whose
@@ -82,7 +82,7 @@ func (o oneHost) Publish(ctx context.Context, id ID, at Place) (func() error, er
 // has the socket, too, until it runs. Nobody can connect to that any more (shutDown), so listen
 // waits until it is gone.
 func (o oneHost) listen(ctx context.Context, id ID) (*net.UnixListener, error) {
-	for pause := (backoff.Backoff{First: time.Millisecond, Longest: 16 * time.Millisecond}); ; {
+	for pause := (wait.Backoff{First: time.Millisecond, Longest: 16 * time.Millisecond}); ; {
 		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + o.socket(id), Net: "unixpacket"})
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return l, err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/predicates"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/ripc/internal/table"
 )
@@ -55,7 +55,7 @@ type pace struct {
 	glanceLooks int // of one glance
 	maxSpin     time.Duration
 	patience    time.Duration
-	contention  predicates.Contention
+	contention  wait.Contention
 	began       time.Time
 	core        uint64 // where this process was seen last
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc/internal/pair"
 )
 
@@ -18,7 +18,7 @@ type Remote struct {
 	id      ID
 	notices bool          // for notices only
 	pinned  Place         // the only place at which it is looked for, if it is one
-	news    bell.Bell     // has room for the word that the service has moved
+	news    wait.Bell     // has room for the word that the service has moved
 	carries *carried      // streams only, which are these
 	turn    chan struct{} // has room for the goroutine that connects
 	route   atomic.Pointer[route]
@@ -57,7 +57,7 @@ type route struct {
 }
 
 func newRemote(s *Service, id ID) *Remote {
-	return &Remote{service: s, id: id, turn: make(chan struct{}, 1), news: bell.New()}
+	return &Remote{service: s, id: id, turn: make(chan struct{}, 1), news: wait.NewBell()}
 }
 
 // ID is the id of the service.

@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc/internal/pair"
 	"github.com/squall-go/squall/ripc/internal/table"
 )
 
 // waiter is a goroutine that waits. The endpoint's mu guards it.
 type waiter struct {
-	bell bell.Bell // rung when what it waits for may be there, or the role of polling is its own
+	bell wait.Bell // rung when what it waits for may be there, or the role of polling is its own
 	seat table.Seat[*waiter]
 	goal goal
 
@@ -50,7 +50,7 @@ const (
 )
 
 func newWaiter() *waiter {
-	w := &waiter{bell: bell.New()}
+	w := &waiter{bell: wait.NewBell()}
 	w.seat.Waiter = w
 	return w
 }

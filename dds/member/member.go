@@ -11,8 +11,8 @@ import (
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/internal/core"
 	"github.com/squall-go/squall/dds/internal/space"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/extension"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Config declares a member of a space.
@@ -66,7 +66,7 @@ type backend struct {
 	changes uint64                // records that were no samples
 	clients map[uint32]*attended  // endpoints that this process has for clients, by their numbers
 
-	views    bell.Bell
+	views    wait.Bell
 	rostered squall.ViewID // whose roster this process sent last
 	ended    sync.WaitGroup
 }
@@ -84,7 +84,7 @@ func ringOf(sub *squall.Subgroup) ring {
 
 // newBackend returns a member that is not open, and what is wrong with its configuration.
 func newBackend(cfg Config) (*backend, error) {
-	p := &backend{Participant: core.New(cfg.Subgroup.Name), cfg: cfg, calls: map[uint64]chan error{}, views: bell.New()}
+	p := &backend{Participant: core.New(cfg.Subgroup.Name), cfg: cfg, calls: map[uint64]chan error{}, views: wait.NewBell()}
 	p.Backend, p.Looks, p.Taken = p, true, p.taken
 	var err error
 	sg := &p.cfg.Subgroup

@@ -18,7 +18,7 @@ import (
 	"github.com/squall-go/squall/dds/qos"
 	"github.com/squall-go/squall/dds/rtps/internal/protocol"
 	"github.com/squall-go/squall/dds/rtps/internal/wire"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Gateway carries samples between a domain of DDS and a space.
@@ -47,9 +47,9 @@ type Gateway struct {
 	namesakes   map[wire.Prefix]int // announcements of participants with the name of a gateway of this space that are none
 	ticks       int64               // when the machine is ticked next
 
-	work    bell.Bell  // there are arrivals, or the appointment changed
+	work    wait.Bell  // there are arrivals, or the appointment changed
 	room    *sync.Cond // of mu: a writer has room, or the gateway ends
-	turn    bell.Bell  // the machine is to be ticked earlier than at ticks
+	turn    wait.Bell  // the machine is to be ticked earlier than at ticks
 	ending  context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Member, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
-		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: bell.New(), turn: bell.New(),
+		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: wait.NewBell(), turn: wait.NewBell(),
 	}
 	g.room = sync.NewCond(&g.mu)
 	g.ending, g.end = context.WithCancel(context.Background())

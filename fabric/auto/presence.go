@@ -14,7 +14,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/internal/wire"
 )
 
@@ -208,7 +208,7 @@ func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, presenceTime)
 	defer cancel()
 	conn, err := s.dial(ctx, peer.Addr, port.KindPresence, s.tls)
-	if errors.Is(err, syscall.ECONNREFUSED) && s.wasReached(peer.Process()) && backoff.Sleep(ctx, presenceAgain) == nil {
+	if errors.Is(err, syscall.ECONNREFUSED) && s.wasReached(peer.Process()) && wait.Sleep(ctx, presenceAgain) == nil {
 		conn, err = s.dial(ctx, peer.Addr, port.KindPresence, s.tls)
 	}
 	if err != nil {
@@ -237,10 +237,10 @@ func (s *presence) question(peer fabric.Peer) (net.Conn, error) {
 // was not reached before is asked for at once: the answer is what makes a refused connection a
 // proof later.
 func (s *presence) watch(ctx context.Context, peer fabric.Peer) error {
-	if s.wasReached(peer.Process()) && backoff.Sleep(ctx, presenceGrace) != nil {
+	if s.wasReached(peer.Process()) && wait.Sleep(ctx, presenceGrace) != nil {
 		return nil
 	}
-	pause := backoff.Backoff{First: presencePauseMin, Longest: presencePauseMax}
+	pause := wait.Backoff{First: presencePauseMin, Longest: presencePauseMax}
 	for {
 		conn, err := s.ask(ctx, peer)
 		if errors.Is(err, fabric.ErrPeerGone) && ctx.Err() == nil {

@@ -37,8 +37,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/descriptors"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Defaults of Config.
@@ -180,7 +180,7 @@ const (
 
 func (p *Port) accept() {
 	defer p.own.Done()
-	pause := backoff.Backoff{First: acceptPauseMin, Longest: acceptPauseMax}
+	pause := wait.Backoff{First: acceptPauseMin, Longest: acceptPauseMax}
 	for {
 		conn, err := p.listener.Accept()
 		switch {

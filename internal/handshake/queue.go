@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 )
 
@@ -68,7 +68,7 @@ type pendingConn struct {
 // await is one call of Await.
 type await struct {
 	tag  string
-	bell bell.Bell // rung when a caller of the view is queued
+	bell wait.Bell // rung when a caller of the view is queued
 }
 
 // Admit owns a connection from its first byte until the connection is taken, or rejected and
@@ -199,7 +199,7 @@ func (q *AcceptQueue) take(tag string) (Caller, bool) {
 
 // startAwaiting registers a call of Await for a view.
 func (q *AcceptQueue) startAwaiting(tag string) *await {
-	a := &await{tag, bell.New()}
+	a := &await{tag, wait.NewBell()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.awaits = append(q.awaits, a)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Pauses between two attempts to reach a peer that hung up.
@@ -34,7 +34,7 @@ func HungUp(err error) error {
 
 // DialWithRetry calls dial until it succeeds, fails with another error than ErrHungUp, or ctx ends.
 func DialWithRetry[L any](ctx context.Context, dial func() (L, error)) (L, error) {
-	pause := backoff.Backoff{First: retryPauseMin, Longest: retryPauseMax}
+	pause := wait.Backoff{First: retryPauseMin, Longest: retryPauseMax}
 	for {
 		l, err := dial()
 		if !errors.Is(err, fabric.ErrHungUp) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/invariants"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
@@ -47,7 +47,7 @@ type Joiner struct {
 	failures []error  // the last one at each of addrs
 	at       int      // of addrs, which is asked
 	hops     int      // redirects since
-	pause    backoff.Backoff
+	pause    wait.Backoff
 	resume   time.Duration // when the next round over addrs begins, if no application is under way
 	last     Ticket
 	beat     time.Duration
@@ -70,12 +70,12 @@ type call struct {
 	stage   callStage
 	meets   order.ViewID // of the last meet
 	heard   time.Duration
-	pause   backoff.Backoff // before the next attempt
-	resume  time.Duration   // when that is
-	itself  bool            // it leads back to this process
-	refused error           // what the member answered instead of greeted
-	word    string          // the member's word that it was greeted
-	worded  order.ViewID    // in which view
+	pause   wait.Backoff  // before the next attempt
+	resume  time.Duration // when that is
+	itself  bool          // it leads back to this process
+	refused error         // what the member answered instead of greeted
+	word    string        // the member's word that it was greeted
+	worded  order.ViewID  // in which view
 }
 
 type callStage uint8
@@ -90,7 +90,7 @@ const (
 )
 
 // pauses are between two rounds over the addresses, and before a member is dialed again.
-var pauses = backoff.Backoff{First: 50 * time.Millisecond, Longest: time.Second}
+var pauses = wait.Backoff{First: 50 * time.Millisecond, Longest: time.Second}
 
 // NewJoiner makes an applicant that does nothing before Start.
 func NewJoiner(c JoinerConfig) *Joiner {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -74,7 +74,7 @@ func (d *Server) try(p Probe, reach func(context.Context, views.Member) error) {
 		defer cancel()
 		err := reach(ctx, p.Member)
 		if p.Holds {
-			if err == nil && backoff.Sleep(ctx, leaving) == nil {
+			if err == nil && wait.Sleep(ctx, leaving) == nil {
 				err = reach(ctx, p.Member)
 			}
 			d.step(func(now time.Duration) Effects { return d.acceptor.HolderTried(now, p.Ticket, p.Member, err) })

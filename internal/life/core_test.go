@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/restart"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -176,7 +176,7 @@ func agreed(name string, seq order.Seq, nodes ...order.NodeID) restart.Agreed {
 }
 
 func TestAReconciliationTakesOneLogAfterTheOther(t *testing.T) {
-	pauses := backoff.Backoff{First: time.Millisecond, Longest: 4 * time.Millisecond}
+	pauses := wait.Backoff{First: time.Millisecond, Longest: 4 * time.Millisecond}
 	broken := Result{Outcome: Failed, Err: errors.New("broken")}
 	m := NewReconciliation(1, []restart.Agreed{agreed("own", 5, 2, 1), agreed("none", 0, 2), agreed("a", 9, 2, 3), agreed("b", 4, 3)}, pauses)
 	var did []string
@@ -193,13 +193,13 @@ func TestAReconciliationTakesOneLogAfterTheOther(t *testing.T) {
 
 func TestAReconciliationEndsWithWhatItsOwnLogSays(t *testing.T) {
 	own, broken := errors.New("a full disk"), errors.New("broken")
-	m := NewReconciliation(1, []restart.Agreed{agreed("a", 9, 2, 3)}, backoff.Backoff{First: 1, Longest: 1})
+	m := NewReconciliation(1, []restart.Agreed{agreed("a", 9, 2, 3)}, wait.Backoff{First: 1, Longest: 1})
 	m.Start()
 	m.Ended(Result{Outcome: Failed, Err: broken})
 	if e := m.Ended(Result{Outcome: Fatal, Err: own}); e.Do != Finish || !errors.Is(e.Err, own) || !errors.Is(e.Err, broken) || !errors.As(e.Err, new(restart.LogError)) {
 		t.Errorf("it ends with %s, %v", text(e), e.Err)
 	}
-	m = NewReconciliation(1, []restart.Agreed{agreed("a", 9, 2, 3)}, backoff.Backoff{First: 1, Longest: 1})
+	m = NewReconciliation(1, []restart.Agreed{agreed("a", 9, 2, 3)}, wait.Backoff{First: 1, Longest: 1})
 	m.Start()
 	if e := m.Ended(Result{Outcome: Stopped, Err: broken}); e.Do != Finish || !errors.Is(e.Err, broken) || errors.As(e.Err, new(restart.LogError)) {
 		t.Errorf("stopped, it ends with %s, %v", text(e), e.Err)

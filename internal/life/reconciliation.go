@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -16,7 +16,7 @@ import (
 type Reconciliation struct {
 	self    order.NodeID
 	plan    []restart.Agreed // what is left of it
-	pauses  backoff.Backoff
+	pauses  wait.Backoff
 	sources shard.Sources
 	under   Effect
 	why     []error // by source that failed, in this round
@@ -24,7 +24,7 @@ type Reconciliation struct {
 
 // Reconcile brings a process's logs to the ends of a plan. It has each effect performed, until it
 // has come out.
-func Reconcile(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff, perform func(Effect) Result) error {
+func Reconcile(self order.NodeID, plan []restart.Agreed, pauses wait.Backoff, perform func(Effect) Result) error {
 	m := NewReconciliation(self, plan, pauses)
 	e := m.Start()
 	for e.Do != Finish {
@@ -34,7 +34,7 @@ func Reconcile(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff,
 }
 
 // NewReconciliation makes the reconciliation of a process's logs.
-func NewReconciliation(self order.NodeID, plan []restart.Agreed, pauses backoff.Backoff) *Reconciliation {
+func NewReconciliation(self order.NodeID, plan []restart.Agreed, pauses wait.Backoff) *Reconciliation {
 	return &Reconciliation{self: self, plan: plan, pauses: pauses, sources: shard.Sources{Pauses: pauses}}
 }
 

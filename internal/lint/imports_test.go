@@ -11,8 +11,8 @@ import (
 // none from its own line, so that there are no cycles. It is the drawing in docs/packages.md upside
 // down. "x/..." is everything below x.
 var layers = [][]string{
-	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/backoff", "internal/background", "internal/bell", "internal/callers", "internal/crc", "internal/decode", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
-		"internal/netlab", "internal/progress", "internal/testutil", "replicated/internal/simulate", "trust"},
+	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/background", "internal/callers", "internal/crc", "internal/decode", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
+		"internal/netlab", "internal/progress", "internal/testutil", "internal/wait", "replicated/internal/simulate", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "fabric/verbs/internal/fake", "internal/proc", "internal/wire", "order"},
 	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/samehost", "nullsend", "rdmc/schedule"},
 	{"dds/internal/core", "fabric/port", "internal/handshake", "internal/journal", "internal/relay", "predicates"},

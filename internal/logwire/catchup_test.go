@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/persist/bolt"
@@ -311,7 +311,7 @@ func (h *host) asked() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.serving.Go(func() {
 		for len(h.server.readers) == 0 {
-			if backoff.Sleep(h.t.Context(), quick.Pause) != nil {
+			if wait.Sleep(h.t.Context(), quick.Pause) != nil {
 				break
 			}
 		}

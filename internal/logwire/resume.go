@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/catchup"
+	"github.com/squall-go/squall/internal/wait"
 
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/persist"
@@ -26,7 +26,7 @@ type resumingStream struct {
 	ctx    context.Context
 	q      request
 	bounds bounds
-	pause  backoff.Backoff
+	pause  wait.Backoff
 	tries  int  // in a row that brought nothing
 	lost   bool // the process that follows was told that the member is gone
 }

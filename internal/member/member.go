@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/fabric"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
 	"github.com/squall-go/squall/internal/viewchange"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -161,7 +161,7 @@ func (m *Member) outbox(sg views.Subgroup) *Outbox {
 	if i >= 0 {
 		return m.out[i]
 	}
-	o := &Outbox{Stats: new(multicast.Stats), member: m, name: sg.Name, why: ErrNotProvisioned, left: bell.New()}
+	o := &Outbox{Stats: new(multicast.Stats), member: m, name: sg.Name, why: ErrNotProvisioned, left: wait.NewBell()}
 	o.ringLeft = o.left.Ring
 	if m.cfg.Limits != nil {
 		o.larges.limits = m.cfg.Limits(sg.Name)

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/smc"
 )
@@ -53,7 +53,7 @@ type Outbox struct {
 
 	mu       sync.Mutex // of what follows and, unless open, of the sender's application side
 	open     bool       // goroutines claim without mu
-	left     bell.Bell  // the goroutine that was inside the ring when it was shut has left
+	left     wait.Bell  // the goroutine that was inside the ring when it was shut has left
 	ringLeft func()
 	halted   error
 	why      error           // why nothing can be claimed now, or nil
@@ -78,7 +78,7 @@ type Outbox struct {
 type waiter struct {
 	n    int
 	rung bool      // since it last found no space. Under mu
-	bell bell.Bell // it may try again
+	bell wait.Bell // it may try again
 }
 
 // ring needs mu.
@@ -87,7 +87,7 @@ func (w *waiter) ring() {
 	w.bell.Ring()
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{bell: bell.New()} }}
+var waiters = sync.Pool{New: func() any { return &waiter{bell: wait.NewBell()} }}
 
 // lock also keeps other goroutines from claiming. It is needed for what Shut guards, and for what
 // unlock looks at.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // WatchMachine tells how many cores were busy between two instants, or 0 where the system does not
@@ -15,11 +15,11 @@ func WatchMachine(ctx context.Context, from, to time.Time) <-chan float64 {
 	cores := make(chan float64, 1)
 	go func() {
 		defer close(cores)
-		if backoff.Sleep(ctx, time.Until(from)) != nil {
+		if wait.Sleep(ctx, time.Until(from)) != nil {
 			return
 		}
 		before, start := busyTime(), time.Now()
-		if backoff.Sleep(ctx, time.Until(to)) != nil {
+		if wait.Sleep(ctx, time.Until(to)) != nil {
 			return
 		}
 		cores <- (busyTime() - before).Seconds() / time.Since(start).Seconds()

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -51,7 +51,7 @@ type Announcer struct {
 	beat    time.Duration
 
 	due   time.Duration
-	pause backoff.Backoff // after the next hello
+	pause wait.Backoff // after the next hello
 	said  uint64
 }
 
@@ -62,7 +62,7 @@ const maxPause = 64
 // configuration.
 func NewAnnouncer(cluster string, self views.Member, join []string, t Times) *Announcer {
 	beat := t.withDefaults().Beat
-	return &Announcer{cluster: cluster, self: self, join: join, beat: beat, pause: backoff.Backoff{First: beat, Longest: maxPause * beat}}
+	return &Announcer{cluster: cluster, self: self, join: join, beat: beat, pause: wait.Backoff{First: beat, Longest: maxPause * beat}}
 }
 
 // Next returns when Tick is due.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/invariants"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -26,7 +26,7 @@ type Config struct {
 	// enters a shard needs its state or its log from others. Recovers reports whether the
 	// application takes over the log of the shard that the process enters.
 	Logs, HandsOver, Recovers bool
-	State, Log                backoff.Backoff // between rounds in which sources are asked for a state, or a log
+	State, Log                wait.Backoff // between rounds in which sources are asked for a state, or a log
 }
 
 // Core decides for one subgroup of a process, over all views.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -49,7 +49,7 @@ type stage struct {
 
 func newStage(t *testing.T, cfg Config) *stage {
 	cfg.Self, cfg.HandsOver = 3, true
-	cfg.State, cfg.Log = backoff.Backoff{First: 1, Longest: 4}, backoff.Backoff{First: 1, Longest: 4}
+	cfg.State, cfg.Log = wait.Backoff{First: 1, Longest: 4}, wait.Backoff{First: 1, Longest: 4}
 	return &stage{t: t, core: New(cfg)}
 }
 
@@ -448,7 +448,7 @@ func TestFreshMembersAreSpread(t *testing.T) {
 }
 
 func TestPausesGrowUntilASourceGivesSomething(t *testing.T) {
-	s := Sources{Pauses: backoff.Backoff{First: 5, Longest: 15}}
+	s := Sources{Pauses: wait.Backoff{First: 5, Longest: 15}}
 	one := members(1)
 	var pauses []time.Duration
 	for round := range 6 {
@@ -473,7 +473,7 @@ func TestPausesGrowUntilASourceGivesSomething(t *testing.T) {
 func TestSH1ToSH4HoldInRandomLives(t *testing.T) {
 	for seed := range uint64(2000) {
 		d := rand.New(rand.NewPCG(seed, 1))
-		l := &life{t: t, seed: seed, random: d, cfg: Config{Self: 3, HandsOver: true, Logs: d.IntN(2) == 0, Recovers: d.IntN(2) == 0, State: backoff.Backoff{First: 1, Longest: 4}, Log: backoff.Backoff{First: 1, Longest: 4}}, state: map[Stay]bool{}, dropped: map[Stay]bool{}}
+		l := &life{t: t, seed: seed, random: d, cfg: Config{Self: 3, HandsOver: true, Logs: d.IntN(2) == 0, Recovers: d.IntN(2) == 0, State: wait.Backoff{First: 1, Longest: 4}, Log: wait.Backoff{First: 1, Longest: 4}}, state: map[Stay]bool{}, dropped: map[Stay]bool{}}
 		l.cfg.Recovers = l.cfg.Recovers && l.cfg.Logs
 		l.core = New(l.cfg)
 		l.live()

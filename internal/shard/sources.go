@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -12,7 +12,7 @@ import (
 // Sources chooses which of several members is asked next: each once in a round, and members that
 // refused never again.
 type Sources struct {
-	Pauses  backoff.Backoff // before the next round
+	Pauses  wait.Backoff // before the next round
 	tried   []order.NodeID
 	refused []order.NodeID
 }

@@ -6,12 +6,12 @@ import (
 	"iter"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/internal/journal"
 	"github.com/squall-go/squall/internal/life"
 	"github.com/squall-go/squall/internal/restart"
 	"github.com/squall-go/squall/internal/shard"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
 	"github.com/squall-go/squall/views"
@@ -21,8 +21,8 @@ import (
 // the two logs, and the way between them: what is asked and answered takes time, and breaks off.
 
 // fetchPauses are the pauses between two rounds in which sources are asked.
-func fetchPauses(p *Plan) backoff.Backoff {
-	return backoff.Backoff{First: p.Hop() / 4, Longest: 4 * p.Hop()}
+func fetchPauses(p *Plan) wait.Backoff {
+	return wait.Backoff{First: p.Hop() / 4, Longest: 4 * p.Hop()}
 }
 
 // fetching performs an effect of kind life.CatchUp.

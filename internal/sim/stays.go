@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/internal/backlog"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/member"
 	"github.com/squall-go/squall/internal/multicast"
 	"github.com/squall-go/squall/internal/shard"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/views"
 )
@@ -44,7 +44,7 @@ func newStays(p *process, decl int) *stays {
 	logs, hop := w.plan.Decls[decl].Mode == views.Persistent, w.plan.Hop()
 	return &stays{proc: p, decl: decl, state: appState{here: true}, core: shard.New(shard.Config{
 		Self: p.self.ID, Logs: logs, HandsOver: w.handsOver(decl), Recovers: logs && w.hasState(decl),
-		State: backoff.Backoff{First: hop / 4, Longest: 4 * hop}, Log: backoff.Backoff{First: hop / 4, Longest: 4 * hop},
+		State: wait.Backoff{First: hop / 4, Longest: 4 * hop}, Log: wait.Backoff{First: hop / 4, Longest: 4 * hop},
 	})}
 }
 

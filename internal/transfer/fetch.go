@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -164,7 +164,7 @@ func (f *Fetch) Done(ctx context.Context, sources []views.Member) {
 				if err == nil || ctx.Err() != nil || try == doneTries-1 {
 					return
 				}
-				_ = backoff.Sleep(ctx, f.cfg.Times.Longest)
+				_ = wait.Sleep(ctx, f.cfg.Times.Longest)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/squall-go/squall/fabric/port"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/shard"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/internal/wire"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
@@ -173,7 +173,7 @@ func (w *world) fetch(restore func(io.Reader) error) *Fetch {
 
 // run asks source after source, as package shard says, until one gives the state, or none is left.
 func (w *world) run(ctx context.Context, f *Fetch) (Fetched, error) {
-	sources := shard.Sources{Pauses: backoff.Backoff{First: quick.Pause, Longest: quick.Longest}}
+	sources := shard.Sources{Pauses: wait.Backoff{First: quick.Pause, Longest: quick.Longest}}
 	for {
 		source, pause, left := sources.Next(shard.StateSources(w.view, 1, w.fresh))
 		if !left {

@@ -35,7 +35,7 @@ package wire
 import (
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Times are how long one side waits for the other. Zero values are replaced by the defaults.
@@ -69,6 +69,6 @@ func (t Times) WithDefaults() Times {
 }
 
 // Backoff is the pause between two attempts.
-func (t Times) Backoff() backoff.Backoff {
-	return backoff.Backoff{First: t.Pause, Longest: t.Longest}
+func (t Times) Backoff() wait.Backoff {
+	return wait.Backoff{First: t.Pause, Longest: t.Longest}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/extension"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -138,7 +138,7 @@ func (o *object) ready() error {
 
 // tending is what the steward keeps.
 type tending struct {
-	wake       bell.Bell     // it has something to look at
+	wake       wait.Bell     // it has something to look at
 	announcing squall.ViewID // in which it announced the operations last
 	maturing   enabling
 }

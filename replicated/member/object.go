@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/extension"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -154,9 +154,9 @@ func (o *object) init(sg squall.SubgroupConfig, names []string, err error) {
 	o.sg, o.names, o.err = sg, names, err
 	o.context.shards, o.inside = o.shardsOf, &inside{}
 	o.tasks = map[string]func(context.Context, Task) error{}
-	o.wake, o.maturing.delay = bell.New(), DefaultEnableDelay
-	o.sending.wake, o.outbox.wake = bell.New(), bell.New()
-	o.answers.wake, o.answers.gathered = bell.New(), map[uint64]*gathering{}
+	o.wake, o.maturing.delay = wait.NewBell(), DefaultEnableDelay
+	o.sending.wake, o.outbox.wake = wait.NewBell(), wait.NewBell()
+	o.answers.wake, o.answers.gathered = wait.NewBell(), map[uint64]*gathering{}
 	o.history.building = make(chan struct{}, 1)
 	o.touches.sessions = map[uint64]struct{}{}
 }

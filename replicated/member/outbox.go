@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/backoff"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -107,7 +106,7 @@ func (c *common) Outgoing() int {
 // member has failed the next one hands over again all that no record says is handed over, and the
 // destination skips what it has executed.
 type courier struct {
-	wake bell.Bell
+	wake wait.Bell
 	ways map[machine.Destination]*way
 	stay *stay // of an object in shards: the stay to which ways belongs
 }
@@ -117,7 +116,7 @@ type way struct {
 	told   machine.Cursor     // up to here the other members were told
 	stuck  error              // why it does not go on
 	cancel context.CancelFunc // of the goroutine that runs tasks
-	more   bell.Bell          // there are more of them
+	more   wait.Bell          // there are more of them
 
 	mu sync.Mutex
 	relay.Way
@@ -458,7 +457,7 @@ func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) e
 		return fmt.Errorf("replicated: object %q has no function for the task %q", o.sg.Name, to.Name)
 	}
 	if w.cancel == nil {
-		w.more = bell.New()
+		w.more = wait.NewBell()
 		ctx, w.cancel = context.WithCancel(ctx)
 		go o.runTasksOf(ctx, o.outbox.stay, to, w, f)
 	}
@@ -484,7 +483,7 @@ func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination
 		}
 		at := next[0].Cursor
 		version := squall.Version{View: squall.ViewID(at.View), Seq: squall.Seq(at.Seq)}
-		wait := backoff.Backoff{First: taskRetry, Longest: maxTaskRetry}
+		pause := wait.Backoff{First: taskRetry, Longest: maxTaskRetry}
 		for {
 			err := f(ctx, Task{Data: next[0].Data, Version: version, Index: at.Index})
 			if ctx.Err() != nil {
@@ -494,7 +493,7 @@ func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination
 				break
 			}
 			o.logger.Warn("a task failed and runs again", "object", o.sg.Name, "task", to.Name, "version", version, "error", err)
-			if wait.Wait(ctx) != nil {
+			if pause.Wait(ctx) != nil {
 				return
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -25,7 +25,7 @@ type gathering struct {
 	of      squall.ViewID  // in which the command has its position; 0: it has none yet
 	out     invoke.Outcome // of this member
 	come    []relay.Reply  // not yielded yet
-	changed bell.Bell
+	changed wait.Bell
 	done    chan struct{} // the command has its position, or failed
 }
 
@@ -83,7 +83,7 @@ func (g *gathering) take() (come []relay.Reply) {
 type answering struct {
 	mu       sync.Mutex
 	waiting  [][]byte              // records to send
-	wake     bell.Bell             // there are some
+	wake     wait.Bell             // there are some
 	gathered map[uint64]*gathering // of this process, by call
 	layouts  []layout              // of the last views, newest first
 }
@@ -238,7 +238,7 @@ func (o *object) repliesTo(ctx context.Context, s *stay, name string, args invok
 // gatherFrom sends a command and yields its replies. A command of this process is one of its stay
 // s.
 func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, yield func(relay.Reply) bool, record func(call uint64) ([]byte, error), name string) error {
-	g.changed, g.done = bell.New(), make(chan struct{})
+	g.changed, g.done = wait.NewBell(), make(chan struct{})
 	if !s.begin() {
 		return o.elsewhere()
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/extension"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated/internal/batch"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -39,7 +39,7 @@ type posted struct {
 type sending struct {
 	mu    sync.Mutex
 	batch batch.Batch[posted]
-	wake  bell.Bell // there is something to send
+	wake  wait.Bell // there is something to send
 }
 
 // limit sets how much shares a message, by the size of the ring.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
@@ -120,7 +120,7 @@ func (s *Server) serve(ctx, serving context.Context, o *object, cfg *ServerConfi
 		svc.CopyMessages() // a client can change a request between the check of its access and its execution
 		d.service, d.authorize, d.done = svc, cfg.Authorize, &s.done
 		d.most = max(cfg.Endpoint.RingBytes, ripc.DefaultRingBytes)/4 - relay.AnswerHead - relay.EventBytes
-		d.queries.wake = bell.New()
+		d.queries.wake = wait.NewBell()
 		if shard == 0 {
 			g.desks = append(g.desks, d)
 		}
@@ -171,7 +171,7 @@ type desk struct {
 	queries struct {
 		sync.Mutex
 		waiting []ripc.Message
-		wake    bell.Bell
+		wake    wait.Bell
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 )
@@ -33,7 +33,7 @@ type stay struct {
 	order   uint64       // the stays of a process are numbered
 	shard   int          // 1 + its number; 0: the process is in none
 	sending atomic.Int64 // commands of this process that are being sent to it, and over when it is over
-	idle    bell.Bell    // has an element when it is over, and nothing is being sent
+	idle    wait.Bell    // has an element when it is over, and nothing is being sent
 }
 
 // over is more than what is being sent at a time.
@@ -125,7 +125,7 @@ func (o *object) moved(shard int) (from *stay) {
 	if from != nil && from.shard == shard {
 		return nil
 	}
-	s := &stay{shard: shard, idle: bell.New()}
+	s := &stay{shard: shard, idle: wait.NewBell()}
 	if from != nil {
 		s.order = from.order + 1
 	}

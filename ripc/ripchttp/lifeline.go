@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // lifeline is a request on a stream that lives as long as a client talks to a server. Its body says
@@ -24,7 +24,7 @@ type lifeline struct {
 	mu     sync.Mutex
 	begun  time.Time
 	calls  []uint64 // given up, to be said
-	more   bell.Bell
+	more   wait.Bell
 	closed chan struct{}
 	ended  bool
 }
@@ -33,7 +33,7 @@ type lifeline struct {
 const restartAfter = 100 * time.Millisecond
 
 func newLifeline(t *Transport, host string) *lifeline {
-	return &lifeline{transport: t, host: host, more: bell.New(), closed: make(chan struct{})}
+	return &lifeline{transport: t, host: host, more: wait.NewBell(), closed: make(chan struct{})}
 }
 
 // hold ties the lifeline, if it is not.

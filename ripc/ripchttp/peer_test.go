@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -108,7 +108,7 @@ func TestTheRequestsOfOneClientAreBounded(t *testing.T) {
 	}
 	for waits := 0; waits < requests-most; { // all others have come
 		must(t, ctx.Err())
-		must(t, backoff.Sleep(ctx, time.Millisecond))
+		must(t, wait.Sleep(ctx, time.Millisecond))
 		server.mu.Lock()
 		waits = len(server.clients["identity CN=flood"].waiting)
 		server.mu.Unlock()

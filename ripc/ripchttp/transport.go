@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -142,7 +142,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	ctx := r.Context()
 	var until time.Time
-	pause := backoff.Backoff{First: minPause, Longest: maxPause}
+	pause := wait.Backoff{First: minPause, Longest: maxPause}
 	for {
 		response, err := t.call(ctx, s, r, body)
 		if err == nil || !t.repeats(r, err) {
@@ -239,7 +239,7 @@ func readBody(r *http.Request) ([]byte, error) {
 // is nowhere.
 func (t *Transport) overStream(r *http.Request) (*http.Response, error) {
 	var until time.Time
-	pause := backoff.Backoff{First: minPause, Longest: maxPause}
+	pause := wait.Backoff{First: minPause, Longest: maxPause}
 	for {
 		response, err := t.streams.RoundTrip(r)
 		var dial *net.OpError

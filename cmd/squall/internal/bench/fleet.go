@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Times that a run may take beyond its window.
@@ -257,7 +257,7 @@ func (f *Fleet) Until(done func() (missing, fatal error)) error {
 		if err != nil || missing == nil {
 			return err
 		}
-		if err := backoff.Sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return errors.Join(missing, err)
 		}
 	}

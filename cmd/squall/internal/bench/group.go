@@ -16,8 +16,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/rdma"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Fabrics are the fabrics that a flag can name.
@@ -197,7 +197,7 @@ func (u Usage) Rate(count float64) float64 { return Ratio(count, u.Elapsed.Secon
 // Observe counts at both ends of the window of a request, to which it sleeps. A CPU profile of the
 // window goes to a file, if that has a name.
 func Observe[C any](ctx context.Context, r Request, profile string, count func() C) (before, after C, u Usage, err error) {
-	if err := backoff.Sleep(ctx, time.Until(r.From)); err != nil {
+	if err := wait.Sleep(ctx, time.Until(r.From)); err != nil {
 		return before, after, u, err
 	}
 	stop, err := startProfile(profile)
@@ -208,7 +208,7 @@ func Observe[C any](ctx context.Context, r Request, profile string, count func()
 	runtime.ReadMemStats(&memory)
 	mallocs, cpu, start := memory.Mallocs, proc.CPUTime(), time.Now()
 	before = count()
-	if err := backoff.Sleep(ctx, time.Until(r.To)); err != nil {
+	if err := wait.Sleep(ctx, time.Until(r.To)); err != nil {
 		return before, after, u, errors.Join(err, stop())
 	}
 	after = count()

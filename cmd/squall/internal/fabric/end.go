@@ -16,7 +16,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/rdma"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // The two ends are members 1 and 2 of a group with one subgroup.
@@ -56,7 +56,7 @@ type end struct {
 	group *squall.Group
 	all   *squall.Subgroup
 	asked chan control // of the other end, as they are delivered
-	pongs bell.Bell
+	pongs wait.Bell
 
 	// The rest is used by deliveries alone.
 	id              squall.NodeID
@@ -67,7 +67,7 @@ type end struct {
 
 // open joins the group, or begins it.
 func (e *end) open(ctx context.Context, c squall.Config) (err error) {
-	e.id, e.asked, e.pongs = c.ID, make(chan control, 16), bell.New()
+	e.id, e.asked, e.pongs = c.ID, make(chan control, 16), wait.NewBell()
 	c.Cluster, c.InitialMembers, c.Logger = cluster, 1, slog.New(slog.NewTextHandler(io.Discard, nil))
 	c.Subgroups = []squall.SubgroupConfig{{Name: "check", Deliver: e.deliver}}
 	if e.group, err = squall.Open(ctx, c); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -112,7 +112,7 @@ func (p *pinging) run(cmd *cobra.Command, id ripc.ID) (err error) {
 	result := Pinged{Service: to.ID(), Transport: to.Transport()}
 	for k := range p.count {
 		if k > 0 {
-			if err := backoff.Sleep(ctx, p.every); err != nil {
+			if err := wait.Sleep(ctx, p.every); err != nil {
 				return err
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/persist"
 )
 
@@ -176,7 +176,7 @@ const (
 // replica is the application of a load that keeps a state. It tells marks, pauses and its fault.
 type replica struct {
 	tell func(News)
-	due  bell.Bell // it is time for a snapshot
+	due  wait.Bell // it is time for a snapshot
 
 	mu    sync.Mutex
 	h     history
@@ -190,7 +190,7 @@ type replica struct {
 }
 
 func newReplica(l *Load, tell func(News)) *replica {
-	return &replica{tell: tell, due: bell.New(), h: newHistory(l)}
+	return &replica{tell: tell, due: wait.NewBell(), h: newHistory(l)}
 }
 
 func (r *replica) deliver(batch []squall.Message) {

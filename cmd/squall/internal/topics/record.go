@@ -17,7 +17,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/bell"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Times of the recorder.
@@ -166,7 +166,7 @@ type intake struct {
 	bytes int64
 	limit int64
 	full  bool
-	wake  bell.Bell
+	wake  wait.Bell
 }
 
 // put adds a sample. It is called where the sample has its position, and does not wait.
@@ -237,7 +237,7 @@ func (r *recording) write(t *tape, all []heard, known func(dds.ID) *dds.QoS) err
 
 // follow writes what is heard.
 func (r *recording) follow(ctx context.Context, p party, t *tape) error {
-	q := &intake{limit: r.buffer, wake: bell.New()}
+	q := &intake{limit: r.buffer, wake: wait.NewBell()}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	var over <-chan struct{}

@@ -25,8 +25,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/errs"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // options are the command's flags.
@@ -152,7 +152,7 @@ func measure(ctx context.Context, s spec, p *show.Progress) (r *result, err erro
 		}
 		var larges []spell
 		for range s.Rounds {
-			if err := backoff.Sleep(f.Context(), s.Rest); err != nil {
+			if err := wait.Sleep(f.Context(), s.Rest); err != nil {
 				return err
 			}
 			l, err := bench.AskSome[spell](f, f.Children()[:1], bench.Request{Op: opLarge}, largeWithin)
@@ -162,7 +162,7 @@ func measure(ctx context.Context, s spec, p *show.Progress) (r *result, err erro
 			larges = append(larges, l...)
 			p.Add()
 		}
-		if err := backoff.Sleep(f.Context(), s.Rest); err != nil {
+		if err := wait.Sleep(f.Context(), s.Rest); err != nil {
 			return err
 		}
 		all, err := bench.Ask[*tally](f, bench.Request{Op: opEnd}, bench.SettleWithin)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // Workload is what the processes of "squall bench log" do.
@@ -226,7 +226,7 @@ func (m *member) loop(ctx context.Context, r bench.Request) (*Sample, error) {
 			_ = latency.RecordValue(time.Since(start).Nanoseconds()) // a minute is the most that it takes; longer ones are its most
 		}
 	}
-	return &Sample{Latency: bench.LatencyOf(latency)}, backoff.Sleep(ctx, time.Until(r.To))
+	return &Sample{Latency: bench.LatencyOf(latency)}, wait.Sleep(ctx, time.Until(r.To))
 }
 
 // meter counts what one subgroup delivers, and finds how much of it lies before a version.

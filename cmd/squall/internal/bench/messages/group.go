@@ -11,8 +11,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/extension"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // groupMember is one member of a group.
@@ -67,7 +67,7 @@ func (g *groupMember) run(ctx context.Context, r bench.Request) (Sample, error) 
 		}
 	}
 	go func() {
-		if backoff.Sleep(ctx, time.Until(r.From)) == nil {
+		if wait.Sleep(ctx, time.Until(r.From)) == nil {
 			g.tally.measuring.Store(true)
 		}
 	}()
@@ -109,7 +109,7 @@ func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
 		g.sent.Add(1)
 		switch {
 		case delay >= time.Millisecond:
-			if err := backoff.Sleep(ctx, delay); err != nil {
+			if err := wait.Sleep(ctx, delay); err != nil {
 				return err
 			}
 		case delay > 0:

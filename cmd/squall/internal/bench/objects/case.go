@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // load is what is done.
@@ -188,7 +188,7 @@ func (s spec) measureKill(ctx context.Context) (r run, err error) {
 		to := from.Add(s.Duration)
 		killed := make(chan error, 1)
 		go func() {
-			err := backoff.Sleep(ctx, time.Until(from.Add(s.Duration/2)))
+			err := wait.Sleep(ctx, time.Until(from.Add(s.Duration/2)))
 			f.Kill(f.Children()[nodes-1])
 			killed <- err
 		}()

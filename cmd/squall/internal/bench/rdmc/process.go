@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/rdmc/schedule"
@@ -215,7 +215,7 @@ func (i instant) add(d time.Duration) instant     { return i + instant(d) }
 func (i instant) sub(j instant) (d time.Duration) { return time.Duration(i - j) }
 
 // sleepUntil sleeps to an instant.
-func sleepUntil(ctx context.Context, at instant) error { return backoff.Sleep(ctx, at.sub(now())) }
+func sleepUntil(ctx context.Context, at instant) error { return wait.Sleep(ctx, at.sub(now())) }
 
 // idleTime is how long the cores of this machine had nothing to do so far; ok is false where the
 // system does not say.

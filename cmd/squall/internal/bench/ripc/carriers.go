@@ -16,8 +16,8 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -365,7 +365,7 @@ func (s *services) connectAll(ctx context.Context) error {
 func (m *member) usage(ctx context.Context) (u usage, err error) {
 	runtime.GC()
 	before, began := proc.CPUTime(), time.Now()
-	if err := backoff.Sleep(ctx, m.spec.Duration); err != nil {
+	if err := wait.Sleep(ctx, m.spec.Duration); err != nil {
 		return u, err
 	}
 	u.CPUPercent = 100 * float64(proc.CPUTime()-before) / float64(time.Since(began))

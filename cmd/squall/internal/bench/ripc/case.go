@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/backoff"
 	"github.com/squall-go/squall/internal/proc"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // system is what carries the messages.
@@ -80,7 +80,7 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 			}
 		}
 		if s.Load == idle {
-			if err := backoff.Sleep(f.Context(), s.Warmup); err != nil {
+			if err := wait.Sleep(f.Context(), s.Warmup); err != nil {
 				return err
 			}
 			all, err := bench.AskSome[usage](f, server, bench.Request{Op: opUsage}, s.Duration+bench.AnswerWithin)

@@ -13,7 +13,7 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/dds"
 	"github.com/squall-go/squall/dds/qos"
-	"github.com/squall-go/squall/internal/backoff"
+	"github.com/squall-go/squall/internal/wait"
 )
 
 // stream is a writer that writes as fast as it can, or a reader.
@@ -313,12 +313,12 @@ func (l *late) latency() bench.Latency { return bench.Latency{} }
 // measure is at the reader that was there before, and at the process that joins when the window
 // begins.
 func (l *late) measure(ctx context.Context, r bench.Request) (s sample, err error) {
-	if err := backoff.Sleep(ctx, time.Until(r.From)); err != nil {
+	if err := wait.Sleep(ctx, time.Until(r.From)); err != nil {
 		return s, err
 	}
 	if l.Node < lateNodes {
 		l.longest.Store(0)
-		if err := backoff.Sleep(ctx, time.Until(r.To)); err != nil {
+		if err := wait.Sleep(ctx, time.Until(r.To)); err != nil {
 			return s, err
 		}
 		s.Gap = time.Duration(max(l.longest.Load(), time.Now().UnixNano()-l.last.Load()))

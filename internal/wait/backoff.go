@@ -1,13 +1,12 @@
-// Package backoff has the pause between two attempts, which doubles from one to the next. Shells
-// wait for it; pure packages add it to their time.
-package backoff
+package wait
 
 import (
 	"context"
 	"time"
 )
 
-// Backoff is a pause that doubles, from First to Longest. It is pure but for Wait.
+// Backoff is the pause between two attempts, which doubles from one to the next, from First to
+// Longest. It is pure but for Wait: pure packages add the pause to their time.
 type Backoff struct {
 	First, Longest time.Duration
 	next           time.Duration // 0: First

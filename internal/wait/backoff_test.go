@@ -1,4 +1,4 @@
-package backoff
+package wait
 
 import (
 	"context"

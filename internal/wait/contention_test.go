@@ -1,4 +1,4 @@
-package predicates
+package wait
 
 import (
 	"fmt"
@@ -9,21 +9,21 @@ import (
 
 // told is a kernel that says what a test wrote down.
 type told struct {
-	u      usage
+	u      Usage
 	idling time.Duration
 	asked  int
 }
 
-func (k *told) usage() usage        { k.asked++; return k.u }
-func (k *told) idle() time.Duration { k.asked++; return k.idling }
-func (k *told) close()              {}
+func (k *told) Usage() Usage        { k.asked++; return k.u }
+func (k *told) Idle() time.Duration { k.asked++; return k.idling }
+func (k *told) Close()              {}
 
 // pass has a thread wait for the end of a time in which it ran, and was delayed, in each window,
 // and the cores were idle for a part of it. It returns whether contention was found at any time.
 func pass(c *Contention, k *told, now *time.Duration, long, ran, delayed time.Duration, idle float64) (found bool) {
 	for end := *now + long; *now < end; {
 		*now += contentionWindow
-		k.u.ran, k.u.delayed = k.u.ran+ran, k.u.delayed+delayed
+		k.u.Ran, k.u.Delayed = k.u.Ran+ran, k.u.Delayed+delayed
 		k.idling += time.Duration(idle * float64(contentionWindow))
 		found = c.Found(*now) || found
 	}
@@ -53,8 +53,8 @@ func TestContentionIsWhatTheKernelSaysOfTheThreadAndTheCores(t *testing.T) {
 		{16, 2, 1 * ms, 16 * ms, 0, true},
 	} {
 		t.Run(fmt.Sprintf("%d loops on %d cores, %v delayed for each %v, %v idle", c.loops, c.cores, c.delayed, c.ran, c.idle), func(t *testing.T) {
-			k, now := &told{u: usage{thread: 7}}, time.Duration(0)
-			contention := Contention{kernel: k}
+			k, now := &told{u: Usage{Thread: 7}}, time.Duration(0)
+			contention := Contention{Kernel: k}
 			contention.SetLoops(c.loops, c.cores)
 			if found := pass(&contention, k, &now, 2*idleWindow, c.ran, c.delayed, c.idle); found != c.want {
 				t.Errorf("contention found: %v", found)
@@ -65,8 +65,8 @@ func TestContentionIsWhatTheKernelSaysOfTheThreadAndTheCores(t *testing.T) {
 
 // A thread of the system that has the core now and then, for one or two windows, is no contention.
 func TestContentionLastsForSeveralWindows(t *testing.T) {
-	k, now := &told{u: usage{thread: 7}}, time.Duration(0)
-	c := Contention{kernel: k}
+	k, now := &told{u: Usage{Thread: 7}}, time.Duration(0)
+	c := Contention{Kernel: k}
 	c.SetLoops(2, 2)
 	for range 2 * idleWindow / contentionWindow {
 		if pass(&c, k, &now, 2*contentionWindow, 0, contentionWindow, 0) || pass(&c, k, &now, contentionWindow, contentionWindow, 0, 0) {
@@ -80,8 +80,8 @@ func TestContentionLastsForSeveralWindows(t *testing.T) {
 
 // A verdict holds as long as no core is free. Until it is examined, the kernel is not asked.
 func TestAVerdictEndsWhenACoreIsFree(t *testing.T) {
-	k, now := &told{u: usage{thread: 7}}, time.Duration(0)
-	c := Contention{kernel: k}
+	k, now := &told{u: Usage{Thread: 7}}, time.Duration(0)
+	c := Contention{Kernel: k}
 	c.SetLoops(2, 2)
 	if !pass(&c, k, &now, 2*idleWindow, 0, contentionWindow, 0) {
 		t.Fatal("not found")
@@ -109,11 +109,11 @@ func TestAVerdictEndsWhenACoreIsFree(t *testing.T) {
 // What one thread waited says nothing of another one, and where the kernel does not say what the
 // cores do, nothing is found.
 func TestContentionIsOfOneThreadAndNeedsTheKernel(t *testing.T) {
-	k, now := &told{u: usage{thread: 7}}, time.Duration(0)
-	c := Contention{kernel: k}
+	k, now := &told{u: Usage{Thread: 7}}, time.Duration(0)
+	c := Contention{Kernel: k}
 	c.SetLoops(2, 2)
 	for range 2 * idleWindow / contentionWindow {
-		k.u.thread++
+		k.u.Thread++
 		if pass(&c, k, &now, contentionWindow, 0, contentionWindow, 0) {
 			t.Fatal("found in the figures of two threads")
 		}
@@ -127,15 +127,15 @@ func TestContentionIsOfOneThreadAndNeedsTheKernel(t *testing.T) {
 // The kernel's figures of a thread that computes grow.
 func TestTheKernelKnowsWhatAThreadRan(t *testing.T) {
 	var k kernel
-	defer k.close()
-	first := k.usage()
-	if first.thread == 0 {
+	defer k.Close()
+	first := k.Usage()
+	if first.Thread == 0 {
 		t.Skip("the kernel does not say what threads run")
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
-		if u := k.usage(); u.thread == first.thread && u.ran > first.ran {
+		if u := k.Usage(); u.Thread == first.Thread && u.Ran > first.Ran {
 			return
-		} else if u.thread != first.thread {
+		} else if u.Thread != first.Thread {
 			first = u
 		}
 		if time.Now().After(deadline) {
@@ -156,7 +156,7 @@ func TestTheKernelKnowsHowLongTheCoresWereIdle(t *testing.T) {
 		t.Skipf("the kernel does not say what cores do: %v", err)
 	}
 	var k kernel
-	if got := k.idle(); got < time.Duration(idle)*10*time.Millisecond {
+	if got := k.Idle(); got < time.Duration(idle)*10*time.Millisecond {
 		t.Errorf("%v, and the fourth number of cpu was %d before", got, idle)
 	}
 }

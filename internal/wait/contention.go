@@ -1,4 +1,4 @@
-package predicates
+package wait
 
 import "time"
 
@@ -16,29 +16,29 @@ import "time"
 // Loops of one group that are more than the cores wait for each other. That is no contention as
 // long as each gets half of its share of the cores.
 type Contention struct {
+	Kernel Kernel  // nil: that of this host
 	least  float64 // the part of the time in which the thread could run that it has to get
-	from   usage   // at the beginning of the window
+	from   Usage   // at the beginning of the window
 	looked time.Duration
 	idle   time.Duration // of all cores, at asked
 	asked  time.Duration // when the kernel was asked for it; 0: it was not
 	until  time.Duration // when the verdict is examined again; 0: there is none
 	yields time.Duration // until then the thread shares its core, and another core is free
 	late   int           // windows in turn in which it was delayed
-	kernel source
 }
 
-// source is the kernel, or a test in its place.
-type source interface {
-	usage() usage
-	idle() time.Duration // for how long the cores were idle, together; less than 0: unknown
-	close()
+// Kernel is what a Contention asks.
+type Kernel interface {
+	Usage() Usage
+	Idle() time.Duration // for how long the cores were idle, together; less than 0: unknown
+	Close()
 }
 
-// usage is what the kernel says of a thread.
-type usage struct {
-	thread  int           // 0: nothing is known
-	ran     time.Duration // on a core
-	delayed time.Duration // when it could run, and another thread had the core
+// Usage is what the kernel says of a thread.
+type Usage struct {
+	Thread  int           // 0: nothing is known
+	Ran     time.Duration // on a core
+	Delayed time.Duration // when it could run, and another thread had the core
 }
 
 const (
@@ -62,10 +62,10 @@ func (c *Contention) SetLoops(loops, cores int) {
 // Begin asks the kernel for the first time, so that a loop that has begun holds all descriptors
 // that it will ever hold.
 func (c *Contention) Begin() {
-	if c.kernel == nil {
-		c.kernel = &kernel{}
+	if c.Kernel == nil {
+		c.Kernel = &kernel{}
 	}
-	c.from = c.kernel.usage()
+	c.from = c.Kernel.Usage()
 }
 
 // Found reports whether other threads need the core at present. now is the time on a clock that
@@ -74,15 +74,15 @@ func (c *Contention) Found(now time.Duration) bool {
 	if now < c.until {
 		return true
 	}
-	if c.kernel == nil {
-		c.kernel = &kernel{}
+	if c.Kernel == nil {
+		c.Kernel = &kernel{}
 	}
 	if c.until > 0 {
 		if c.noCoreIsFree(now) {
 			c.until = now + contentionTime
 			return true
 		}
-		c.until, c.from = 0, usage{} // the next window begins with a look of its own
+		c.until, c.from = 0, Usage{} // the next window begins with a look of its own
 	}
 	if now-c.looked < contentionWindow {
 		return false
@@ -106,12 +106,12 @@ func (c *Contention) Shares(now time.Duration) bool { return now < c.yields }
 // delayed reports whether others had the thread's core for more than their share, in the window
 // that ends now.
 func (c *Contention) delayed(now time.Duration) bool {
-	from, u := c.from, c.kernel.usage()
+	from, u := c.from, c.Kernel.Usage()
 	c.from, c.looked = u, now
-	if u.thread == 0 || u.thread != from.thread {
+	if u.Thread == 0 || u.Thread != from.Thread {
 		return false
 	}
-	ran, delayed := u.ran-from.ran, u.delayed-from.delayed
+	ran, delayed := u.Ran-from.Ran, u.Delayed-from.Delayed
 	return delayed >= leastDelay && float64(ran) < c.least*float64(ran+delayed)
 }
 
@@ -122,13 +122,13 @@ func (c *Contention) noCoreIsFree(now time.Duration) bool {
 		return false
 	}
 	before, asked := c.idle, c.asked
-	c.idle, c.asked = c.kernel.idle(), now
+	c.idle, c.asked = c.Kernel.Idle(), now
 	return asked > 0 && c.idle >= 0 && float64(c.idle-before) < mostIdle*float64(now-asked)
 }
 
 // Close releases what it asks the kernel with.
 func (c *Contention) Close() {
-	if c.kernel != nil {
-		c.kernel.close()
+	if c.Kernel != nil {
+		c.Kernel.Close()
 	}
 }

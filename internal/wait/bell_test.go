@@ -1,11 +1,11 @@
-package bell
+package wait
 
 import "testing"
 
 func TestABellThatIsRungTwiceIsHeardOnce(t *testing.T) {
 	var nobody Bell
 	nobody.Ring()
-	b := New()
+	b := NewBell()
 	b.Ring()
 	b.Ring()
 	<-b

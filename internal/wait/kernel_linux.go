@@ -1,4 +1,4 @@
-package predicates
+package wait
 
 import (
 	"time"
@@ -12,34 +12,34 @@ type kernel struct {
 	thread, file int // file is one more than the descriptor; 0: none
 }
 
-// usage returns what the kernel says of this thread.
-func (k *kernel) usage() usage {
+// Usage returns what the kernel says of this thread.
+func (k *kernel) Usage() Usage {
 	thread := unix.Gettid()
 	if k.thread != thread {
-		k.close()
+		k.Close()
 		fd, err := unix.Open("/proc/thread-self/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		k.thread = thread
 		if err != nil {
-			return usage{}
+			return Usage{}
 		}
 		k.file = fd + 1
 	}
 	if k.file == 0 {
-		return usage{}
+		return Usage{}
 	}
 	var text [64]byte
 	n, err := unix.Pread(k.file-1, text[:], 0)
 	if err != nil {
-		return usage{}
+		return Usage{}
 	}
 	ran, rest := number(text[:n])
 	delayed, _ := number(rest)
-	return usage{thread, ran, delayed}
+	return Usage{thread, ran, delayed}
 }
 
-// idle returns for how long the cores were idle, together, or less than 0 if the kernel does not
+// Idle returns for how long the cores were idle, together, or less than 0 if the kernel does not
 // say it.
-func (k *kernel) idle() time.Duration {
+func (k *kernel) Idle() time.Duration {
 	const field, tick = 3, 10 * time.Millisecond // behind "cpu  user nice system"
 	fd, err := unix.Open("/proc/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -71,7 +71,7 @@ func number(text []byte) (n time.Duration, rest []byte) {
 	return n, nil
 }
 
-func (k *kernel) close() {
+func (k *kernel) Close() {
 	if k.file > 0 {
 		unix.Close(k.file - 1)
 	}
