@@ -28,7 +28,7 @@ func TestWhatWasAcknowledgedSurvivesTheEndOfAllMembers(t *testing.T) {
 		}
 		t.Run(c.fabric+"/"+c.engine+"/"+c.nodes, func(t *testing.T) {
 			t.Parallel()
-			var r demo.DurableResult
+			var r demo.Account
 			out := output(t, nil, durableDemo("--json", "--fabric", c.fabric, "--engine", c.engine, "--nodes", c.nodes)...)
 			if err := json.Unmarshal([]byte(out), &r); err != nil {
 				t.Fatal(err)
@@ -40,18 +40,18 @@ func TestWhatWasAcknowledgedSurvivesTheEndOfAllMembers(t *testing.T) {
 }
 
 // checkDurable looks once more at what the parent looked at.
-func checkDurable(t *testing.T, r demo.DurableResult) {
+func checkDurable(t *testing.T, r demo.Account) {
 	t.Helper()
 	var kept, before uint64
 	for i, p := range r.Processes {
-		kept += p.Kept
+		kept += p.Delivered
 		killed := i < r.Nodes
-		if p.Acknowledged == 0 || p.Kept < p.Acknowledged || (p.Fate == "killed") != killed || *p.Recovered > 0 == killed {
+		if p.Acknowledged == 0 || p.Delivered < p.Acknowledged || (p.Fate == "killed") != killed || *p.Recovered > 0 == killed {
 			t.Errorf("%+v", p)
 		}
 		if killed {
 			before += p.Acknowledged
-		} else if p.Messages != r.Messages || p.Digest != r.Digest || *p.Sent != p.Acknowledged || *p.Sent != p.Kept || *p.Recovered < before {
+		} else if p.Messages != r.Messages || p.Digest != r.Digest || *p.Sent != p.Acknowledged || *p.Sent != p.Delivered || *p.Recovered < before {
 			t.Errorf("%+v, but the group has %d messages with digest %s, %d of them acknowledged before the kill", p, r.Messages, r.Digest, before)
 		}
 	}

@@ -215,8 +215,8 @@ func (o options) run(ctx context.Context, in io.Reader, out, errs io.Writer) err
 	r := newRun(newTrial(o, text, nil, errs), text)
 	r.bar = show.NewProgress(show.ProgressConfig{To: errs, What: "delivering", Total: int64(r.total), Unit: "msgs", Quiet: true})
 	result, err := r.do(ctx)
-	if err != nil {
+	if result == nil {
 		return err
 	}
-	return o.conclude(ctx, result, out, result.verdict())
+	return o.conclude(ctx, result, out, err)
 }

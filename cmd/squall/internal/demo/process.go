@@ -16,11 +16,12 @@ type process struct {
 	child   *proc.Child
 	addr    string // where it listens; empty: it has not said yet
 	stage   stage
-	heard   bool            // to its end
-	stopped *uint64         // messages that were accepted from it, once it is to send no more
-	account *testlab.Answer // what it has when it has all, or at its end; nil: it has told nothing
-	asked   bool            // for that
-	until   time.Duration   // when it was not in the group any more
+	heard   bool             // to its end
+	stopped *uint64          // messages that were accepted from it, once it is to send no more
+	account *testlab.Answer  // what it has when it has all, or at its end; nil: it has told nothing
+	asked   bool             // for that
+	until   time.Duration    // when it was not in the group any more, or began to hang
+	views   [2]squall.ViewID // the first and the last one that it has seen
 	// delivered is how many messages it has, as far as is known.
 	delivered uint64
 
@@ -31,15 +32,11 @@ type process struct {
 
 	// With --chaos.
 	hangs   time.Duration // at least
-	since   time.Duration // when it was stopped
 	missed  bool          // while it hangs: a view without it is in force
-	views   [2]squall.ViewID
-	longest time.Duration
-	dumped  bool
+	longest time.Duration // without a delivery
 	from    time.Duration // when it was in the group with all of its state
 
 	// With --durable.
-	view      *testlab.Installed
 	waits     string  // the awaited processes, and the reason
 	recovered *uint64 // messages that its log told of
 	acked     uint64  // messages of it that are on every disk, as it was told

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
@@ -51,8 +53,8 @@ type Link struct {
 	Fabric  string `json:"fabric"`
 }
 
-// result puts the members' reports together.
-func (r *run) result() *Result {
+// result puts the members' reports together. The fault is nil if they agree.
+func (r *run) result(fault error) *Result {
 	res := &Result{
 		Nodes: r.Nodes, Fabric: r.Fabric, Text: r.text.name, Lines: len(r.text.lines), Repeat: r.Repeat, SizeBytes: r.Size,
 		Messages: r.total, Links: []Link{},
@@ -69,35 +71,16 @@ func (r *run) result() *Result {
 			res.Links = append(res.Links, Link{[2]int{p.number, other}, unloaded.Links[other-1]})
 		}
 	}
-	res.Agree = res.verdict() == nil
+	res.Agree = fault == nil
 	return res
 }
 
-// verdict returns nil if all members delivered the same sequence, and otherwise ErrDisagree with
-// the sequences of the members.
-func (r *Result) verdict() error {
-	type sequence struct {
-		messages uint64
-		digest   string
+// verdict compares what the members delivered.
+func (r *run) verdict(context.Context) error {
+	if faults := differences(r.processes); len(faults) > 0 {
+		return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(faults, "; "))
 	}
-	camps := map[sequence][]int{} // members by what they delivered
-	var order []sequence
-	for _, m := range r.Members {
-		what := sequence{m.Messages, m.Digest}
-		if camps[what] == nil {
-			order = append(order, what)
-		}
-		camps[what] = append(camps[what], m.ID)
-	}
-	if len(camps) == 1 {
-		return nil
-	}
-	var texts []string
-	for _, what := range order {
-		texts = append(texts, fmt.Sprintf("%s %s messages with digest %s", those(camps[what], "delivered", "delivered"),
-			humanize.Comma(int64(what.messages)), testlab.Short(what.digest)))
-	}
-	return fmt.Errorf("%w: %s", ErrDisagree, strings.Join(texts, "; "))
+	return nil
 }
 
 const legend = `latency: from a message's Send to its delivery at the sender. Loaded, all send at once and most of it is waiting
@@ -111,7 +94,7 @@ func (r *Result) writeTable(w io.Writer) error {
 		table.Row{"member", "messages", "digest", "msgs/s", "MB/s", "p50", "p99", "p50", "p99", "send", "receive", "deliver"})
 	for _, m := range r.Members {
 		t.AppendRow(table.Row{
-			m.ID, humanize.Comma(int64(m.Messages)), testlab.Short(m.Digest), humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
+			m.ID, comma(m.Messages), testlab.Short(m.Digest), humanize.Comma(int64(m.MsgsPerSecond)), decimal(m.BytesPerSecond / 1e6),
 			short(m.Loaded.P50Ns), short(m.Loaded.P99Ns), short(m.Unloaded.P50Ns), short(m.Unloaded.P99Ns),
 			decimal(m.Batch.Send), decimal(m.Batch.Receive), decimal(m.Batch.Deliver),
 		})
@@ -121,14 +104,12 @@ func (r *Result) writeTable(w io.Writer) error {
 }
 
 func (r *Result) title() string {
-	size, times := "", "once"
+	size := ""
 	if r.SizeBytes > 0 {
 		size = fmt.Sprintf(" of %s bytes", humanize.Comma(int64(r.SizeBytes)))
 	}
-	if r.Repeat > 1 {
-		times = count(r.Repeat, "time")
-	}
-	return fmt.Sprintf("%s: %s%s, sent %s by %s", r.Text, count(r.Lines, "line"), size, times, count(r.Nodes, "member"))
+	return fmt.Sprintf("%s: %s%s, sent %s by %s", r.Text, show.Counted(r.Lines, "line", "lines"), size,
+		show.Counted(r.Repeat, "time", "times"), show.Counted(r.Nodes, "member", "members"))
 }
 
 // fabrics says which fabric each pair used, in a line.
@@ -159,16 +140,9 @@ func (r *Result) agreement() string {
 		return ""
 	}
 	if r.Nodes == 1 {
-		return fmt.Sprintf("the only member delivered its %s messages\n", humanize.Comma(int64(r.Messages)))
+		return fmt.Sprintf("the only member delivered its %s messages\n", comma(r.Messages))
 	}
-	return fmt.Sprintf("all %d members delivered the same %s messages in the same order\n", r.Nodes, humanize.Comma(int64(r.Messages)))
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return humanize.Comma(int64(n)) + " " + what
+	return fmt.Sprintf("all %d members delivered the same %s messages in the same order\n", r.Nodes, comma(r.Messages))
 }
 
 // decimal prints a number with about three digits.
@@ -182,15 +156,15 @@ func decimal(v float64) string {
 	return humanize.Comma(int64(v + 0.5))
 }
 
-var units = map[time.Duration]string{time.Second: "s", time.Millisecond: "ms", time.Microsecond: "µs"}
-
 // short prints a time with about three digits.
 func short(ns int64) string {
-	d := time.Duration(ns)
-	for unit := time.Second; unit >= time.Microsecond; unit /= 1000 {
-		if d >= unit {
-			return decimal(float64(d)/float64(unit)) + units[unit]
-		}
+	switch d := time.Duration(ns); {
+	case d < time.Microsecond:
+		return d.String()
+	case d < time.Millisecond:
+		return decimal(float64(d)/1e3) + "µs"
+	case d < time.Second:
+		return decimal(float64(d)/1e6) + "ms"
 	}
-	return fmt.Sprintf("%dns", ns)
+	return decimal(float64(ns)/1e9) + "s"
 }

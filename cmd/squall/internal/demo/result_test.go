@@ -4,39 +4,35 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/cmd/squall/internal/testlab"
 )
 
 func TestMembersThatDisagreeAreAnErrorThatSaysWhoDeliveredWhat(t *testing.T) {
-	r := Result{Nodes: 3, Messages: 1000, Members: []MemberResult{{ID: 1, Messages: 1000, Digest: "aa"}, {ID: 2, Messages: 1000, Digest: "bb"}, {ID: 3, Messages: 1000, Digest: "aa"}}}
-	err := r.verdict()
-	const want = "the members disagree: members 1 and 3 delivered 1,000 messages with digest aa; member 2 delivered 1,000 messages with digest bb"
+	const shown = "0123456789ab" // digests are compared whole
+	r := &run{trial: &trial{}}
+	for i, digest := range []string{shown + "c", shown + "d", shown + "c"} {
+		answer := &testlab.Answer{States: []testlab.State{{Messages: 1000, Digest: digest}}, Lives: []testlab.Lives{nil}}
+		r.processes = append(r.processes, &process{number: i + 1, id: squall.NodeID(i + 1), account: answer, probed: &testlab.Answer{Timing: testlab.Timing{Links: make([]string, 3)}}})
+	}
+	err := r.verdict(t.Context())
+	const want = "the members disagree: node 1 (process 1) has 1000 messages with digest 0123456789ab, and node 2 (process 2) has 1000 with 0123456789ab"
 	if !errors.Is(err, ErrDisagree) || err.Error() != want {
 		t.Fatalf("%v\nnot\n%s", err, want)
 	}
 	var out strings.Builder
-	if err := r.writeTable(&out); err != nil || strings.Contains(out.String(), "in the same order") {
+	if err := r.result(err).writeTable(&out); err != nil || strings.Contains(out.String(), "in the same order") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	r.Members[1].Digest = "aa"
-	if err := r.verdict(); err != nil {
-		t.Error(err)
-	}
-	r.Members[1].Messages = 999
-	if err := r.verdict(); !errors.Is(err, ErrDisagree) {
-		t.Errorf("one message less: %v", err)
-	}
-}
-
-func TestDigestsAreComparedWhole(t *testing.T) {
-	const shown = "0123456789ab"
-	r := Result{Nodes: 2, Messages: 1, Members: []MemberResult{{ID: 1, Messages: 1, Digest: shown + "c"}, {ID: 2, Messages: 1, Digest: shown + "d"}}}
-	if err := r.verdict(); !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), "digest "+shown+";") {
+	r.processes[1].account.States[0].Digest = shown + "c"
+	if err := r.verdict(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
-	for ns, want := range map[int64]string{0: "0ns", 999: "999ns", 1000: "1.00µs", 23_456: "23.5µs", 999_960: "1,000µs", 1_234_567: "1.23ms", 61_000_000_000: "61.0s"} {
+	for ns, want := range map[int64]string{0: "0s", 999: "999ns", 1000: "1.00µs", 23_456: "23.5µs", 999_960: "1,000µs", 1_234_567: "1.23ms", 61_000_000_000: "61.0s"} {
 		if got := short(ns); got != want {
 			t.Errorf("%d: %s, not %s", ns, got, want)
 		}

@@ -47,7 +47,8 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	if err := inTurn(ctx, r.found, r.form, r.load, r.probe, r.leave); err != nil {
 		return nil, err
 	}
-	return r.result(), nil
+	err := r.verdict(ctx)
+	return r.result(err), err
 }
 
 // brief sets the lines of the text that a process sends after the start command.

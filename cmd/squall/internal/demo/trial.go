@@ -29,15 +29,23 @@ type trial struct {
 	lines     [][]byte  // that all send
 	log       io.Writer // gets what members log; nil: discarded
 	story     *story
-	processes []*process    // by number - 1
+	processes []*process // by number - 1
+	views     map[squall.ViewID]*view
 	newest    squall.ViewID // in force anywhere
-	parting   bool          // all leave, and views are not told any more
-	due       []uint64      // by process: messages that all members must have when they finish; nil: they do not yet
+	ledger    testlab.Ledger
+	parting   bool     // all leave, and views are not told any more
+	due       []uint64 // by process: messages that all members must have when they finish; nil: they do not yet
 
 	ctx     context.Context // of the members
 	events  chan trialEvent
 	over    chan struct{} // closed when no more events are received
 	readers sync.WaitGroup
+}
+
+// view is what members say of a view.
+type view struct {
+	nodes  []squall.NodeID
+	pauses []Pause
 }
 
 // course is what a trial of one kind has of its own.
@@ -62,7 +70,7 @@ var errTooLong = errors.New("not done")
 // newTrial is a trial of which the course is missing. Standard output gets the story, unless it is
 // for a program.
 func newTrial(o options, t text, out, errs io.Writer) *trial {
-	r := &trial{options: o, lines: t.lines, events: make(chan trialEvent), over: make(chan struct{})}
+	r := &trial{options: o, lines: t.lines, views: map[squall.ViewID]*view{}, events: make(chan trialEvent), over: make(chan struct{})}
 	if o.Verbose {
 		r.log = errs
 	}
@@ -143,6 +151,13 @@ func (t *trial) take(e trialEvent) error {
 	case e.Kind == testlab.NewsListening:
 		e.p.addr = e.Text
 		return nil
+	case e.Kind == testlab.NewsView:
+		if t.parting {
+			return nil
+		}
+		if err := t.installed(e.p, e.View); err != nil {
+			return err
+		}
 	case e.Kind == testlab.NewsAnswer:
 		if err := t.answered(e.p, e.Answer); err != nil {
 			return err
@@ -218,12 +233,23 @@ func (t *trial) ended(p *process, err error) error {
 	return fmt.Errorf("%s: %w", p.name(), err)
 }
 
-// reached notes that a view is in force. With the first one the story begins.
-func (t *trial) reached(v squall.ViewID) {
+// installed takes a view. With the first one the story begins.
+func (t *trial) installed(p *process, v *testlab.Installed) error {
+	nodes := v.Nodes()
+	p.sees(v.ID)
+	if known := t.views[v.ID]; known != nil {
+		if !slices.Equal(known.nodes, nodes) {
+			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, nodes, p.name(), known.nodes)
+		}
+		return nil
+	}
 	if t.newest == 0 {
 		t.story.start = time.Now()
 	}
-	t.newest = max(t.newest, v)
+	t.newest = max(t.newest, v.ID)
+	t.views[v.ID] = &view{nodes: nodes}
+	t.story.tell("view", nil, "view %d: nodes %s", v.ID, strings.Trim(fmt.Sprint(nodes), "[]"))
+	return nil
 }
 
 // found starts the first members: one that bootstraps the group, and then the others, which join
@@ -242,6 +268,14 @@ func (t *trial) found(ctx context.Context) error {
 
 // quiet is the level of a process that logs nothing.
 const quiet = slog.LevelError + 1
+
+// host is the loopback address to use.
+func (o options) host() string {
+	if o.IPv6 {
+		return "::1"
+	}
+	return "127.0.0.1"
+}
 
 // newcomer returns what the next process is told, which joins the running members, in any kind of
 // trial: that it sends all lines, over and over.
@@ -277,6 +311,19 @@ func (t *trial) start(s testlab.Spec) (*process, error) {
 	t.processes = append(t.processes, p)
 	t.readers.Go(func() { t.read(p) })
 	return p, nil
+}
+
+// starts starts a process in the course of the story.
+func (t *trial) starts(s testlab.Spec) error {
+	again := ""
+	if slices.ContainsFunc(t.processes, func(p *process) bool { return p.id == s.ID }) {
+		again = " again"
+	}
+	p, err := t.start(s)
+	if err == nil {
+		t.story.tell("started", p, "node %d starts%s (process %d)", p.id, again, p.number)
+	}
+	return err
 }
 
 // read makes events of what a member says, up to its end.
@@ -343,7 +390,7 @@ func (t *trial) request(p *process, r testlab.Request) error {
 
 // silence has all members stop sending.
 func (t *trial) silence(ctx context.Context) error {
-	t.story.tell(Happening{What: whatQuiet})
+	t.story.tell("quiet", nil, "all stop sending")
 	if err := t.tell(testlab.DoHold); err != nil {
 		return err
 	}

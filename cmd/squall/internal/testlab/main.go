@@ -33,7 +33,6 @@ type process struct {
 
 	timing   *timing    // nil: no load is timed
 	replicas []*replica // by subgroup
-	events   *os.File   // nil: none
 	parent   *proc.Parent
 }
 
@@ -85,12 +84,6 @@ func serve(ctx context.Context, parent *proc.Parent) (err error) {
 	}
 	if c := p.spec.Crash; c.Planned && !c.Open {
 		c.strike()
-	}
-	if p.spec.Events != "" {
-		if p.events, err = os.OpenFile(p.spec.Events, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return err
-		}
-		defer p.events.Close()
 	}
 	if err := p.open(ctx); err != nil {
 		return err
@@ -178,9 +171,6 @@ func (p *process) recover(r *replica, log *squall.Log) error {
 
 // happened takes an event of the group.
 func (p *process) happened(e squall.Event) {
-	if p.events != nil {
-		fmt.Fprintf(p.events, "%s %T: %v\n", time.Now().Format("15:04:05.000000"), e, e)
-	}
 	switch e := e.(type) {
 	case squall.Listening:
 		p.tell(News{Kind: NewsListening, Text: e.Addr})
@@ -358,8 +348,6 @@ func (p *process) answer(r Request) {
 	case DoLeave:
 		left, ended := p.end(r.For, "")
 		err = errors.Join(left, ended)
-	case DoDump:
-		err = p.group.Debug().Dump(p.events)
 	case DoStatus:
 	default:
 		err = fmt.Errorf("no request: %q", r.Do)

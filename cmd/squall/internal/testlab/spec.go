@@ -32,7 +32,6 @@ type Spec struct {
 	RunLength int        // messages that share a checksum in the log
 	LogBytes  int64      // after so many the process sends nothing more
 	Level     slog.Level // of what it writes to its standard error
-	Events    string     // file of all events, and of tables that are dumped; empty: it keeps none
 	Crash     Crash
 }
 
@@ -92,7 +91,6 @@ const (
 	DoUse    = "use"    // and what it holds
 	DoReport = "report" // say that a node failed
 	DoBlock  = "block"  // stay in the next upcall of a subgroup for so long
-	DoDump   = "dump"   // write the table into the file of events
 	DoLeave  = "leave"
 )
 

@@ -19,8 +19,8 @@ func cameBack() *durableRun {
 	for i := range 4 {
 		p := &process{number: i + 1, id: squall.NodeID(i%2 + 1), stage: isKilled, acked: 9}
 		if i >= 2 {
-			p.stage, p.acked, p.stopped = isGone, sent, &sent
-			p.account = &testlab.Answer{States: []testlab.State{{Messages: 40, Digest: "aa"}}, Lives: []testlab.Lives{{0, 10, 10, 10, 10}}}
+			p.stage, p.acked = isGone, sent
+			p.account = &testlab.Answer{Accepted: []uint64{sent}, States: []testlab.State{{Messages: 40, Digest: "aa"}}, Lives: []testlab.Lives{{0, 10, 10, 10, 10}}}
 		}
 		r.processes = append(r.processes, p)
 	}
@@ -38,7 +38,7 @@ func TestTheVerdictFindsWhatIsLost(t *testing.T) {
 		{"an unacknowledged message of a killed process", func(r *durableRun) { r.processes[0].acked = 0 }, nil, ""},
 		{"something acknowledged is lost", func(r *durableRun) { r.processes[1].acked = 11 }, ErrLost,
 			"node 2 (process 2) was acknowledged 11 messages, of which 10 are left"},
-		{"something of one that stayed is lost", func(r *durableRun) { n := uint64(12); r.processes[3].stopped = &n }, ErrDisagree,
+		{"something of one that stayed is lost", func(r *durableRun) { r.processes[3].account.Accepted[0] = 12 }, ErrDisagree,
 			"node 2 (process 4) sent 12 messages, of which 10 were delivered"},
 		{"the states differ", func(r *durableRun) { r.processes[3].account.States[0].Digest = "bb" }, ErrDisagree,
 			"node 1 (process 3) has 40 messages with digest aa, and node 2 (process 4) has 40 with bb"},
