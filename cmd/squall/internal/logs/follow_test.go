@@ -76,12 +76,18 @@ func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 		err := executeWith(ctx, out, errs, "tail", "-f", "--format", "{{.Data}}", p.addr)
 		done <- errors.Join(err, out.Close(), errs.Close())
 	}()
-	lines, told := json.NewDecoder(records), bufio.NewScanner(notes)
+	seen, told := make(chan int, 10), bufio.NewScanner(notes)
+	go func() {
+		defer close(seen)
+		var n int
+		for lines := json.NewDecoder(records); lines.Decode(&n) == nil; {
+			seen <- n
+		}
+	}()
 	see := func(want int) {
 		t.Helper()
-		var n int
-		if err := lines.Decode(&n); err != nil || n != want {
-			t.Fatalf("%d, not %d: %v", n, want, err)
+		if n, more := <-seen; !more || n != want {
+			t.Fatalf("%d, not %d; more: %v", n, want, more)
 		}
 	}
 	hear := func(want string) {
@@ -102,8 +108,8 @@ func TestAFollowedMemberMayBeKilledAndStartedAgain(t *testing.T) {
 	see(2)
 	see(3)
 	cancel()
-	if told.Scan() || lines.More() {
-		t.Errorf("it went on with %q", told.Text())
+	if n, more := <-seen; told.Scan() || more {
+		t.Errorf("it went on with %d, %q", n, told.Text())
 	}
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)

@@ -202,19 +202,9 @@ func (t *target) settle(ctx context.Context, l library, id persist.LogID, at ord
 	}
 	asking, stop := context.WithTimeout(ctx, t.timeout)
 	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- m.settled(asking, id, at) }()
-	select {
-	case err := <-done:
-		return t.unsettled(ctx, at, err)
-	case <-time.After(noteAfter):
-		t.note("waiting until %v is settled", at)
-	}
-	return t.unsettled(ctx, at, <-done)
-}
-
-// unsettled says why a time is not settled, if it is not.
-func (t *target) unsettled(ctx context.Context, at order.Time, err error) error {
+	note := time.AfterFunc(noteAfter, func() { t.note("waiting until %v is settled", at) })
+	err := m.settled(asking, id, at)
+	note.Stop()
 	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		return err
 	}

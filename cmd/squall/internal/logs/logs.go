@@ -207,7 +207,5 @@ func oneDirectory(_ *cobra.Command, args []string, _ string) ([]cobra.Completion
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// completeDirectories completes any number of them.
-func completeDirectories(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveFilterDirs
-}
+// completeDirectories completes any number of directories.
+var completeDirectories = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)

@@ -5,21 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/catchup"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/persist"
-)
-
-// The help of this command.
-const (
-	tailExamples = `  squall log tail /var/lib/squall orders
-  squall log tail -f -n 0 localhost:7400 orders       # only what comes
-  squall log tail -f --json localhost:7400 | jq -r '.data | @base64d'`
 )
 
 func newTailCommand() *cobra.Command {
@@ -32,7 +23,9 @@ func newTailCommand() *cobra.Command {
 		Short: "Print the last records of a log, and follow it",
 		Long: `Tail prints the last records of a log. With -f it goes on with those that come, across views, until it is interrupted. A member that
 goes meanwhile is looked for until it is back, which standard error says; nothing is missed or printed twice.`,
-		Example:           tailExamples,
+		Example: `  squall log tail /var/lib/squall orders
+  squall log tail -f -n 0 localhost:7400 orders       # only what comes
+  squall log tail -f --json localhost:7400 | jq -r '.data | @base64d'`,
 		Args:              arguments("TARGET", "LOG"),
 		ValidArgsFunction: completeTarget,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,13 +67,11 @@ func tail(ctx context.Context, l library, log *persist.Info, last uint64, follow
 		}
 		return printAll(l.Range(ctx, log.ID, from, catchup.After(log.Last.Version)), 0, put) // not what comes meanwhile
 	}
-	behind := &lazy{w: w}
-	defer behind.stop()
 	for r, err := range l.Tail(ctx, log.ID, from) {
 		if err != nil {
 			return err
 		}
-		if err := behind.do(func() error { return put(&r) }); err != nil {
+		if err := errors.Join(put(&r), w.Flush()); err != nil { // a person waits for it
 			return err
 		}
 	}
@@ -102,50 +93,4 @@ func start(ctx context.Context, l library, log *persist.Info, last uint64) (orde
 		return order.Version{}, fmt.Errorf("looking for the last %d records: %w", last, err)
 	}
 	return r.Version, nil
-}
-
-// flushEvery is how long a record that is followed stays in this process.
-const flushEvery = 50 * time.Millisecond
-
-// lazy flushes a writer soon after something was written to it: at once would be a system call for
-// each record, and waiting until the buffer is full would hold back what a person waits for.
-type lazy struct {
-	w *bufio.Writer
-
-	mu    sync.Mutex
-	timer *time.Timer // nil: nothing waits
-	err   error       // the first one stays
-}
-
-// do writes.
-func (l *lazy) do(write func() error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = write()
-	}
-	if l.timer == nil {
-		l.timer = time.AfterFunc(flushEvery, l.flush)
-	}
-	return l.err
-}
-
-func (l *lazy) flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.timer = nil
-	if l.err == nil {
-		l.err = l.w.Flush()
-	}
-}
-
-// stop lets the writer be used without lazy again.
-func (l *lazy) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-	l.timer = time.NewTimer(time.Hour) // a late flush finds nothing to start
-	l.timer.Stop()
 }

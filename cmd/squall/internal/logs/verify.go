@@ -74,16 +74,12 @@ func (v *verification) print(w io.Writer, asJSON bool) error {
 	return err
 }
 
-// verification is one run.
+// verification is one run, and what came of it.
 type verification struct {
-	dirs  []string
-	keys  map[order.NodeID]ed25519.PublicKey // nil: signatures are not asked for
-	bar   *show.Progress
-	found findings
-}
+	dirs []string
+	keys map[order.NodeID]ed25519.PublicKey // nil: signatures are not asked for
+	bar  *show.Progress
 
-// findings are what came of it.
-type findings struct {
 	reports     []persist.Report
 	compared    []persist.Comparison
 	notCompared string  // why not
@@ -109,25 +105,24 @@ func (v *verification) complete(keyFile string) (err error) {
 
 // run checks and compares.
 func (v *verification) run(ctx context.Context) error {
-	f := &v.found
 	for _, dir := range v.dirs {
 		report, err := persist.Verify(ctx, dir, v.keys, func(p persist.Progress) { v.read(dir, p) })
 		if err != nil {
 			return inUse(dir, err, stopIt)
 		}
-		f.reports = append(f.reports, report)
+		v.reports = append(v.reports, report)
 		v.signed(&report)
 	}
 	if len(v.dirs) == 1 {
 		return nil
 	}
-	if f.notCompared = v.obstacle(); f.notCompared != "" {
+	if v.notCompared = v.obstacle(); v.notCompared != "" {
 		return nil
 	}
 	v.bar.Begin("comparing", 0)
 	var err error
-	f.compared, err = persist.CompareLogs(ctx, v.dirs...)
-	for _, c := range f.compared {
+	v.compared, err = persist.CompareLogs(ctx, v.dirs...)
+	for _, c := range v.compared {
 		if c.Differ != "" {
 			v.fault("log %v: %s", c.Log, c.Differ)
 		}
@@ -151,8 +146,8 @@ func (v *verification) obstacle() string {
 	var faulty []string
 	var first *persist.Report // the first report with a known owner
 	other := ""
-	for i := range v.found.reports {
-		r := &v.found.reports[i]
+	for i := range v.reports {
+		r := &v.reports[i]
 		switch {
 		case !r.OK():
 			faulty = append(faulty, r.Dir)
@@ -173,7 +168,7 @@ func (v *verification) obstacle() string {
 }
 
 func (v *verification) fault(format string, args ...any) {
-	v.found.faults = append(v.found.faults, fmt.Errorf(format, args...))
+	v.faults = append(v.faults, fmt.Errorf(format, args...))
 }
 
 // signed reports the logs that no trusted key vouches for, if signatures are to be checked.
@@ -194,8 +189,8 @@ func (v *verification) signed(r *persist.Report) {
 
 // verdict is the error that the command ends with.
 func (v *verification) verdict() error {
-	faults := v.found.faults
-	for _, r := range v.found.reports {
+	faults := v.faults
+	for _, r := range v.reports {
 		if n := faultsIn(&r); n > 0 {
 			faults = append(faults, fmt.Errorf("%s: %s", r.Dir, show.Counted(n, "fault", "faults")))
 		}
@@ -205,11 +200,11 @@ func (v *verification) verdict() error {
 
 // result is all of it, for programs.
 func (v *verification) result() *Verified {
-	r := &Verified{OK: v.verdict() == nil, Directories: v.found.reports, Compared: []Compared{}, NotCompared: v.found.notCompared}
-	for i := range v.found.compared {
-		r.Compared = append(r.Compared, comparedOf(&v.found.compared[i]))
+	r := &Verified{OK: v.verdict() == nil, Directories: v.reports, Compared: []Compared{}, NotCompared: v.notCompared}
+	for i := range v.compared {
+		r.Compared = append(r.Compared, comparedOf(&v.compared[i]))
 	}
-	for _, err := range v.found.faults {
+	for _, err := range v.faults {
 		r.Faults = append(r.Faults, err.Error())
 	}
 	return r
@@ -230,7 +225,7 @@ const shownFaults = 20
 // text is the result for people.
 func (v *verification) text() string {
 	var b strings.Builder
-	for _, r := range v.found.reports {
+	for _, r := range v.reports {
 		fmt.Fprintf(&b, "%s: %s\n", r.Dir, whose(&r))
 		for _, f := range r.Faults {
 			fmt.Fprintf(&b, "  FAULT  %v\n", f)
@@ -248,10 +243,10 @@ func (v *verification) text() string {
 			}
 		}
 	}
-	for _, c := range v.found.compared {
+	for _, c := range v.compared {
 		b.WriteString(v.comparisonText(&c))
 	}
-	if why := v.found.notCompared; why != "" {
+	if why := v.notCompared; why != "" {
 		fmt.Fprintf(&b, "not compared: %s\n", why)
 	}
 	return b.String()

@@ -31,6 +31,7 @@ const (
 type unacked struct {
 	number uint64
 	future *squall.Future
+	told   chan<- error // gets whether it and all before it were told; nil: nobody waits for that
 }
 
 // acknowledger tells which of a load's messages are on every disk, in their order. What the test
@@ -40,7 +41,6 @@ type acknowledger struct {
 	newest   bool // only the newest message is told
 	tell     func(News)
 	pending  chan unacked
-	settled  chan chan error // asks to be told when all before it is
 	cancel   context.CancelFunc
 	done     chan struct{}
 	ready    []Ack
@@ -53,7 +53,7 @@ func newAcknowledger(subgroup int, l *Load, tell func(News)) *acknowledger {
 		most = mostUnacked
 	}
 	a := &acknowledger{
-		subgroup: subgroup, newest: l.Newest, tell: tell, pending: make(chan unacked, most), settled: make(chan chan error), done: make(chan struct{}),
+		subgroup: subgroup, newest: l.Newest, tell: tell, pending: make(chan unacked, most), done: make(chan struct{}),
 	}
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancel(context.Background())
@@ -77,23 +77,7 @@ func (a *acknowledger) run(ctx context.Context) {
 		select {
 		case m := <-a.pending:
 			a.acknowledge(ctx, m)
-		case answer := <-a.settled:
-			a.rest(ctx)
-			answer <- a.failed
 		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// rest takes what is left of what was added before.
-func (a *acknowledger) rest(ctx context.Context) {
-	for {
-		select {
-		case m := <-a.pending:
-			a.acknowledge(ctx, m)
-		default:
-			a.flush()
 			return
 		}
 	}
@@ -101,23 +85,25 @@ func (a *acknowledger) rest(ctx context.Context) {
 
 // acknowledge waits until a message is on every disk. What is known before is told before.
 func (a *acknowledger) acknowledge(ctx context.Context, m unacked) {
-	if a.failed != nil {
-		return
-	}
-	for a.newest && len(a.pending) > 0 {
+	for a.newest && m.told == nil && len(a.pending) > 0 {
 		m = <-a.pending
 	}
-	if !durable(m.future) {
+	if a.failed == nil && !durable(m.future) {
 		a.flush()
 	}
-	v, err := m.future.Persisted(ctx, squall.OnEveryDisk)
-	if err != nil {
-		a.failed = fmt.Errorf("message %d is not known to be on every disk: %w", m.number, err)
-		return
+	if a.failed == nil {
+		v, err := m.future.Persisted(ctx, squall.OnEveryDisk)
+		if err != nil {
+			a.failed = fmt.Errorf("message %d is not known to be on every disk: %w", m.number, err)
+		} else {
+			a.ready = append(a.ready, Ack{a.subgroup, m.number, v.View, v.Seq})
+		}
 	}
-	a.ready = append(a.ready, Ack{a.subgroup, m.number, v.View, v.Seq})
-	if len(a.ready) == mostAcks || len(a.pending) == 0 {
+	if len(a.ready) == mostAcks || len(a.pending) == 0 || m.told != nil {
 		a.flush()
+	}
+	if m.told != nil {
+		m.told <- a.failed
 	}
 }
 
@@ -138,17 +124,13 @@ func (a *acknowledger) flush() {
 
 // settle waits until a last message, and all before it, are on every disk and told.
 func (a *acknowledger) settle(ctx context.Context, last unacked) error {
+	told := make(chan error, 1)
+	last.told = told
 	if err := a.add(ctx, last); err != nil {
 		return err
 	}
-	answer := make(chan error, 1)
 	select {
-	case a.settled <- answer:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-answer:
+	case err := <-told:
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)

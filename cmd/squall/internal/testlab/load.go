@@ -119,7 +119,7 @@ func (l *load) send(ctx context.Context) error {
 	if l.acks == nil {
 		return nil
 	}
-	return l.acks.add(ctx, unacked{n, f})
+	return l.acks.add(ctx, unacked{number: n, future: f})
 }
 
 // sendInPlace sends a message that a ring takes. The future is nil if the load is not durable.

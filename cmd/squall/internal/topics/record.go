@@ -125,9 +125,7 @@ func (r *recording) command(cmd *cobra.Command, o *options) error {
 }
 
 // recordings completes the names of files.
-func recordings(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"mcap"}, cobra.ShellCompDirectiveFilterFileExt
-}
+var recordings = cobra.FixedCompletions([]string{"mcap"}, cobra.ShellCompDirectiveFilterFileExt)
 
 // recording is what one command records.
 type recording struct {

@@ -231,12 +231,23 @@ type publication struct {
 	partitions []string
 }
 
+// run writes the samples, and returns how many.
 func (x *publication) run(ctx context.Context, p party, info dds.TopicInfo, profile *dds.Profile, samples []string, in io.Reader) (written int, err error) {
 	w, err := x.writer(ctx, p, info, profile)
 	if err != nil {
 		return 0, err
 	}
-	return x.write(ctx, w, info, samples, in)
+	err = each(samples, in, func(text string) error {
+		data, err := encode(info, text)
+		if err == nil {
+			err = w.Write(ctx, dds.Encoded{Data: data})
+		}
+		if err == nil {
+			written++
+		}
+		return err
+	})
+	return written, errors.Join(err, w.Flush(ctx))
 }
 
 func (x *publication) writer(ctx context.Context, p party, info dds.TopicInfo, profile *dds.Profile) (*dds.Writer[dds.Encoded], error) {
@@ -256,21 +267,6 @@ func (x *publication) writer(ctx context.Context, p party, info dds.TopicInfo, p
 		_, err = w.Matched(ctx, x.readers)
 	}
 	return w, err
-}
-
-// write writes the samples, and returns how many.
-func (x *publication) write(ctx context.Context, w *dds.Writer[dds.Encoded], info dds.TopicInfo, args []string, in io.Reader) (written int, err error) {
-	err = each(args, in, func(text string) error {
-		data, err := encode(info, text)
-		if err == nil {
-			err = w.Write(ctx, dds.Encoded{Data: data})
-		}
-		if err == nil {
-			written++
-		}
-		return err
-	})
-	return written, errors.Join(err, w.Flush(ctx))
 }
 
 // each calls f with the arguments or, without any, with the lines of a reader.
