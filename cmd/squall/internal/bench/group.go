@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime"
-	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -194,14 +191,9 @@ type Usage struct {
 // Rate is how many of a count there were in a second.
 func (u Usage) Rate(count float64) float64 { return Ratio(count, u.Elapsed.Seconds()) }
 
-// Observe counts at both ends of the window of a request, to which it sleeps. A CPU profile of the
-// window goes to a file, if that has a name.
-func Observe[C any](ctx context.Context, r Request, profile string, count func() C) (before, after C, u Usage, err error) {
+// Observe counts at both ends of the window of a request, to which it sleeps.
+func Observe[C any](ctx context.Context, r Request, count func() C) (before, after C, u Usage, err error) {
 	if err := wait.Sleep(ctx, time.Until(r.From)); err != nil {
-		return before, after, u, err
-	}
-	stop, err := startProfile(profile)
-	if err != nil {
 		return before, after, u, err
 	}
 	var memory runtime.MemStats
@@ -209,39 +201,13 @@ func Observe[C any](ctx context.Context, r Request, profile string, count func()
 	mallocs, cpu, start := memory.Mallocs, proc.CPUTime(), time.Now()
 	before = count()
 	if err := wait.Sleep(ctx, time.Until(r.To)); err != nil {
-		return before, after, u, errors.Join(err, stop())
+		return before, after, u, err
 	}
 	after = count()
 	u.Elapsed, u.CPU = time.Since(start), proc.CPUTime()-cpu
 	runtime.ReadMemStats(&memory)
 	u.Mallocs = memory.Mallocs - mallocs
-	return before, after, u, stop()
-}
-
-// startProfile writes a CPU profile until stop, if the file has a name.
-func startProfile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
-}
-
-// ProfileName is the file of a process's profile; empty without a prefix.
-func ProfileName(prefix string, node int) string {
-	if prefix == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s.%d.pprof", prefix, node)
+	return before, after, u, nil
 }
 
 // IndexBytes is the size of a message's first field: its index among its sender's messages.

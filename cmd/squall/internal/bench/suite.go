@@ -64,8 +64,6 @@ type Suite[R any] struct {
 	Flags            func(f *pflag.FlagSet) // declares the suite's own flags, before those of all suites
 	Limits           func(f *pflag.FlagSet) // declares the flags that name other programs
 	Check            func(*errs.Faults)
-	Profile          *string                    // where profiles go
-	ProfileName      string                     // how the names of their files end
 	Instead          func() (s Set[R], ok bool) // what is measured in place of the sections, if ok
 	After            func(r Report[R]) error    // is called before the report is printed
 }
@@ -109,9 +107,6 @@ func (s *Suite[R]) declare(f *pflag.FlagSet, o *suiteFlags) {
 	s.Limits(f)
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	f.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
-	if s.Profile != nil {
-		f.StringVar(s.Profile, "cpuprofile", "", "each process writes where its processor time went, in the window, to a file that begins so ("+s.ProfileName+")")
-	}
 }
 
 func (s *Suite[R]) names() (all []string) {

@@ -30,7 +30,6 @@ type Spec struct {
 	Warmup       time.Duration `json:"warmup"`
 	Duration     time.Duration `json:"duration"`
 	Dir          string        `json:"dir"`
-	Profile      string        `json:"profile,omitempty"` // members write their profiles to files that begin so; empty: none
 	Records      int           `json:"records,omitempty"`
 }
 

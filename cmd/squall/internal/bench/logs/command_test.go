@@ -143,17 +143,6 @@ func TestALogIsFilledAndOpened(t *testing.T) {
 	}
 }
 
-func TestMembersWriteTheirProfiles(t *testing.T) {
-	t.Parallel()
-	begin := filepath.Join(t.TempDir(), "cpu")
-	measureQuickly(t, "--nodes", "2", "--limits=false", "--duration", "100ms", "--cpuprofile", begin)
-	for _, name := range []string{begin + ".1.pprof", begin + ".2.pprof"} {
-		if info, err := os.Stat(name); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestTheTableIsReadable(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--quick", "--duration", "100ms", "--dir", disk(t), "--nodes", "2", "--size", "1024")

@@ -94,7 +94,6 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.BoolVar(&o.limits, "limits", true, "measure the limits too")
 	f.BoolVar(&o.quick, "quick", false, "short runs, which show that everything works and no more")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&s.Profile, "cpuprofile", "", "each member writes where its processor time went, in the window, to a file that begins so (.NODE.pprof)")
 }
 
 // complete reports everything that is wrong with the flags, at once.
@@ -103,7 +102,7 @@ func (o *options) complete(f *pflag.FlagSet) error {
 	faults.Join(
 		bench.OneAtATime(f, "latency", "mixed", "reopen", "bars"),
 		bench.Refuse(f, o.bars, "--bars brings its own groups",
-			"nodes", "size", "engine", "fabric", "after-persist", "sign", "window", "ring", "memory", "limits", "cpuprofile"),
+			"nodes", "size", "engine", "fabric", "after-persist", "sign", "window", "ring", "memory", "limits"),
 		bench.Refuse(f, !o.bars, "only with --bars", "peers"))
 	faults.If(o.runs < 1 || o.runs > 1000, "--runs is %d: 1 to 1000", o.runs)
 	if o.quick {

@@ -186,7 +186,7 @@ func (m *member) send(ctx context.Context, name string, over *atomic.Bool) error
 
 // observe takes what is counted in the window of a request.
 func (m *member) observe(ctx context.Context, r bench.Request) (*Sample, error) {
-	before, s, usage, err := bench.Observe(ctx, r, bench.ProfileName(m.Spec.Profile, m.Node), m.counts)
+	before, s, usage, err := bench.Observe(ctx, r, m.counts)
 	if err != nil {
 		return nil, err
 	}

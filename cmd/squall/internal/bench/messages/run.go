@@ -223,7 +223,7 @@ func (c counts) sum() (n uint64) {
 
 // observe takes what c counts in the window of a request.
 func observe(ctx context.Context, c counters, r bench.Request) (Sample, error) {
-	before, s, usage, err := bench.Observe(ctx, r, "", c.snapshot)
+	before, s, usage, err := bench.Observe(ctx, r, c.snapshot)
 	if err != nil {
 		return Sample{}, err
 	}

@@ -44,7 +44,6 @@ type spec struct {
 	Dir       string        `json:"dir,omitempty"`       // for the logs
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
-	Profile   string        `json:"profile,omitempty"` // processes write their profiles to files that begin so; empty: none
 }
 
 // run is what came out of a case.
@@ -234,7 +233,7 @@ func (c *clients) deposit(ctx context.Context, r bench.Request) (any, error) {
 		a.last = now
 		return 1, nil
 	})
-	s, err := l.observe(ctx, r, profile(c.Process), l.done)
+	s, err := l.observe(ctx, r, l.done)
 	for _, a := range all {
 		s.Gap = max(s.Gap, a.gap)
 		s.Wrong += a.wrong

@@ -48,7 +48,7 @@ get with etcd, Redis and NATS JetStream in the same run.`,
   go -C bench build -o /tmp ./objectpeers
   go -C examples/etcd build -o /tmp/squall-etcd .
   squall bench objects --markdown --peers /tmp/objectpeers --etcd /tmp/squall-etcd   # the table of docs/benchmarks.md`,
-		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Profile: &o.base.Profile, ProfileName: ".LOAD.NODE.pprof",
+		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration,
 		Title: "three members; ", Flags: o.flags, Limits: o.limits, Check: o.check,
 		Sections: []bench.Section[run]{
 			{Name: "commands", Set: o.commandBars}, {Name: "reads", Set: o.readBars},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -100,7 +99,7 @@ func (m *replica) measure(ctx context.Context, r bench.Request) (any, error) {
 	case sends:
 		sg := m.Subgroup(plainName)
 		l = begin(1, func(int) (int, error) { return 1, sg.Send(ctx, body) })
-		return l.observe(ctx, r, profile(m.Process), m.delivered.Load)
+		return l.observe(ctx, r, m.delivered.Load)
 	case commands:
 		l = begin(1, pipeline(ctx, m.object, count, body))
 	case cborLoad:
@@ -112,7 +111,7 @@ func (m *replica) measure(ctx context.Context, r bench.Request) (any, error) {
 		}
 		l = m.atOneMember(ctx, body)
 	}
-	return l.observe(ctx, r, profile(m.Process), l.done)
+	return l.observe(ctx, r, l.done)
 }
 
 // atOneMember is what one member does while the others only take part.
@@ -288,7 +287,7 @@ func (c *clients) measure(ctx context.Context, r bench.Request) (any, error) {
 		_, err := put.Call(ctx, o, buffers[i])
 		return 1, err
 	})
-	return l.observe(ctx, r, profile(c.Process), l.done)
+	return l.observe(ctx, r, l.done)
 }
 
 func (c *clients) Close() (err error) {
@@ -349,16 +348,7 @@ func (l *loop) done() (n uint64) {
 }
 
 // observe counts in the window of a request, and ends the loop.
-func (l *loop) observe(ctx context.Context, r bench.Request, profile string, count func() uint64) (s sample, err error) {
-	before, after, usage, err := bench.Observe(ctx, r, profile, count)
+func (l *loop) observe(ctx context.Context, r bench.Request, count func() uint64) (s sample, err error) {
+	before, after, usage, err := bench.Observe(ctx, r, count)
 	return sample{Usage: usage, Done: float64(after - before)}, errors.Join(err, l.end())
-}
-
-// profile is where a process writes its profile.
-func profile(p bench.Process[spec]) string {
-	if p.Spec.Profile == "" {
-		return ""
-	}
-	load := strings.NewReplacer(" ", "-", ",", "").Replace(string(p.Spec.Load))
-	return bench.ProfileName(p.Spec.Profile+"."+load, p.Node)
 }

@@ -58,7 +58,6 @@ type spec struct {
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
 	Samples   int           `json:"samples,omitempty"` // about, of the window: its time is what they take, if that is longer than Duration
-	Profile   string        `json:"profile,omitempty"` // processes write their profiles to files that begin so; empty: none
 }
 
 // run is what came out of a case.

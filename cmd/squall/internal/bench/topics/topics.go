@@ -40,7 +40,7 @@ Spindle paper: one writer, one reader and more, four levels of storage, with the
 		Example: `  squall bench dds
   squall bench dds --only stream --readers 2 --markdown
   squall bench dds --figure18 --readers 3 --samples 1000000 --out docs/plots`,
-		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Profile: &o.base.Profile, ProfileName: ".NODE.pprof", Title: "one writer; ",
+		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Title: "one writer; ",
 		Flags: o.flags, Limits: o.limits, Check: o.check, Instead: o.figureSet, After: o.drawFigure,
 		Sections: []bench.Section[run]{
 			{Name: "stream", Set: o.streamBars}, {Name: "trips", Set: o.tripBars}, {Name: "topics", Set: o.topicBars},
