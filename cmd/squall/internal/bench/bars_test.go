@@ -77,24 +77,13 @@ func TestBarsAreJudged(t *testing.T) {
 	}
 }
 
-func TestRatiosAreOfTheMediansOrTheMedianOfTheRounds(t *testing.T) {
-	series := []Series[run]{rates("ours", 10, 20, 60), rates("limit", 40, 10, 5), rates("none", 0)}
-	for byRound, want := range map[bool]float64{false: 2, true: 2} {
-		b := Bar[run]{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, ByRound: byRound}
-		if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != want || *r.Pairs != (Summary{2, 0.25, 12}) {
-			t.Errorf("by round: %t: %+v, %+v", byRound, r, r.Pairs)
+func TestTheMedianOfTheRatiosOfTheRoundsCounts(t *testing.T) {
+	series := []Series[run]{rates("ours", 10, 30, 60), rates("limit", 9, 10, 5), rates("none", 0)}
+	for limit, want := range map[string]Summary{"limit": {3, 10.0 / 9, 12}, "none": {}} {
+		b := Bar[run]{Figure: "ours", Limits: []string{limit}, Of: rateOf}
+		if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != want.Median || *r.Pairs != want {
+			t.Errorf("%s: %+v, %+v", limit, r, r.Pairs)
 		}
-	}
-	series[0].Runs[1].Rate, series[1].Runs[0].Rate = 30, 9
-	for byRound, want := range map[bool]float64{false: 30.0 / 9, true: 3} {
-		b := Bar[run]{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, ByRound: byRound}
-		if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != want {
-			t.Errorf("by round: %t: %+v", byRound, r)
-		}
-	}
-	b := Bar[run]{Figure: "ours", Limits: []string{"none"}, Of: rateOf}
-	if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != 0 {
-		t.Errorf("%+v", r)
 	}
 }
 
@@ -106,10 +95,9 @@ func TestTheBestLimitOfEachRoundCounts(t *testing.T) {
 		name  string
 	}{
 		{Bar[run]{Limits: []string{"one", "other"}}, Summary{3, 2, 4}, "other"},
-		{Bar[run]{Limits: []string{"one", "other"}, Least: true}, Summary{10, 5, 800.0 / 70}, "one"},
 		{Bar[run]{Limits: []string{"one", "broken"}}, Summary{5, 2, 800.0 / 70}, "one"},
 	} {
-		c.bar.Figure, c.bar.Of, c.bar.ByRound = "ours", rateOf, true
+		c.bar.Figure, c.bar.Of = "ours", rateOf
 		row := (Set[run]{Bars: []Bar[run]{c.bar}}).Rows(series)[0]
 		if *row.Pairs != c.pairs || row.Ratio != c.pairs.Median || row.LimitName != c.name {
 			t.Errorf("%+v %+v", row, row.Pairs)
@@ -128,7 +116,7 @@ func judgedReport() Report[run] {
 	s := Set[run]{Bars: []Bar[run]{
 		{What: "over", Unit: "msgs/s", Figure: "ours", Limits: other, Of: rateOf, Asked: Asked{AtLeast: 9}},
 		{What: "under", Unit: "msgs/s", Figure: "ours", Limits: other, Of: rateOf, Asked: Asked{AtMost: 1}},
-		{What: "beside", Unit: "msgs/s", Figure: "other", Limits: []string{"ours"}, Of: rateOf, ByRound: true},
+		{What: "beside", Unit: "msgs/s", Figure: "other", Limits: []string{"ours"}, Of: rateOf},
 		{What: "alone", Unit: "s", Figure: "other", Of: rateOf, Asked: Asked{Under: 100}},
 		{Unit: "%", Figure: "ours", Of: rateOf},
 		{What: "none", Figure: "other", Of: allocsOf, Asked: Asked{None: true}},

@@ -57,6 +57,15 @@ func NewGroup(node, nodes int, fabric string) *Group {
 	return g
 }
 
+// InFlight is how much may be in flight from a sender of messages of a size: many small ones, or
+// large ones in a ring that stays in the cache. 0 is the default.
+func InFlight(sizeBytes int) (window, ringBytes int) {
+	if sizeBytes < 1<<10 {
+		return 16 << 10, 2 << 20
+	}
+	return 0, 0
+}
+
 // Listen begins to open the group at its first member, whose address the others have to know. They
 // have none before they join.
 func (g *Group) Listen(ctx context.Context) (string, error) {

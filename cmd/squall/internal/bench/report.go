@@ -22,7 +22,7 @@ type Row struct {
 	Figure    Summary  `json:"figure"`
 	LimitName string   `json:"limit_name,omitempty"`
 	Limit     *Summary `json:"limit,omitempty"`
-	Ratio     float64  `json:"ratio,omitempty"`   // what is judged, if there is a limit
+	Ratio     float64  `json:"ratio,omitempty"`   // what is judged, if there is a limit: the median of those of the rounds
 	Pairs     *Summary `json:"pairs,omitempty"`   // the ratios of the rounds
 	Bar       string   `json:"bar,omitempty"`     // what is asked
 	Verdict   string   `json:"verdict,omitempty"` // whether it was reached, or why this is unknown
@@ -37,6 +37,8 @@ type Report[R any] struct {
 	Runs       int         `json:"runs"`
 	Series     []Series[R] `json:"series"`
 	Rows       []Row       `json:"rows,omitempty"`
+
+	Tables []table.Writer `json:"-"` // printed after that of the rows
 }
 
 // Measure measures the cases of all sets and judges their bars. foreign returns how many cores
@@ -57,22 +59,16 @@ func Measure[R any](ctx context.Context, runs int, sets []Set[R], foreign func(R
 		r.Series = append(r.Series, series...)
 		r.Rows = append(r.Rows, s.Rows(series)...)
 	}
-	Crowded(messages, r.Series, foreign)
+	if foreign != nil {
+		var all Values
+		for _, s := range r.Series {
+			all = append(all, s.Values(foreign)...)
+		}
+		if text := crowding(all); text != "" {
+			fmt.Fprintln(messages, text)
+		}
+	}
 	return r, nil
-}
-
-// Crowded warns if others used the machine meanwhile.
-func Crowded[R any](messages io.Writer, series []Series[R], foreign func(R) float64) {
-	if foreign == nil {
-		return
-	}
-	var all Values
-	for _, s := range series {
-		all = append(all, s.Values(foreign)...)
-	}
-	if text := crowding(all); text != "" {
-		fmt.Fprintln(messages, text)
-	}
 }
 
 // Output is the requested form of a report.
@@ -82,16 +78,15 @@ type Output struct {
 	Title    string // above the tables
 }
 
-// Print shows the report. Further tables, if any, stand behind that of the rows. It returns what
-// could not be measured.
-func (r Report[R]) Print(w io.Writer, o Output, further ...table.Writer) error {
+// Print shows the report. It returns what could not be measured.
+func (r Report[R]) Print(w io.Writer, o Output) error {
 	if o.JSON {
 		return errors.Join(show.JSON(w, r), Failures(r.Series))
 	}
 	fmt.Fprintln(w, o.Title)
-	tables := further
+	tables := r.Tables
 	if len(r.Rows) > 0 {
-		tables = append([]table.Writer{r.table()}, further...)
+		tables = append([]table.Writer{r.table()}, tables...)
 	}
 	for _, t := range tables {
 		t.SetStyle(table.StyleLight)

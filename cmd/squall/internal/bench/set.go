@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,10 +66,9 @@ type Bar[R any] struct {
 	What, Unit string // What is the name of the case unless it says something else
 	Figure     string // a case
 	Of         func(R) float64
-	Limits     []string        // cases: the best of each round counts. None: the figure itself is held against what is asked
+	Limits     []string        // cases: the greatest of each round counts. None: the figure itself is held against what is asked
 	LimitOf    func(R) float64 // nil: Of
-	Least      bool            // the best limit is the least one
-	ByRound    bool            // the median of the ratios of the rounds counts, instead of the ratio of the medians
+	LimitName  string          // what the table says of the limit; empty: the name of its case
 	// Derive makes the figure of all the cases, Figure first and the limits behind it, and replaces
 	// Of and the ratio.
 	Derive func(s []Series[R]) float64
@@ -87,9 +87,9 @@ func (s *Set[R]) Add(cases ...Case[R]) { s.Cases = append(s.Cases, cases...) }
 // Judge adds bars.
 func (s *Set[R]) Judge(bars ...Bar[R]) { s.Bars = append(s.Bars, bars...) }
 
-// Compare adds a bar that asks for a ratio by round, by the best of some limits.
+// Compare adds a bar that asks for a ratio to the best of some limits.
 func (s *Set[R]) Compare(figure, unit string, of func(R) float64, a Asked, limits ...string) {
-	s.Judge(Bar[R]{Unit: unit, Figure: figure, Of: of, Limits: limits, ByRound: true, Asked: a})
+	s.Judge(Bar[R]{Unit: unit, Figure: figure, Of: of, Limits: limits, Asked: a})
 }
 
 // Alone adds a figure that nothing is asked of.
@@ -151,21 +151,15 @@ func (b Bar[R]) compare(r *Row, figure Series[R], limits []Series[R]) float64 {
 	}
 	name, limit := b.best(limits)
 	l, pairs := limit.Summary(), v.Over(limit).Summary()
-	r.LimitName, r.Limit, r.Pairs, r.Ratio = name, &l, &pairs, Ratio(r.Figure.Median, l.Median)
-	if b.ByRound {
-		r.Ratio = pairs.Median
-	}
+	r.LimitName, r.Limit, r.Pairs, r.Ratio = cmp.Or(b.LimitName, name), &l, &pairs, pairs.Median
 	return r.Ratio
 }
 
 // best is the best limit of each round, and the name of the case that is the best by its median.
 func (b Bar[R]) best(limits []Series[R]) (name string, best Values) {
-	of, sign := b.LimitOf, 1.0
+	of := b.LimitOf
 	if of == nil {
 		of = b.Of
-	}
-	if b.Least {
-		sign = -1
 	}
 	most := 0.0
 	for _, l := range limits {
@@ -177,9 +171,9 @@ func (b Bar[R]) best(limits []Series[R]) (name string, best Values) {
 			if i == len(best) {
 				best = append(best, x)
 			}
-			best[i] = sign * max(sign*best[i], sign*x)
+			best[i] = max(best[i], x)
 		}
-		if m := sign * v.Median(); name == "" || m > most {
+		if m := v.Median(); name == "" || m > most {
 			name, most = l.Name, m
 		}
 	}

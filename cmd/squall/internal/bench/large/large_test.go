@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
 // execute runs the command.
@@ -29,12 +31,12 @@ func TestBothRatesAreOfWhatWasDelivered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r result
+		var r bench.Report[run]
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if r.Alone < 1 || r.TookMs <= 0 || r.Rounds != 2 || r.LargeBytes != 2_000_000 {
-			t.Errorf("%+v", r)
+		if x := r.Series[0].Runs[0]; x.Alone < 1 || x.TookMs <= 0 || r.Rows[0].LimitName != "small messages alone" || r.Rows[0].Bar != "at least 0.50" {
+			t.Errorf("%+v, %+v", x, r.Rows)
 		}
 	}
 }
@@ -42,15 +44,15 @@ func TestBothRatesAreOfWhatWasDelivered(t *testing.T) {
 func TestTheResultIsReadable(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--nodes", "2", "--large", "1000000", "--rounds", "1", "--rest", "20ms")
-	if err != nil || !strings.Contains(out, "next to / alone") || !strings.Contains(out, "2 members, shm") {
+	if err != nil || !strings.Contains(out, "at most 50") || !strings.Contains(out, "2 members, shm, messages of 1 KiB") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
 func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := execute(t, "--nodes", "1", "--fabric", "pigeon", "--small", "1", "--large", "5", "--rounds", "0", "--window", "3")
-	for _, flag := range []string{"--nodes", "--fabric", "--small", "--large", "--rounds", "--window"} {
+	_, err := execute(t, "--nodes", "1", "--fabric", "pigeon", "--small", "1", "--large", "5", "--rounds", "0", "--runs", "0")
+	for _, flag := range []string{"--nodes", "--fabric", "--small", "--large", "--rounds", "--runs"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing about %s: %v", flag, err)
 		}
@@ -70,15 +72,16 @@ func TestTheSlowestMemberAndTheLongestPauseCount(t *testing.T) {
 		}
 	}
 	larges := []spell{{From: 20 * ms, To: 30 * ms}}
-	r, err := judge(spec{Nodes: 2, Large: 1000, Rest: 20 * time.Millisecond}, larges, []*tally{even, slow})
+	s := &spec{Nodes: 2, Large: 1000, Rest: 20 * time.Millisecond}
+	r, err := s.summarize(larges, []*tally{even, slow})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Alone != 1000 || r.Beside != 2000 || r.Ratio != 2 || r.StallMs != 7 || r.RestMs != 4 || r.TookMs != 10 || r.LargeRate != 100_000 {
+	if r.Alone != 1000 || r.Beside != 2000 || r.StallMs != 7 || r.RestMs != 4 || r.TookMs != 10 || r.LargeRate != 100_000 {
 		t.Errorf("%+v", r)
 	}
 	slow.Digest = "another"
-	if _, err := judge(spec{}, larges, []*tally{even, slow}); !errors.Is(err, errOrder) {
+	if _, err := s.summarize(larges, []*tally{even, slow}); !errors.Is(err, errOrder) {
 		t.Errorf("%v", err)
 	}
 }

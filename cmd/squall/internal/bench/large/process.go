@@ -64,7 +64,7 @@ func open(p bench.Process[spec]) (bench.Member, error) {
 	s := &m.spec
 	m.Group = bench.NewGroup(p.Node, s.Nodes, s.Fabric)
 	m.Config.Subgroups = []squall.SubgroupConfig{{
-		Name: subgroup, RingBytes: s.ringBytes(), Window: s.Window, MaxMessageBytes: s.Large, DeliverBatch: m.deliver,
+		Name: subgroup, RingBytes: s.ringBytes(), Window: window, MaxMessageBytes: s.Large, DeliverBatch: m.deliver,
 	}}
 	return m, nil
 }

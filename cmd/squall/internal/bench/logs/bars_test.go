@@ -10,7 +10,7 @@ import (
 )
 
 func TestTheBarsNameCasesOfTheirSets(t *testing.T) {
-	for _, s := range barSets(defaultSpec(), bench.Peers{}) {
+	for _, s := range (&options{spec: defaultSpec(), bars: true}).barSets() {
 		known := map[string]bool{}
 		for _, c := range s.Cases {
 			if known[c.Name] {

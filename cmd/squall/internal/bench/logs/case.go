@@ -24,9 +24,6 @@ type Spec struct {
 	Fabric       string        `json:"fabric"` // "shm", "tcp" or "auto"
 	AfterPersist bool          `json:"after_persist"`
 	Sign         bool          `json:"sign"`
-	Window       int           `json:"window"`     // messages on their way per sender; 0: by the size
-	RingBytes    int           `json:"ring_bytes"` // 0: by the size
-	Memory       int           `json:"memory"`     // 0: the group's default
 	Warmup       time.Duration `json:"warmup"`
 	Duration     time.Duration `json:"duration"`
 	Dir          string        `json:"dir"`
@@ -35,9 +32,6 @@ type Spec struct {
 
 var engines = map[string]squall.LogEngine{"wal": wal.Engine, "bolt": bolt.Engine}
 
-// treeEngine is the engine that is a tree of pages, below a head page that is written in place.
-const treeEngine = "bolt"
-
 // defaultSpec is three members that stream 10 KiB messages into the engine for high rates.
 func defaultSpec() Spec {
 	return Spec{
@@ -45,37 +39,10 @@ func defaultSpec() Spec {
 	}
 }
 
-// quick is the same with short runs, which show that everything works and no more.
-func (s Spec) quick() Spec {
-	s.Warmup, s.Duration, s.Records = 200*time.Millisecond, 400*time.Millisecond, 20_000
-	return s
-}
-
 // with is the spec with changes made to a copy.
 func (s Spec) with(change func(*Spec)) Spec {
 	change(&s)
 	return s
-}
-
-// Small messages want many on their way; large ones a ring that stays in the cache.
-const (
-	smallBytes  = 1 << 10
-	smallWindow = 16 << 10
-	smallRing   = 2 << 20
-)
-
-func (s *Spec) window() int {
-	if s.Window == 0 && s.SizeBytes < smallBytes {
-		return smallWindow
-	}
-	return s.Window
-}
-
-func (s *Spec) ringBytes() int {
-	if s.RingBytes == 0 && s.SizeBytes < smallBytes {
-		return smallRing
-	}
-	return s.RingBytes
 }
 
 // check reports all faults at once.
@@ -90,8 +57,6 @@ func (s *Spec) check() error {
 	}
 	faults.If(s.SizeBytes < bench.IndexBytes || s.SizeBytes > 128<<10,
 		"--size is %d: %d bytes to 128 KiB", s.SizeBytes, bench.IndexBytes)
-	faults.If(s.Duration < 10*time.Millisecond || s.Duration > time.Hour || s.Warmup < 0 || s.Warmup > time.Minute,
-		"--duration is %v and --warmup is %v: 10 ms to 1 hour, and up to 1 minute", s.Duration, s.Warmup)
 	faults.If(s.Records < 2 || s.Records > 1<<30, "--records is %d: 2 to %d", s.Records, 1<<30)
 	faults.Join(checkDisk(s.Dir))
 	return faults.Err()
@@ -244,13 +209,11 @@ func mixed(ctx context.Context, s Spec) (r Run, err error) {
 	return r, err
 }
 
-// Pieces that writers write: one as a log does that has much to write, one as it does for a single
-// small message, and one as a tree does for that: the page that has the message, the one above it,
-// and the root.
+// Pieces that writers write: one as a log does that has much to write, and one as it does for a
+// single small message.
 const (
 	largePiece = 1 << 20
 	smallPiece = 4 << 10
-	treePiece  = 3 * smallPiece
 )
 
 // raw measures processes that only write to the disk, each to a file of its own.

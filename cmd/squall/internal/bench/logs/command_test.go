@@ -59,7 +59,7 @@ func measureUntil(t *testing.T, happened func(r Report) bool, args ...string) (r
 func measureQuickly(t *testing.T, args ...string) (r Report) {
 	t.Helper()
 	dir := disk(t)
-	out, err := execute(t, append([]string{"--quick", "--warmup", "20ms", "--json", "--dir", dir}, args...)...)
+	out, err := execute(t, append([]string{"--runs", "1", "--warmup", "20ms", "--duration", "200ms", "--json", "--dir", dir}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +74,12 @@ func measureQuickly(t *testing.T, args ...string) (r Report) {
 
 func TestWhatIsOnEveryDiskIsMeasuredBesideTheDisk(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--engine", "wal"}, {"--engine", "bolt", "--size", "100", "--nodes", "2"}, {"--after-persist", "--sign", "--limits=false", "--nodes", "2"}} {
-		r := measureUntil(t, wrote, args...)
-		if row := r.Rows[0]; (len(r.Series) == 3) != (row.Pairs != nil && row.Pairs.Median > 0) {
+	for _, args := range [][]string{{"--engine", "wal"}, {"--engine", "bolt", "--size", "100", "--nodes", "2"}, {"--after-persist", "--sign", "--nodes", "2"}} {
+		r := measureUntil(t, wrote, append(args, "--only", "stream")...)
+		if row := r.Rows[0]; len(r.Series) != 3 || row.Pairs.Median <= 0 {
 			t.Errorf("%v: %+v", args, row)
 		}
-		if len(r.Series) == 3 {
-			checkAroundRow(t, r.Rows[1], r.Rows[0].Figure)
-		}
+		checkAroundRow(t, r.Rows[1], r.Rows[0].Figure)
 	}
 }
 
@@ -102,7 +100,7 @@ func checkAroundRow(t *testing.T, row bench.Row, figure bench.Summary) {
 
 func TestOneMessageAtATimeIsMeasuredBesideOneWrite(t *testing.T) {
 	t.Parallel()
-	r := measureUntil(t, waited, "--latency")
+	r := measureUntil(t, waited, "--only", "latency")
 	if len(r.Series) != 2 || len(r.Rows) != 2 || r.Rows[0].Pairs.Median <= 0 {
 		t.Errorf("%+v", r)
 	}
@@ -113,30 +111,18 @@ func waited(r Report) bool {
 	return !slices.ContainsFunc(r.Series, func(s Series) bool { return s.Runs[0].Latency.Count == 0 })
 }
 
-func TestAMessageInATreeIsMeasuredBesideTheWritesOfACommit(t *testing.T) {
-	t.Parallel()
-	r := measureUntil(t, waited, "--latency", "--engine", "bolt", "--nodes", "2")
-	if len(r.Series) != 3 || len(r.Rows) != 3 {
-		t.Fatalf("%+v", r)
-	}
-	row := r.Rows[1]
-	if row.LimitName != "two writes with a sync each, 2 processes" || row.Figure != r.Rows[0].Figure || row.Pairs.Median <= 0 || row.Verdict != "–" {
-		t.Errorf("%+v", row)
-	}
-}
-
 func TestASubgroupWithoutALogIsMeasuredAloneAndBesideOneWithALog(t *testing.T) {
 	t.Parallel()
 	measureUntil(t, func(r Report) bool {
 		run := r.Series[0].Runs[0]
 		return run.Alone > 1 && run.Beside > 1 && run.Rate > 1
-	}, "--mixed")
+	}, "--only", "mixed")
 }
 
 func TestALogIsFilledAndOpened(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"wal", "bolt"} {
-		r := measureQuickly(t, "--reopen", "--records", "3000", "--engine", engine).Series[0].Runs[0]
+		r := measureQuickly(t, "--only", "reopen", "--records", "3000", "--engine", engine).Series[0].Runs[0]
 		if r.OpenMs <= 0 || r.FillRate < 1 {
 			t.Errorf("%s: %+v", engine, r)
 		}
@@ -145,7 +131,7 @@ func TestALogIsFilledAndOpened(t *testing.T) {
 
 func TestTheTableIsReadable(t *testing.T) {
 	t.Parallel()
-	out, err := execute(t, "--quick", "--duration", "100ms", "--dir", disk(t), "--nodes", "2", "--size", "1024")
+	out, err := execute(t, "--only", "stream", "--runs", "1", "--duration", "100ms", "--dir", disk(t), "--nodes", "2", "--size", "1024")
 	if err != nil || !strings.Contains(out, "2 members, 1 KiB, all send, engine wal") || !strings.Contains(out, rawName) {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -154,8 +140,8 @@ func TestTheTableIsReadable(t *testing.T) {
 func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := execute(t, "--nodes", "1", "--engine", "clay", "--fabric", "pigeon", "--size", "1", "--runs", "0", "--duration", "1ns", "--records", "1",
-		"--dir", filepath.Join(t.TempDir(), "none"), "--latency", "--mixed", "--peers", "x")
-	for _, flag := range []string{"--nodes", "--engine", "--fabric", "--size", "--runs", "--duration", "--records", "--dir", "--latency and --mixed", "--peers"} {
+		"--dir", filepath.Join(t.TempDir(), "none"), "--only", "logs", "--peers", "x")
+	for _, flag := range []string{"--nodes", "--engine", "--fabric", "--size", "--runs", "--duration", "--records", "--dir", "--only", "--peers"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing about %s: %v", flag, err)
 		}

@@ -75,13 +75,10 @@ func aligned(n int) []byte {
 const setAside = 1 << 30
 
 // writer does the least that every log must do: it writes a piece behind the others, and waits
-// until the piece is on the disk. If there is a head it does the least that every commit of a tree
-// must do: the head, at the beginning of the file, leads to the piece, so it is written only when
-// the piece is on the disk, and the writer waits for the head as well.
+// until the piece is on the disk.
 type writer struct {
 	file  *os.File
 	piece []byte
-	head  []byte // nil: there is none
 	at    int64
 	end   int64 // of what is set aside
 }
@@ -90,7 +87,6 @@ type writer struct {
 type pieces struct {
 	Bytes  int  // at a time
 	Around bool // the page cache, instead of through it
-	Head   bool // a page in place after each
 }
 
 // newFile is how a writer's file is opened.
@@ -110,11 +106,6 @@ func newWriter(path string, p pieces) (*writer, error) {
 	}
 	w := &writer{file: f, piece: aligned(p.Bytes)}
 	bench.Fill(w.piece, 0)
-	if p.Head {
-		w.head = aligned(smallPiece)
-		bench.Fill(w.head, 0)
-		w.at = smallPiece
-	}
 	return w, w.room()
 }
 
@@ -139,12 +130,6 @@ func (w *writer) write() error {
 		return err
 	}
 	w.at += int64(len(w.piece))
-	if err := syncData(w.file); err != nil || w.head == nil {
-		return err
-	}
-	if _, err := w.file.WriteAt(w.head, 0); err != nil {
-		return err
-	}
 	return syncData(w.file)
 }
 
@@ -170,7 +155,7 @@ func (w *writer) run(ctx context.Context, from, to time.Time) (*Sample, error) {
 			first = start
 		}
 		last = now
-		s.Bytes += uint64(len(w.piece) + len(w.head))
+		s.Bytes += uint64(len(w.piece))
 		_ = latency.RecordValue(now.Sub(start).Nanoseconds()) // a minute is the most that it takes; longer ones are its most
 	}
 	s.Elapsed, s.CPU, s.Latency = last.Sub(first), proc.CPUTime()-cpu, bench.LatencyOf(latency)

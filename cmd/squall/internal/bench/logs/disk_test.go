@@ -53,32 +53,6 @@ func TestPiecesStandBehindEachOtherInARoomThatIsSetAside(t *testing.T) {
 	}
 }
 
-func TestAHeadIsWrittenInPlaceBehindEachPiece(t *testing.T) {
-	path := filepath.Join(disk(t), "pieces")
-	w, err := newWriter(path, pieces{Bytes: treePiece, Head: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.file.Close()
-	for n := range byte(3) {
-		w.head[0], w.piece[0] = n, 10+n
-		if err := w.write(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for at, want := range map[int64]byte{0: 2, smallPiece: 10, smallPiece + treePiece: 11, smallPiece + 2*treePiece: 12, w.at: 0} {
-		b := make([]byte, 1)
-		if _, err := f.ReadAt(b, at); err != nil || b[0] != want {
-			t.Errorf("at %d: %d, not %d: %v", at, b[0], want, err)
-		}
-	}
-}
-
 func TestAFileSystemThatRefusesWritesAroundThePageCacheIsKnownByThem(t *testing.T) {
 	dir := around(t)
 	err := tryAround(filepath.Join(dir, "pieces"), aligned(2 * sectorBytes)[1:sectorBytes]) // which is no whole sector, from no boundary of one
@@ -95,7 +69,7 @@ func TestAFileSystemThatRefusesWritesAroundThePageCacheIsKnownByThem(t *testing.
 
 func TestALimitThatThisDiskDoesNotHaveIsToldInItsRow(t *testing.T) {
 	spec := defaultSpec()
-	s := streamSet(spec, true)
+	s := streamSet(spec)
 	name := engineName(spec.Engine, spec.SizeBytes)
 	of := func(name string, err error) (s Series) {
 		s.Name, s.Err = name, err

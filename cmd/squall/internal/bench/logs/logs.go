@@ -20,7 +20,6 @@ package logs
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -31,142 +30,76 @@ import (
 	"github.com/squall-go/squall/internal/errs"
 )
 
-// options are the command's flags.
+// options are the suite's own flags.
 type options struct {
-	spec   Spec
-	runs   int
-	json   bool
-	quick  bool
-	limits bool
-
-	latency, mixed, reopen, bars bool
-	peers                        string
+	spec  Spec
+	bars  bool
+	peers string
 }
 
 // NewCommand returns the command "log", which belongs below "bench".
 func NewCommand() *cobra.Command {
-	o := options{spec: defaultSpec()}
-	cmd := &cobra.Command{
-		Use:   "log",
-		Short: "Measure groups that keep what they deliver on disk, and the disk itself in the same run",
-		Long: `Log starts the members of a group as processes on this machine, each with a directory of its own on one disk. All of them send, and what
-counts is what the slowest member delivered and every disk has. In turn with it the same number of processes do nothing but write 1 MiB at a
-time to that disk and wait for it, through the page cache and around it: those are the limits. At the end of each run the logs of all members are read, and must be the same.`,
-		Example: `  squall bench log                                    # 3 members, 10 KiB, the engine for high rates
-  squall bench log --size 100 --engine bolt
-  squall bench log --latency                          # one message at a time, next to a single small write
-  squall bench log --mixed                           # what a log costs a subgroup next to it that has none
-  squall bench log --reopen                           # how long a log of 1 GB takes to open
-  squall bench log --bars --peers ./peers             # the table of docs/benchmarks.md`,
-		Args: cobra.NoArgs,
-		RunE: show.Run(o.complete, o.run),
-	}
-	o.declare(cmd.Flags())
+	o := &options{spec: defaultSpec()}
+	cmd := o.suite().Command()
 	show.Choices(cmd, "fabric", "shm", "tcp", "auto")
 	show.Choices(cmd, "engine", "wal", "bolt")
 	return cmd
 }
 
-func (o *options) declare(f *pflag.FlagSet) {
+func (o *options) suite() *bench.Suite[Run] {
+	section := func(name string, of func(s Spec) set) bench.Section[Run] {
+		return bench.Section[Run]{Name: name, Set: func(s *set) { *s = of(o.spec) }}
+	}
+	return &bench.Suite[Run]{
+		Use:   "log",
+		Short: "Measure groups that keep what they deliver on disk, and the disk itself in the same run",
+		Long: `Log starts the members of a group as processes on this machine, each with a directory of its own on one disk. All of them send, and what
+counts is what the slowest member delivered and every disk has. In turn with it the same number of processes do nothing but write 1 MiB at a
+time to that disk and wait for it, through the page cache and around it: those are the limits. It also measures one message at a time, a subgroup
+without a log next to one with a log, and how long a log takes to open. At the end of each run the logs of all members are read, and must be the same.`,
+		Example: `  squall bench log                                    # 3 members, 10 KiB, the engine for high rates
+  squall bench log --only stream --size 100 --engine bolt
+  squall bench log --only latency                     # one message at a time, next to a single small write
+  squall bench log --bars --peers ./peers             # the table of docs/benchmarks.md`,
+		Runs: 3, Warmup: &o.spec.Warmup, Duration: &o.spec.Duration, Bars: &o.bars, Flags: o.flags, Check: o.check,
+		Sections: []bench.Section[Run]{
+			section("stream", streamSet), section("latency", func(s Spec) set { return latencySet(s, s.Engine) }),
+			section("mixed", mixedSet), section("reopen", func(s Spec) set { return reopenSet(s, s.Engine) }),
+		},
+		Sets: o.barSets, Title: o.title, Foreign: func(r Run) float64 { return r.Foreign },
+		After: func(r *Report) error {
+			r.Dir, r.FileSystem = o.spec.Dir, fileSystem(o.spec.Dir)
+			return nil
+		},
+	}
+}
+
+func (o *options) flags(f *pflag.FlagSet) {
 	s := &o.spec
-	f.SortFlags = false
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "members, each a process: 2 to 16")
 	f.IntVar(&s.SizeBytes, "size", s.SizeBytes, "bytes of a message")
 	f.StringVar(&s.Engine, "engine", s.Engine, "wal or bolt")
 	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp or auto")
 	f.BoolVar(&s.AfterPersist, "after-persist", false, "deliver only what is on every disk")
 	f.BoolVar(&s.Sign, "sign", false, "chain all records by their hashes, and sign the chain")
-	f.IntVar(&s.Window, "window", 0, "messages in flight per sender, a power of two (default: by the size)")
-	f.IntVar(&s.RingBytes, "ring", 0, "bytes in flight per sender, a power of two (default: by the size)")
-	f.IntVar(&s.Memory, "memory", 0, "bytes that are delivered and not on disk yet, per member (default: the group's, 16 MiB)")
-
-	f.BoolVar(&o.latency, "latency", false, "measure one message at a time, until it is on every disk")
-	f.BoolVar(&o.mixed, "mixed", false, "measure a subgroup without a log, alone and next to one with a log")
-	f.BoolVar(&o.reopen, "reopen", false, "measure how long a log takes to open")
-	f.BoolVar(&o.bars, "bars", false, "measure what Squall promises of its logs, and print a table in Markdown")
-	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems")
-
 	f.StringVar(&s.Dir, "dir", s.Dir, "where the members' directories are made, and removed afterwards: on the disk that is to be measured")
-	f.IntVar(&s.Records, "records", s.Records, "with --reopen or --bars: records of 1 KiB in the log that is opened")
-	f.DurationVar(&s.Warmup, "warmup", s.Warmup, "time before the measurement")
-	f.DurationVar(&s.Duration, "duration", s.Duration, "time of the measurement")
-	f.IntVar(&o.runs, "runs", 3, "runs of everything")
-	f.BoolVar(&o.limits, "limits", true, "measure the limits too")
-	f.BoolVar(&o.quick, "quick", false, "short runs, which show that everything works and no more")
-	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.IntVar(&s.Records, "records", s.Records, "records of 1 KiB in the log that is opened")
+	f.StringVar(&o.peers, "peers", "", "with --bars: the program that measures other systems")
 }
 
-// complete reports everything that is wrong with the flags, at once.
-func (o *options) complete(f *pflag.FlagSet) error {
-	var faults errs.Faults
+func (o *options) check(f *pflag.FlagSet, faults *errs.Faults) {
 	faults.Join(
-		bench.OneAtATime(f, "latency", "mixed", "reopen", "bars"),
-		bench.Refuse(f, o.bars, "--bars brings its own groups",
-			"nodes", "size", "engine", "fabric", "after-persist", "sign", "window", "ring", "memory", "limits"),
-		bench.Refuse(f, !o.bars, "only with --bars", "peers"))
-	faults.If(o.runs < 1 || o.runs > 1000, "--runs is %d: 1 to 1000", o.runs)
-	if o.quick {
-		o.shorten(f)
-	}
-	faults.Join(o.spec.check())
-	return faults.Err()
+		bench.Refuse(f, o.bars, "--bars brings its own groups", "nodes", "size", "engine", "fabric", "after-persist", "sign", "only"),
+		bench.Refuse(f, !o.bars, "only with --bars", "peers"),
+		o.spec.check())
 }
 
-// shorten makes everything short that was not asked for.
-func (o *options) shorten(f *pflag.FlagSet) {
-	q := o.spec.quick()
-	for name, set := range map[string]func(){
-		"warmup":   func() { o.spec.Warmup = q.Warmup },
-		"duration": func() { o.spec.Duration = q.Duration },
-		"records":  func() { o.spec.Records = q.Records },
-		"runs":     func() { o.runs = 1 },
-	} {
-		if !f.Changed(name) {
-			set()
-		}
+func (o *options) title() string {
+	what := o.spec.String()
+	if o.bars {
+		what = fmt.Sprintf("%d members, all send", o.spec.Nodes)
 	}
-}
-
-// run measures what the flags ask for.
-func (o *options) run(ctx context.Context, out, messages io.Writer) error {
-	r, err := bench.Measure(ctx, o.runs, o.sets(), foreignOf, messages)
-	if err != nil {
-		return err
-	}
-	r.Dir, r.FileSystem = o.spec.Dir, fileSystem(o.spec.Dir)
-	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.bars, Title: o.title(r)})
-}
-
-// sets are the cases that are measured, and what they are held against.
-func (o *options) sets() []set {
-	switch {
-	case o.bars:
-		return barSets(o.spec, bench.Peers{Path: o.peers})
-	case o.latency:
-		return []set{latencySet(o.spec, o.spec.Engine)}
-	case o.mixed:
-		return []set{mixedSet(o.spec)}
-	case o.reopen:
-		return []set{reopenSet(o.spec, o.spec.Engine)}
-	}
-	return []set{streamSet(o.spec, o.limits)}
-}
-
-func (o *options) title(r Report) string {
-	return fmt.Sprintf("%v\n%s; logs in %s (%s); medians of %d runs of %v in turn, in parentheses their range.", r.Machine, o.what(), r.Dir, r.FileSystem, r.Runs, o.spec.Duration)
-}
-
-// what tells what was measured.
-func (o *options) what() string {
-	switch {
-	case o.bars:
-		return fmt.Sprintf("%d members, all send", o.spec.Nodes)
-	case o.latency:
-		return fmt.Sprintf("%d members, one message at a time", o.spec.Nodes)
-	case o.reopen:
-		return "1 process"
-	}
-	return o.spec.String()
+	return fmt.Sprintf("%s; logs in %s (%s)", what, o.spec.Dir, fileSystem(o.spec.Dir))
 }
 
 // The harness's types for the runs of this workload.
@@ -179,16 +112,15 @@ type (
 
 // Figures of a run.
 var (
-	rateOf    = func(r Run) float64 { return r.Rate }
-	bytesOf   = func(r Run) float64 { return r.BytesRate / 1e6 }
-	p50Of     = func(r Run) float64 { return r.Latency.P50Us }
-	p99Of     = func(r Run) float64 { return r.Latency.P99Us }
-	aloneOf   = func(r Run) float64 { return r.Alone }
-	mixedOf   = func(r Run) float64 { return r.Beside }
-	openOf    = func(r Run) float64 { return r.OpenMs / 1e3 }
-	fillOf    = func(r Run) float64 { return r.FillRate / 1e6 }
-	cpuOf     = func(r Run) float64 { return r.CPUPerMsg }
-	foreignOf = func(r Run) float64 { return r.Foreign }
+	rateOf  = func(r Run) float64 { return r.Rate }
+	bytesOf = func(r Run) float64 { return r.BytesRate / 1e6 }
+	p50Of   = func(r Run) float64 { return r.Latency.P50Us }
+	p99Of   = func(r Run) float64 { return r.Latency.P99Us }
+	aloneOf = func(r Run) float64 { return r.Alone }
+	mixedOf = func(r Run) float64 { return r.Beside }
+	openOf  = func(r Run) float64 { return r.OpenMs / 1e3 }
+	fillOf  = func(r Run) float64 { return r.FillRate / 1e6 }
+	cpuOf   = func(r Run) float64 { return r.CPUPerMsg }
 )
 
 // caseOf measures a spec. The disk is not the same from one minute to the next, so that bars
@@ -204,12 +136,6 @@ const (
 	syncName   = "one write of 4 KiB"
 )
 
-// commitName is the case of as many processes as there are members, each of which does what one
-// commit of a tree must do.
-func commitName(nodes int) string {
-	return fmt.Sprintf("two writes with a sync each, %d processes", nodes)
-}
-
 // engineName is the case of an engine.
 func engineName(engine string, sizeBytes int) string { return engine + ", " + bench.Size(sizeBytes) }
 
@@ -221,40 +147,26 @@ func addRaw(s *set, spec Spec) {
 }
 
 // streamSet is what the flags describe, next to what the disk can do.
-func streamSet(spec Spec, limits bool) (s set) {
-	if limits {
-		addRaw(&s, spec)
-	}
+func streamSet(spec Spec) (s set) {
+	addRaw(&s, spec)
 	name := engineName(spec.Engine, spec.SizeBytes)
 	s.Add(caseOf(name, stream, spec))
-	if limits {
-		s.Compare(name, "MB/s", bytesOf, bench.Asked{}, rawName)
-		s.Compare(name, "MB/s", bytesOf, bench.Asked{}, aroundName)
-	} else {
-		s.Alone(name, "MB/s", name, bytesOf)
-	}
+	s.Compare(name, "MB/s", bytesOf, bench.Asked{}, rawName)
+	s.Compare(name, "MB/s", bytesOf, bench.Asked{}, aroundName)
 	s.Alone("delivered, and on every disk", "msgs/s", name, rateOf)
 	s.Alone("processor time of all members", "µs/msg", name, cpuOf)
 	return s
 }
 
-// latencySet is one message at a time, next to one small write that nothing disturbs. An engine
-// that is a tree stands also next to the writes that no tree can do without, at as many processes
-// at once: how much of its latency is inherent.
+// latencySet is one message at a time, next to one small write that nothing disturbs.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
 	s.Add(caseOf(syncName, raw(1, pieces{Bytes: smallPiece}), spec))
 	for _, engine := range engines {
 		name := "latency p50, " + engine
-		if engine == treeEngine {
-			s.Add(caseOf(commitName(spec.Nodes), raw(spec.Nodes, pieces{Bytes: treePiece, Head: true}), spec))
-		}
 		s.Add(caseOf(name, loop, spec.with(func(s *Spec) { s.Engine = engine })))
-		s.Judge(bar{ByRound: true, What: name, Unit: "µs", Figure: name, Of: p50Of, Limits: []string{syncName}, Asked: bench.Asked{AtMost: 3}})
-		if engine == treeEngine {
-			s.Compare(name, "µs", p50Of, bench.Asked{}, commitName(spec.Nodes))
-		}
-		s.Judge(bar{ByRound: true, What: "latency p99, " + engine, Unit: "µs", Figure: name, Of: p99Of, Limits: []string{syncName}})
+		s.Compare(name, "µs", p50Of, bench.Asked{AtMost: 3}, syncName)
+		s.Judge(bar{What: "latency p99, " + engine, Unit: "µs", Figure: name, Of: p99Of, Limits: []string{syncName}})
 	}
 	return s
 }
@@ -263,7 +175,7 @@ func latencySet(spec Spec, engines ...string) (s set) {
 func mixedSet(spec Spec) (s set) {
 	name := fmt.Sprintf("without a log next to one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
 	s.Add(caseOf(name, mixed, spec))
-	s.Judge(bar{ByRound: true, What: name, Unit: "msgs/s", Figure: name, Of: mixedOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
+	s.Judge(bar{What: name, Unit: "msgs/s", Figure: name, Of: mixedOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
 	s.Alone("the one with a log at the same time", "MB/s", name, bytesOf)
 	return s
 }
@@ -273,7 +185,7 @@ func reopenSet(spec Spec, engines ...string) (s set) {
 	for _, engine := range engines {
 		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", show.Number(float64(spec.Records)), engine)
 		s.Add(caseOf(name, reopen, spec.with(func(s *Spec) { s.Engine = engine })))
-		s.Judge(bar{ByRound: true, What: name, Unit: "s", Figure: name, Of: openOf, Asked: bench.Asked{Under: 2}})
+		s.Judge(bar{What: name, Unit: "s", Figure: name, Of: openOf, Asked: bench.Asked{Under: 2}})
 		s.Alone("filling it", "MB/s", name, fillOf)
 	}
 	return s
@@ -293,13 +205,15 @@ type asked struct {
 	raw, product, raft, boltdb float64
 }
 
-// barSets are all bars. spec gives the durations and the directory.
-func barSets(spec Spec, others bench.Peers) []set {
-	var sets []set
-	for _, a := range []asked{{10 << 10, 0.7, 2, 1.2, 1.5}, {100, 0, 3, 2.5, 3}} {
-		sets = append(sets, a.streamBars(spec.with(func(s *Spec) { s.SizeBytes = a.sizeBytes }), others))
+// barSets are all bars, if they are asked for. The flags give the durations and the directory.
+func (o *options) barSets() (sets []set) {
+	if !o.bars {
+		return nil
 	}
-	return append(sets, latencySet(spec, "wal", "bolt"), mixedSet(spec), reopenSet(spec, "wal", "bolt"))
+	for _, a := range []asked{{10 << 10, 0.7, 2, 1.2, 1.5}, {100, 0, 3, 2.5, 3}} {
+		sets = append(sets, a.streamBars(o.spec.with(func(s *Spec) { s.SizeBytes = a.sizeBytes }), bench.Peers{Path: o.peers}))
+	}
+	return append(sets, latencySet(o.spec, "wal", "bolt"), mixedSet(o.spec), reopenSet(o.spec, "wal", "bolt"))
 }
 
 // streamBars are about three members that all send, against the disk and other systems.

@@ -107,7 +107,7 @@ func TestARunSettlesWhenEveryDiskHasWhatAllSent(t *testing.T) {
 }
 
 func TestAMemberThatEndsEndsTheRun(t *testing.T) {
-	s := defaultSpec().quick()
+	s := defaultSpec()
 	s.Dir, s.Nodes = disk(t), 2
 	var ended error
 	err := withFleet(t.Context(), job{Spec: s, Kind: memberKind}, s.Nodes, func(f *bench.Fleet) error {

@@ -94,7 +94,7 @@ func newMember(j bench.Process[job]) (*member, error) {
 	m := &member{Process: j, Group: bench.NewGroup(j.Node, j.Spec.Nodes, j.Spec.Fabric)}
 	m.Config.Dir = j.Dir
 	s := &m.Spec
-	l := squall.LogConfig{Engine: engines[s.Engine], MemoryBytes: s.Memory, DeliverAfterPersist: s.AfterPersist}
+	l := squall.LogConfig{Engine: engines[s.Engine], DeliverAfterPersist: s.AfterPersist}
 	if s.Sign {
 		_, key, err := ed25519.GenerateKey(nil)
 		if err != nil {
@@ -112,7 +112,8 @@ func newMember(j bench.Process[job]) (*member, error) {
 func (m *member) declare(sg squall.SubgroupConfig) {
 	counts := &meter{}
 	m.meters = append(m.meters, counts)
-	sg.RingBytes, sg.Window, sg.DeliverBatch = m.Spec.ringBytes(), m.Spec.window(), counts.deliver
+	sg.Window, sg.RingBytes = bench.InFlight(m.Spec.SizeBytes)
+	sg.DeliverBatch = counts.deliver
 	m.Config.Subgroups = append(m.Config.Subgroups, sg)
 }
 

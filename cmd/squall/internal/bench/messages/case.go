@@ -25,7 +25,7 @@ const (
 	Fanout    Kind = "fan-out"         // the limit over TCP, as an application would write it
 	Batched   Kind = "batched fan-out" // the limit over TCP, as a sender could that knows all its messages ahead
 	Memory    Kind = "memory"          // the limit in shared memory
-	RoundTrip Kind = "round trip"      // the limit of latency
+	RoundTrip Kind = "round trip"      // the limit of latency: a TCP socket, with blocking system calls
 	Foreign   Kind = "foreign"         // a process that has nothing to do with the others, and keeps a core busy
 )
 
@@ -35,7 +35,7 @@ type Load string
 // Loads.
 const (
 	Stream     Load = "stream"    // all senders send as fast as they can
-	FromUpcall Load = "upcall"    // closed loop: node 1 sends its next message in the upcall that delivers the one before
+	FromUpcall Load = "callback"  // closed loop: node 1 sends its next message in the callback that delivers the one before
 	FromThread Load = "goroutine" // closed loop: a goroutine of the application at node 1 sends the next message
 	Idle       Load = "idle"      // no member sends
 )
@@ -86,26 +86,19 @@ type Spec struct {
 	SizeBytes int  `json:"size_bytes"`
 	// Senders is All, Half, One or a number: the members that are declared senders, from node 1 up.
 	Senders   string `json:"senders"`
-	Subgroups int    `json:"subgroups"`
-	Active    int    `json:"active"`     // subgroups with a sender
+	Subgroups int    `json:"subgroups"`  // in the first one messages are sent
 	Window    int    `json:"window"`     // 0: the group's default
 	RingBytes int    `json:"ring_bytes"` // 0: the group's default
 	Fabric    string `json:"fabric"`     // "shm", "tcp" or "auto"
 	// Delays holds by node how long it sleeps after each of its messages, or Forever.
-	Delays     map[int]time.Duration `json:"delays,omitempty"`
-	Batching   Batching              `json:"batching"`
-	Nulls      bool                  `json:"nulls"`
-	UpcallCost time.Duration         `json:"upcall_cost,omitempty"` // busy work per delivery
-	Copy       bool                  `json:"copy"`                  // messages are copied in and out, not made and read in place
-	Single     bool                  `json:"single"`                // one upcall per message, not per run
-	Unordered  bool                  `json:"unordered"`
+	Delays   map[int]time.Duration `json:"delays,omitempty"`
+	Batching Batching              `json:"batching"`
+	Nulls    bool                  `json:"nulls"`
+	Copy     bool                  `json:"copy"` // messages are copied in and out, not made and read in place
 
 	// Link is the rate of each member's link if each is on a host of its own, a network namespace;
 	// 0: all are on this host.
 	Link netlab.Rate `json:"link_bits,omitempty"`
-
-	Network string `json:"network,omitempty"` // of a round trip: "tcp" or "unix"
-	Spin    bool   `json:"spin,omitempty"`    // of a round trip: without sleeping in the kernel
 
 	Warmup   time.Duration `json:"warmup"`
 	Duration time.Duration `json:"duration"`
@@ -114,7 +107,7 @@ type Spec struct {
 // DefaultSpec is a group of three that stream 10 KiB messages.
 func DefaultSpec() Spec {
 	return Spec{
-		Kind: Squall, Load: Stream, Nodes: 3, SizeBytes: 10 << 10, Senders: All, Subgroups: 1, Active: 1, Fabric: "auto",
+		Kind: Squall, Load: Stream, Nodes: 3, SizeBytes: 10 << 10, Senders: All, Subgroups: 1, Fabric: "auto",
 		Batching: AllBatching, Nulls: true, Warmup: 500 * time.Millisecond, Duration: 2 * time.Second,
 	}
 }
@@ -154,7 +147,7 @@ func (s Spec) sends(node int) bool {
 }
 
 // stalls reports whether a silent sender may hold up the order for good.
-func (s Spec) stalls() bool { return s.Kind == Squall && !s.Nulls && !s.Unordered }
+func (s Spec) stalls() bool { return s.Kind == Squall && !s.Nulls }
 
 func (s Spec) ringBytes() int {
 	if s.RingBytes == 0 {
@@ -182,8 +175,6 @@ func (s Spec) Validate() error {
 	}
 	faults.If(s.Link > 0 && s.Fabric != "tcp", "hosts with links of %v: fabric tcp, not %q", s.Link, s.Fabric)
 	faults.If(s.Subgroups < 1 || s.Subgroups > MaxSubgroups, "%d subgroups: from 1 to %d", s.Subgroups, MaxSubgroups)
-	faults.If(s.Active < 1 || s.Active > s.Subgroups,
-		"%d active subgroups of %d: from 1 to all of them", s.Active, s.Subgroups)
 	sizes := views.CheckSizes(s.ringBytes(), s.window())
 	faults.Join(sizes)
 	if largest := s.ringBytes() / 2; s.SizeBytes < 0 || sizes == nil && s.SizeBytes > largest {
@@ -195,13 +186,8 @@ func (s Spec) Validate() error {
 			faults.Add("delay %v of node %d: not less than 0", d, node)
 		}
 	}
-	faults.If(s.UpcallCost < 0 || s.UpcallCost > time.Second, "callback cost %v: from 0 to 1 s", s.UpcallCost)
 	faults.If(s.Load != Stream && len(s.Delays) > 0,
 		"a delay makes sense for a stream of messages only, not for load %q", s.Load)
-	faults.If((s.Load == FromUpcall || s.Load == FromThread) && s.Active > 1,
-		"latency is measured in one subgroup, and %d are active", s.Active)
-	faults.If(s.Duration < 10*time.Millisecond || s.Duration > time.Hour, "duration %v: from 10 ms to 1 h", s.Duration)
-	faults.If(s.Warmup < 0 || s.Warmup > time.Minute, "warm-up %v: from 0 to 1 min", s.Warmup)
 	faults.If(s.stalls() && s.Load != Stream && s.Senders != One,
 		"without nulls a closed loop stands still unless one member sends")
 	return faults.Err()
@@ -216,7 +202,7 @@ func (s Spec) String() string {
 			fmt.Fprintf(&b, ", "+format, args...)
 		}
 	}
-	also(s.Subgroups > 1, "%d of %d subgroups active", s.Active, s.Subgroups)
+	also(s.Subgroups > 1, "one of %d subgroups active", s.Subgroups)
 	also(s.Window != 0, "window %d", s.Window)
 	also(s.RingBytes != 0, "ring %s", bench.Size(s.RingBytes))
 	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
@@ -229,8 +215,5 @@ func (s Spec) String() string {
 	also(s.Batching != AllBatching, "batching %v", s.Batching)
 	also(!s.Nulls, "no nulls")
 	also(s.Copy, "copied")
-	also(s.Single, "single callbacks")
-	also(s.Unordered, "unordered")
-	also(s.UpcallCost > 0, "%v per callback", s.UpcallCost)
 	return b.String()
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // delivered is what a member is left with after a sequence of (sender, index).
-func delivered(unordered bool, sequence ...[2]int) State {
-	spec := DefaultSpec().with(func(s *Spec) { s.SizeBytes, s.Unordered = stampBytes, unordered })
+func delivered(sequence ...[2]int) State {
+	spec := DefaultSpec().with(func(s *Spec) { s.SizeBytes = stampBytes })
 	t := newTally(spec, 1)
 	for _, m := range sequence {
 		data := make([]byte, stampBytes)
@@ -23,34 +23,22 @@ func delivered(unordered bool, sequence ...[2]int) State {
 
 func TestADifferentSequenceIsFound(t *testing.T) {
 	a, b, c := [2]int{1, 0}, [2]int{2, 0}, [2]int{1, 1}
-	want := delivered(false, a, b, c)
+	want := delivered(a, b, c)
 	want.Sent = 3
 	for _, k := range []struct {
 		name   string
 		other  State
 		result error
 	}{
-		{"the same", delivered(false, a, b, c), nil},
-		{"another order between senders", delivered(false, b, a, c), ErrDifferent},
-		{"another order within a sender", delivered(false, c, b, a), ErrSequence},
-		{"another sender", delivered(false, a, [2]int{3, 0}, c), ErrDifferent},
-		{"one less", delivered(false, a, b), ErrNotSettled},
+		{"the same", delivered(a, b, c), nil},
+		{"another order between senders", delivered(b, a, c), ErrDifferent},
+		{"another order within a sender", delivered(c, b, a), ErrSequence},
+		{"another sender", delivered(a, [2]int{3, 0}, c), ErrDifferent},
+		{"one less", delivered(a, b), ErrNotSettled},
 	} {
 		if err := compare([]State{want, k.other}, false); !errors.Is(err, k.result) || k.result == nil && err != nil {
 			t.Errorf("%s: %v, not %v", k.name, err, k.result)
 		}
-	}
-}
-
-func TestInUnorderedModeOnlyTheOrderOfASenderCounts(t *testing.T) {
-	a, b, c := [2]int{1, 0}, [2]int{2, 0}, [2]int{1, 1}
-	want := delivered(true, a, b, c)
-	want.Sent = 3
-	if err := compare([]State{want, delivered(true, b, a, c)}, false); err != nil {
-		t.Error(err)
-	}
-	if err := compare([]State{want, delivered(true, a, b, [2]int{2, 1})}, false); !errors.Is(err, ErrDifferent) {
-		t.Error(err)
 	}
 }
 
@@ -65,27 +53,23 @@ func TestWhatIsLostIsFoundUnlessTheOrderMayStall(t *testing.T) {
 }
 
 func TestAMessageOutOfTurnIsNamed(t *testing.T) {
-	s := delivered(false, [2]int{1, 0}, [2]int{1, 2})
+	s := delivered([2]int{1, 0}, [2]int{1, 2})
 	if want := "message 2 of node 1 came where 1 was due"; s.Fault != want {
 		t.Errorf("%q, not %q", s.Fault, want)
 	}
 }
 
-func TestSingleAndBatchedUpcallsCountTheSame(t *testing.T) {
-	spec := DefaultSpec().with(func(s *Spec) { s.SizeBytes, s.Copy = 100, true })
+func TestRunsOfMessagesAreCountedAndCopied(t *testing.T) {
+	counted := newTally(DefaultSpec().with(func(s *Spec) { s.SizeBytes, s.Copy = 100, true }), 1)
 	var run []squall.Message
 	for i := range 50 {
 		data := make([]byte, 100)
 		fill(data, uint64(i))
 		run = append(run, squall.Message{Sender: 3, Data: data})
 	}
-	batched, single := newTally(spec, 1), newTally(spec, 1)
-	batched.parts[0].batch(run)
-	for _, m := range run {
-		single.parts[0].one(m)
-	}
-	if a, b := batched.state(), single.state(); a != b || a.Delivered != 50 || a.Fault != "" || batched.sum != single.sum || batched.sum == 0 {
-		t.Fatalf("%+v, %+v", a, b)
+	counted.parts[0].batch(run)
+	if s := counted.state(); s.Delivered != 50 || s.Fault != "" || counted.sum == 0 || string(counted.parts[0].copied) != string(run[49].Data) {
+		t.Fatalf("%+v", s)
 	}
 }
 

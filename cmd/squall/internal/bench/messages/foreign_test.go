@@ -1,42 +1,19 @@
 package messages
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/squall-go/squall/internal/proc"
 )
 
 func TestForeignProcessesRunUntilTheyAreStopped(t *testing.T) {
-	stop, err := startForeign(t.Context(), 2)
+	end, err := (&options{foreign: 2}).startForeign(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(stop(), stop()); err != nil { // the second time they are gone
+	if err := errors.Join(end(), end()); err != nil { // the second time they are gone
 		t.Error(err)
 	}
-}
-
-func TestAForeignProcessComputesUntilItsContextEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	before := proc.CPUTime()
-	go func() {
-		defer close(done)
-		compute(ctx)
-	}()
-	for proc.CPUTime() < before+5*time.Millisecond {
-		select {
-		case <-done:
-			t.Fatal("it ended by itself")
-		case <-time.After(time.Millisecond):
-		}
-	}
-	cancel()
-	<-done
 }
 
 func TestForeignLoadHasItsBounds(t *testing.T) {

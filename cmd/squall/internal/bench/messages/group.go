@@ -38,14 +38,9 @@ func newGroupMember(j process) *groupMember {
 		senders = append(senders, squall.NodeID(node+1))
 	}
 	for i, part := range g.tally.parts {
-		sg := squall.SubgroupConfig{Name: subgroupName(i), Senders: senders, RingBytes: s.RingBytes, Window: s.Window, DeliverBatch: part.batch}
-		if s.Unordered {
-			sg.Mode = squall.Unordered
-		}
-		if s.Single {
-			sg.DeliverBatch, sg.Deliver = nil, part.one
-		}
-		c.Subgroups = append(c.Subgroups, sg)
+		c.Subgroups = append(c.Subgroups, squall.SubgroupConfig{
+			Name: subgroupName(i), Senders: senders, RingBytes: s.RingBytes, Window: s.Window, DeliverBatch: part.batch,
+		})
 	}
 	return g
 }
@@ -58,13 +53,11 @@ func (g *groupMember) run(ctx context.Context, r bench.Request) (Sample, error) 
 	}
 	ctx, g.cancel = context.WithCancelCause(ctx)
 	if g.Spec.sends(g.Node) {
-		for i := range g.Spec.Active {
-			g.sending.Go(func() {
-				if err := g.stream(ctx, g.Subgroup(subgroupName(i))); err != nil && !errors.Is(err, errOver) {
-					g.Fail(fmt.Errorf("send: %w", err))
-				}
-			})
-		}
+		g.sending.Go(func() {
+			if err := g.stream(ctx, g.Subgroup(subgroupName(0))); err != nil && !errors.Is(err, errOver) {
+				g.Fail(fmt.Errorf("send: %w", err))
+			}
+		})
 	}
 	go func() {
 		if wait.Sleep(ctx, time.Until(r.From)) == nil {
@@ -137,14 +130,7 @@ func (g *groupMember) send(ctx context.Context, sg *squall.Subgroup, buf []byte,
 func (g *groupMember) snapshot() Sample {
 	s := Sample{Delivered: g.tally.bySender(g.Spec.Nodes)}
 	for i := range g.Spec.Subgroups {
-		stats := g.Subgroup(subgroupName(i)).Stats()
-		s.Batches.Send.Sum += stats.SendBatch.Sum
-		s.Batches.Send.Count += stats.SendBatch.Batches
-		s.Batches.Receive.Sum += stats.ReceiveBatch.Sum
-		s.Batches.Receive.Count += stats.ReceiveBatch.Batches
-		s.Batches.Deliver.Sum += stats.DeliverBatch.Sum
-		s.Batches.Deliver.Count += stats.DeliverBatch.Batches
-		s.Nulls += stats.NullsSent
+		s.Nulls += g.Subgroup(subgroupName(i)).Stats().NullsSent
 	}
 	return s
 }

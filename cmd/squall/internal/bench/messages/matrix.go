@@ -1,11 +1,9 @@
 package messages
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -41,7 +39,7 @@ type Point struct {
 	Values          bench.Values
 }
 
-// matrix is what the figures need: each spec is measured once, however many curves it is on.
+// matrix is the figures: each spec is measured once, however many curves it is on.
 type matrix struct {
 	nodes   []int
 	base    Spec
@@ -211,83 +209,59 @@ func (s Spec) key() string {
 	return string(b)
 }
 
-// cases are the distinct specs for so many members.
-func (m matrix) cases(nodes int) (cases []Case) {
-	seen := map[string]bool{}
-	for _, f := range m.figures {
-		for _, c := range f.Curves {
-			s := c.spec(m.at(nodes))
-			if key := s.key(); !seen[key] {
-				seen[key] = true
-				cases = append(cases, caseOf(s.String(), s))
+// sets are the distinct specs, in one set for each number of members.
+func (m matrix) sets() (sets []set) {
+	for _, nodes := range m.nodes {
+		var s set
+		seen := map[string]bool{}
+		for _, f := range m.figures {
+			for _, c := range f.Curves {
+				spec := c.spec(m.at(nodes))
+				if key := spec.key(); !seen[key] {
+					seen[key] = true
+					s.Add(caseOf(spec.String(), spec))
+				}
 			}
 		}
+		sets = append(sets, s)
 	}
-	return cases
+	return sets
 }
 
 func (m matrix) at(nodes int) Spec { return m.base.with(func(s *Spec) { s.Nodes = nodes }) }
 
-// measure fills the figures' curves. Specs that fail are left out, and told.
-func (m matrix) measure(ctx context.Context, runs int, messages io.Writer) error {
-	total := 0
-	for _, nodes := range m.nodes {
-		total += runs * len(m.cases(nodes))
+// take puts what was measured on the curves. Specs that failed are left out.
+func (m matrix) take(series []Series) {
+	byKey := map[string]Series{}
+	for _, s := range series {
+		byKey[s.Spec.(*Spec).key()] = s
 	}
-	p := show.NewProgress(show.ProgressConfig{To: messages, What: "measuring", Total: int64(total)})
-	defer p.End()
-	var errs []error
-	var all []Series
-	for _, nodes := range m.nodes {
-		series, err := bench.TakeTurns(ctx, runs, m.cases(nodes), p)
-		if err != nil {
-			return err
-		}
-		all = append(all, series...)
-		byKey := map[string]Series{}
-		for _, s := range series {
-			byKey[s.Spec.(*Spec).key()] = s
-			if s.Err != nil {
-				errs = append(errs, fmt.Errorf("%v: %w", s.Name, s.Err))
-			}
-		}
-		m.take(nodes, byKey)
-	}
-	bench.Crowded(messages, all, foreignOf)
-	return errors.Join(errs...)
-}
-
-// take adds what was measured with so many members to the curves.
-func (m matrix) take(nodes int, series map[string]Series) {
 	for i := range m.figures {
 		f := &m.figures[i]
 		for j := range f.Curves {
 			c := &f.Curves[j]
-			values := series[c.spec(m.at(nodes)).key()].Values(f.of)
-			if len(values) == 0 {
-				continue
+			for _, nodes := range m.nodes {
+				values := byKey[c.spec(m.at(nodes)).key()].Values(f.of)
+				if len(values) == 0 {
+					continue
+				}
+				mean, deviation := values.Mean()
+				c.Points = append(c.Points, Point{nodes, mean, deviation, values})
 			}
-			mean, deviation := values.Mean()
-			c.Points = append(c.Points, Point{nodes, mean, deviation, values})
 		}
 	}
 }
 
-// draw measures the matrix and writes a CSV file and a plot for each figure.
-func draw(ctx context.Context, dir string, m matrix, runs int, out, messages io.Writer) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
+// draw writes a CSV file and a plot for each figure.
+func (m matrix) draw(dir string, series []Series) error {
+	if len(m.figures) == 0 {
+		return nil
 	}
-	fmt.Fprintf(out, "%v; %d runs of %v each, mean and standard deviation\n", bench.ThisMachine(), runs, m.base.Duration)
-	measured := m.measure(ctx, runs, messages)
-	if ctx.Err() != nil {
-		return measured
-	}
-	errs := []error{measured}
+	m.take(series)
+	errs := []error{os.MkdirAll(dir, 0o777)}
 	for _, f := range m.figures {
 		path := filepath.Join(dir, f.Name)
 		errs = append(errs, f.writeCSV(path+".csv"), f.draw(path+".svg"))
-		fmt.Fprintf(out, "%s.{csv,svg}: %s\n", path, f.Title)
 	}
 	return errors.Join(errs...)
 }

@@ -105,9 +105,9 @@ func TestTheMatrixHasThePapersFiguresAndMeasuresEachSpecOnce(t *testing.T) {
 				t.Errorf("figure %s is missing among %s", number, names)
 			}
 		}
-		for _, nodes := range m.nodes {
+		for _, set := range m.sets() {
 			seen := map[string]bool{}
-			for _, c := range m.cases(nodes) {
+			for _, c := range set.Cases {
 				if err := c.Spec.(*Spec).Validate(); err != nil || seen[c.Spec.(*Spec).key()] {
 					t.Errorf("%s: %v", c.Name, err)
 				}
@@ -119,11 +119,12 @@ func TestTheMatrixHasThePapersFiguresAndMeasuresEachSpecOnce(t *testing.T) {
 
 func TestAMeasuredSpecIsOnAllCurvesThatItBelongsTo(t *testing.T) {
 	m := newMatrix("auto", true)
-	series := map[string]Series{}
-	for _, c := range m.cases(3) {
-		series[c.Spec.(*Spec).key()] = Series{Case: c, Runs: []Run{{BytesRate: 1e9, Loaded: bench.Latency{P50Us: 5}}, {BytesRate: 3e9, Loaded: bench.Latency{P50Us: 5}}}}
+	m.nodes = []int{3}
+	var series []Series
+	for _, c := range m.sets()[0].Cases {
+		series = append(series, Series{Case: c, Runs: []Run{{BytesRate: 1e9, Loaded: bench.Latency{P50Us: 5}}, {BytesRate: 3e9, Loaded: bench.Latency{P50Us: 5}}}})
 	}
-	m.take(3, series)
+	m.take(series)
 	for _, f := range m.figures {
 		for _, c := range f.Curves {
 			if want := map[bool]float64{false: 2, true: 5}[f.Log]; len(c.Points) != 1 || c.Points[0].Mean != want || c.Points[0].Nodes != 3 {

@@ -24,34 +24,27 @@ type roundTrip struct {
 }
 
 func (r *roundTrip) Listen(context.Context) (addr string, err error) {
-	addr = "127.0.0.1:0"
-	if r.Spec.Network == "unix" {
-		addr = "" // the kernel chooses a name that is no file
-	}
 	if r.Node == 1 {
 		return "", nil
 	}
-	if r.listener, err = net.Listen(r.Spec.Network, addr); err != nil {
+	if r.listener, err = net.Listen("tcp", r.Host+":0"); err != nil {
 		return "", err
 	}
 	return r.listener.Addr().String(), nil
 }
 
-func (r *roundTrip) Connect(ctx context.Context, addrs []string) error {
+func (r *roundTrip) Connect(ctx context.Context, addrs []string) (err error) {
+	var conn net.Conn
 	if r.Node == 1 {
-		conn, err := (&net.Dialer{}).DialContext(ctx, r.Spec.Network, addrs[1])
-		if err != nil {
-			return err
-		}
-		r.stream, err = newStream(conn, r.Spec.Spin)
-		return err
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", addrs[1])
+	} else {
+		conn, err = r.listener.Accept()
+		r.listener.Close()
 	}
-	defer r.listener.Close()
-	conn, err := r.listener.Accept()
 	if err != nil {
 		return err
 	}
-	r.stream, err = newStream(conn, r.Spec.Spin)
+	r.stream, err = newStream(conn.(*net.TCPConn))
 	return err
 }
 
@@ -120,28 +113,27 @@ func (r *roundTrip) state() (State, error) { return State{}, nil }
 func (r *roundTrip) end() bench.Latency    { return bench.Latency{} }
 func (r *roundTrip) Close() error          { return nil }
 
-// stream is a connection out of the hands of Go's poller: a read is a system call that sleeps, or
-// is tried again at once.
+// stream is a connection out of the hands of Go's poller: a read is a system call that sleeps.
 type stream struct {
 	file *os.File // keeps it open
 	fd   int
 }
 
-func newStream(conn net.Conn, spin bool) (stream, error) {
+func newStream(conn *net.TCPConn) (stream, error) {
 	defer conn.Close()
-	f, err := conn.(interface{ File() (*os.File, error) }).File()
+	f, err := conn.File()
 	if err != nil {
 		return stream{}, err
 	}
 	s := stream{f, int(f.Fd())}
-	return s, unix.SetNonblock(s.fd, spin)
+	return s, unix.SetNonblock(s.fd, false)
 }
 
 func (s stream) Read(b []byte) (int, error) {
 	for {
 		n, err := unix.Read(s.fd, b)
 		switch {
-		case err == unix.EAGAIN || err == unix.EINTR:
+		case err == unix.EINTR:
 		case err != nil:
 			return 0, os.NewSyscallError("read", err)
 		case n == 0:
@@ -155,7 +147,7 @@ func (s stream) Read(b []byte) (int, error) {
 func (s stream) Write(b []byte) (done int, err error) {
 	for done < len(b) {
 		n, err := unix.Write(s.fd, b[done:])
-		if err != nil && err != unix.EAGAIN && err != unix.EINTR {
+		if err != nil && err != unix.EINTR {
 			return done, os.NewSyscallError("write", err)
 		}
 		done += max(n, 0)
@@ -166,11 +158,11 @@ func (s stream) Write(b []byte) (done int, err error) {
 // maxForeign is the largest number of foreign processes.
 const maxForeign = 64
 
-// startForeign starts n processes that keep a core each as busy as they can, next to whatever is
+// startForeign starts the processes that keep a core each as busy as they can, next to whatever is
 // measured, and returns the function that ends them. They end with this process, too.
-func startForeign(ctx context.Context, n int) (stop func() error, err error) {
+func (o *options) startForeign(ctx context.Context) (end func() error, err error) {
 	f, err := bench.Start(ctx, bench.FleetConfig{
-		Workload: Workload.Name, Count: n,
+		Workload: Workload.Name, Count: o.foreign,
 		Spec: job{Spec: Spec{Kind: Foreign}}, Env: []string{"GOMAXPROCS=1"},
 	})
 	if err != nil {
@@ -179,38 +171,16 @@ func startForeign(ctx context.Context, n int) (stop func() error, err error) {
 	return f.Close, nil
 }
 
-// foreign is a process that has nothing to do with the others and keeps a core busy.
-type foreign struct {
-	stop context.CancelFunc
-	done chan struct{}
-}
+// foreign is a process that has nothing to do with the others and keeps a core busy until its end.
+type foreign struct{ bench.Unconnected }
 
-func (*foreign) Listen(context.Context) (string, error)                 { return "", nil }
-func (*foreign) Answer(_ context.Context, r bench.Request) (any, error) { return nil, r.Unknown() }
-
-// Connect begins to compute.
-func (f *foreign) Connect(ctx context.Context, _ []string) error {
-	ctx, f.stop = context.WithCancel(ctx)
-	f.done = make(chan struct{})
+func newForeign() foreign {
 	go func() {
-		defer close(f.done)
-		compute(ctx)
-	}()
-	return nil
-}
-
-func (f *foreign) Close() error {
-	if f.stop != nil {
-		f.stop()
-		<-f.done
-	}
-	return nil
-}
-
-// compute keeps a core busy until ctx ends.
-func compute(ctx context.Context) {
-	for ctx.Err() == nil {
-		for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+		for start := time.Now(); time.Since(start) >= 0; { // always
 		}
-	}
+	}()
+	return foreign{}
 }
+
+func (foreign) Answer(_ context.Context, r bench.Request) (any, error) { return nil, r.Unknown() }
+func (foreign) Close() error                                           { return nil }

@@ -17,7 +17,6 @@ import (
 // Run is one run of a spec.
 type Run struct {
 	Rate       float64       `json:"rate"`            // messages/s that the slowest member delivered
-	Undelayed  float64       `json:"undelayed_rate"`  // of these, the messages of senders without a delay
 	BySender   []float64     `json:"by_sender"`       // the same by sender, from node 1 up
 	TotalRate  float64       `json:"total_rate"`      // deliveries/s of all members together
 	BytesRate  float64       `json:"bytes_rate"`      // bytes/s that the slowest member delivered
@@ -25,12 +24,9 @@ type Run struct {
 	CPUPercent float64       `json:"cpu_percent_max"` // of the busiest member, of one core
 	Allocs     float64       `json:"allocs_per_msg"`  // of all members, per message delivered at one
 	Nulls      float64       `json:"nulls_per_msg"`   // sent, per message
-	Send       float64       `json:"send_batch"`      // mean batches
-	Receive    float64       `json:"receive_batch"`
-	Deliver    float64       `json:"deliver_batch"`
-	Loaded     bench.Latency `json:"latency_loaded"` // from filling a message to its delivery at its sender, with the stream going on
-	Latency    bench.Latency `json:"latency"`        // of a closed loop
-	Foreign    float64       `json:"foreign_cores"`  // cores that others than the members used meanwhile
+	Loaded     bench.Latency `json:"latency_loaded"`  // from filling a message to its delivery at its sender, with the stream going on
+	Latency    bench.Latency `json:"latency"`         // of a closed loop
+	Foreign    float64       `json:"foreign_cores"`   // cores that others than the members used meanwhile
 
 	cores float64 // that the members used
 }
@@ -121,29 +117,19 @@ func (s Spec) settle(f *bench.Fleet) error {
 	})
 }
 
-// bySender returns the rate of each sender at a member, and that of all that are not delayed.
-func (s Spec) bySender(m Sample) (rates []float64, undelayed float64) {
-	count := uint64(0)
-	for i, n := range m.Delivered {
-		rates = append(rates, m.Rate(float64(n)))
-		if s.Delays[i+1] == 0 {
-			count += n
-		}
-	}
-	return rates, m.Rate(float64(count))
-}
-
 // summarize makes a run of what its members saw.
 func (s Spec) summarize(samples []Sample) (r Run) {
 	r.Rate = -1
 	var cpu time.Duration
 	var mallocs, nulls, slowest uint64
-	var batches Batches
 	for _, m := range samples {
 		total := m.total()
 		if rate := m.Rate(float64(total)); r.Rate < 0 || rate < r.Rate {
 			r.Rate, slowest = rate, total
-			r.BySender, r.Undelayed = s.bySender(m)
+			r.BySender = r.BySender[:0]
+			for _, n := range m.Delivered {
+				r.BySender = append(r.BySender, m.Rate(float64(n)))
+			}
 		}
 		r.TotalRate += m.Rate(float64(total))
 		r.cores += m.Rate(m.CPU.Seconds())
@@ -151,18 +137,11 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 		cpu += m.CPU
 		mallocs += m.Mallocs
 		nulls += m.Nulls
-		for _, b := range []struct{ to, from *Batch }{
-			{&batches.Send, &m.Batches.Send}, {&batches.Receive, &m.Batches.Receive}, {&batches.Deliver, &m.Batches.Deliver},
-		} {
-			b.to.Sum += b.from.Sum
-			b.to.Count += b.from.Count
-		}
 	}
 	r.BytesRate = r.Rate * float64(s.SizeBytes)
 	r.CPUPerMsg = bench.Ratio(float64(cpu)/1e3, float64(slowest))
 	r.Allocs = bench.Ratio(float64(mallocs), float64(slowest))
 	r.Nulls = bench.Ratio(float64(nulls), float64(slowest))
-	r.Send, r.Receive, r.Deliver = batches.Send.Mean(), batches.Receive.Mean(), batches.Deliver.Mean()
 	r.Latency = samples[0].Latency
 	return r
 }
@@ -170,24 +149,9 @@ func (s Spec) summarize(samples []Sample) (r Run) {
 // Sample is what one member did in the window.
 type Sample struct {
 	bench.Usage
-	Delivered []uint64 // by sender, from node 1 up
-	Batches   Batches
+	Delivered []uint64      // by sender, from node 1 up
 	Nulls     uint64        // nulls sent
 	Latency   bench.Latency // of closed loops and round trips
-}
-
-// Batches are the sums from which mean batches follow.
-type Batches struct{ Send, Receive, Deliver Batch }
-
-// Batch is a number of batches and of messages in them.
-type Batch struct{ Sum, Count uint64 }
-
-// Mean is the mean batch, or 0 if there was none.
-func (b Batch) Mean() float64 { return bench.Ratio(float64(b.Sum), float64(b.Count)) }
-
-func (b *Batch) subtract(before Batch) {
-	b.Sum -= before.Sum
-	b.Count -= before.Count
 }
 
 func (s Sample) total() (n uint64) {
@@ -231,33 +195,17 @@ func observe(ctx context.Context, c counters, r bench.Request) (Sample, error) {
 	for i := range s.Delivered {
 		s.Delivered[i] -= before.Delivered[i]
 	}
-	s.Batches.Send.subtract(before.Batches.Send)
-	s.Batches.Receive.subtract(before.Batches.Receive)
-	s.Batches.Deliver.subtract(before.Batches.Deliver)
 	s.Nulls -= before.Nulls
 	return s, nil
 }
 
-// digest is a hash over (sender, index) in the order of delivery: one chain for everything, or in
-// unordered mode one per sender.
-type digest struct {
-	unordered bool
-	chains    [MaxNodes + 1]uint64
-}
+// digest is a hash over (sender, index) in the order of delivery.
+type digest uint64
 
 const fnvPrime = 1099511628211
 
-// chain is the number of the chain that a sender's messages are in.
-func (d *digest) chain(sender int) int {
-	if d.unordered {
-		return sender
-	}
-	return 0
-}
-
 func (d *digest) add(sender int, index uint64) {
-	chain := &d.chains[d.chain(sender)]
-	*chain = (*chain ^ (uint64(sender)<<56 | index)) * fnvPrime
+	*d = (*d ^ digest(uint64(sender)<<56|index)) * fnvPrime
 }
 
 // State is how far a member is.
@@ -354,7 +302,7 @@ func open(p process) (bench.Member, error) {
 	case RoundTrip:
 		return member{&roundTrip{process: p, Failing: bench.NewFailing()}}, nil
 	case Foreign:
-		return &foreign{}, nil
+		return newForeign(), nil
 	}
 	return nil, fmt.Errorf("no such kind of run: %q", p.Spec.Kind)
 }

@@ -73,15 +73,11 @@ func throughputSet(s Spec, limits bool) (p set) {
 		{true, "bytes delivered, slowest member", "GB/s", func(r Run) float64 { return r.BytesRate / 1e9 }},
 		{true, "deliveries of all members", "msgs/s", totalOf},
 		{s.Link > 0, "payload on the busiest sender's link, of TCP's limit", "", s.linkShare},
-		{len(s.Delays) > 0, "messages of senders without delay", "msgs/s", func(r Run) float64 { return r.Undelayed }},
 		{s.SizeBytes >= stampBytes, "latency under this load, p50", "µs", func(r Run) float64 { return r.Loaded.P50Us }},
 		{s.SizeBytes >= stampBytes, "latency under this load, p99", "µs", func(r Run) float64 { return r.Loaded.P99Us }},
 		{true, "CPU of all members per message", "µs", func(r Run) float64 { return r.CPUPerMsg }},
 		{true, "allocations of all members per message", "", allocsOf},
 		{true, "nulls per message", "", func(r Run) float64 { return r.Nulls }},
-		{true, "mean batch, send", "msgs", func(r Run) float64 { return r.Send }},
-		{true, "mean batch, receive", "indexes", func(r Run) float64 { return r.Receive }},
-		{true, "mean batch, deliver", "msgs", func(r Run) float64 { return r.Deliver }},
 	} {
 		if b.on {
 			p.Alone(b.what, b.unit, own, b.of)
@@ -96,20 +92,20 @@ func (s Spec) linkShare(r Run) float64 {
 	return slices.Max(r.BySender) * float64(s.SizeBytes) * float64(s.Nodes-1) / (s.Link.BytesPerSecond() * netlab.Goodput)
 }
 
-// roundTripOf is the limit of latency for a group's messages.
-func roundTripOf(s Spec, network string, spin bool) Spec {
+// rawTrip is the name of the limit of latency.
+const rawTrip = "raw round trip, tcp"
+
+// roundTripOf is that limit for a group's messages.
+func roundTripOf(s Spec) Spec {
 	return s.with(func(s *Spec) {
-		s.Kind, s.Load, s.Nodes, s.Senders, s.Network, s.Spin = RoundTrip, Stream, 2, All, network, spin
+		s.Kind, s.Load, s.Nodes, s.Senders = RoundTrip, Stream, 2, All
 	})
 }
 
-// latencySet sends one message at a time through a group, and through sockets.
+// latencySet sends one message at a time through a group, and through a socket.
 func latencySet(s Spec, limits bool) (p set) {
 	if limits {
-		for _, network := range []string{"tcp", "unix"} {
-			p.Add(caseOf("round trip, "+network+", blocking", roundTripOf(s, network, false)),
-				caseOf("round trip, "+network+", spinning", roundTripOf(s, network, true)))
-		}
+		p.Add(caseOf(rawTrip, roundTripOf(s)))
 	}
 	trips := p.Cases
 	for _, load := range []Load{FromUpcall, FromThread} {
@@ -149,9 +145,7 @@ const ownFanout = " (by this command's own fan-out)"
 // streamBars are about three members that all send, against the limits and other systems.
 func streamBars(base Spec, others bench.Peers, sizeBytes int) set {
 	base.SizeBytes = sizeBytes
-	if sizeBytes < 1<<10 { // small messages want many on their way; large ones a ring that stays in the cache
-		base.Window, base.RingBytes = 16<<10, 2<<20
-	}
+	base.Window, base.RingBytes = bench.InFlight(sizeBytes)
 	size := bench.Size(sizeBytes)
 	shm, tcp := base.with(func(s *Spec) { s.Fabric = "shm" }), base.with(func(s *Spec) { s.Fabric = "tcp" })
 	ask := map[int]struct{ shm, memory, tcp, raft float64 }{10 << 10: {9, 0.7, 1.3, 2.2}, 100: {1.6, 0, 0.55, 4.5}}[sizeBytes]
@@ -229,11 +223,9 @@ func shmBars(base Spec) set {
 // latencyBars are about one message at a time.
 func latencyBars(base Spec, others bench.Peers) set {
 	base.SizeBytes = 100
-	raw := caseOf("raw round trip, tcp", roundTripOf(base, "tcp", false))
-	unix := caseOf("raw round trip, unix socket", roundTripOf(base, "unix", false))
-	spinning := caseOf("raw round trip, tcp, spinning", roundTripOf(base, "tcp", true))
+	raw := caseOf(rawTrip, roundTripOf(base))
 	raft := latencyOfPeer(others, "etcd-raft", base.SizeBytes, base.Duration)
-	s := set{Cases: []Case{raw, unix, spinning, raft}}
+	s := set{Cases: []Case{raw, raft}}
 	add := func(fabric string, nodes int, limit Case, atMost float64) {
 		for _, load := range []Load{FromUpcall, FromThread} {
 			c := caseOf(fmt.Sprintf("latency p50, %s, %d processes, sent by the %s", fabric, nodes, load), base.with(func(s *Spec) {
@@ -246,9 +238,6 @@ func latencyBars(base Spec, others bench.Peers) set {
 	add("tcp", 2, raw, 1)
 	add("tcp", 3, raft, 1)
 	add("shm", 2, raw, 0.5)
-	s.Bars = append(s.Bars,
-		bar{What: unix.Name, Unit: "µs", Figure: unix.Name, Limits: []string{raw.Name}, Of: p50Of},
-		bar{What: spinning.Name, Unit: "µs", Figure: spinning.Name, Limits: []string{raw.Name}, Of: p50Of})
 	return s
 }
 
@@ -277,7 +266,7 @@ func peerCase(p bench.Peers, name string, args ...string) Case {
 func foreignLatencyBars(base Spec) (s set) {
 	d := DefaultSpec()
 	d.Nodes, d.SizeBytes, d.Warmup, d.Duration = 2, 100, base.Warmup, base.Duration
-	raw := caseOf("raw round trip, tcp", roundTripOf(d, "tcp", false))
+	raw := caseOf(rawTrip, roundTripOf(d))
 	s.Add(raw)
 	for _, asked := range []struct {
 		fabric   string

@@ -30,19 +30,18 @@ type tally struct {
 // partTally counts what is delivered in one subgroup.
 type partTally struct {
 	*tally
-	spec     Spec
 	self     int
 	next     [MaxNodes + 1]uint64 // index that is due, by sender
 	digest   digest
-	digested [MaxNodes + 1]atomic.Uint64 // the digest's chains after the last upcall
-	copied   []byte                      // where messages are copied, with Copy
-	own      func()                      // called on the loop for each own message; nil: not called
+	digested atomic.Uint64 // the digest after the last upcall
+	copied   []byte        // where messages are copied, with Copy
+	own      func()        // called on the loop for each own message; nil: not called
 }
 
 func newTally(spec Spec, self int) *tally {
 	t := &tally{latencies: bench.NewHistogram()}
 	for range spec.Subgroups {
-		p := &partTally{tally: t, spec: spec, self: self, digest: digest{unordered: spec.Unordered}}
+		p := &partTally{tally: t, self: self}
 		if spec.Copy {
 			p.copied = make([]byte, spec.SizeBytes)
 		}
@@ -51,30 +50,19 @@ func newTally(spec Spec, self int) *tally {
 	return t
 }
 
-// one is the upcall for a single message, batch that for a run of them.
-func (p *partTally) one(m squall.Message) {
-	p.take(&m)
-	p.publish(int(m.Sender), 1)
-}
-
+// batch is the upcall for a run of messages. It publishes the digest before the counts.
 func (p *partTally) batch(run []squall.Message) {
 	var counts [MaxNodes + 1]uint64
 	for i := range run {
 		p.take(&run[i])
 		counts[run[i].Sender]++
 	}
+	p.digested.Store(uint64(p.digest))
 	for s, n := range counts {
 		if n > 0 {
-			p.publish(s, n)
+			p.delivered[s].Store(p.delivered[s].Load() + n)
 		}
 	}
-}
-
-// publish shows n more messages of a sender, and the digest first.
-func (p *partTally) publish(sender int, n uint64) {
-	chain := p.digest.chain(sender)
-	p.digested[chain].Store(p.digest.chains[chain])
-	p.delivered[sender].Store(p.delivered[sender].Load() + n)
 }
 
 func (p *partTally) take(m *squall.Message) {
@@ -95,9 +83,6 @@ func (p *partTally) take(m *squall.Message) {
 	if sender == p.self {
 		p.takeOwn(data)
 	}
-	if p.spec.UpcallCost > 0 {
-		spin(p.spec.UpcallCost)
-	}
 }
 
 func (p *partTally) takeOwn(data []byte) {
@@ -116,9 +101,7 @@ func (t *tally) state() (s State) {
 		s.Delivered += t.delivered[i].Load()
 	}
 	for _, p := range t.parts {
-		for i := range p.digested {
-			s.Digest = (s.Digest ^ p.digested[i].Load()) * fnvPrime
-		}
+		s.Digest = (s.Digest ^ p.digested.Load()) * fnvPrime
 	}
 	if fault := t.fault.Load(); fault != nil {
 		s.Fault = *fault
@@ -133,12 +116,6 @@ func (t *tally) bySender(nodes int) []uint64 {
 		counts[i] = t.delivered[i+1].Load()
 	}
 	return counts
-}
-
-// spin is busy for a while.
-func spin(d time.Duration) {
-	for start := time.Now(); time.Since(start) < d; {
-	}
 }
 
 // pause sleeps for a while that is too short for a timer to be exact, and lets others run

@@ -49,7 +49,7 @@ get with etcd, Redis and NATS JetStream in the same run.`,
   go -C examples/etcd build -o /tmp/squall-etcd .
   squall bench objects --markdown --peers /tmp/objectpeers --etcd /tmp/squall-etcd   # the table of docs/benchmarks.md`,
 		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration,
-		Title: "three members; ", Flags: o.flags, Limits: o.limits, Check: o.check,
+		Title: func() string { return "three members" }, Flags: o.flags, Check: o.check,
 		Sections: []bench.Section[run]{
 			{Name: "commands", Set: o.commandBars}, {Name: "reads", Set: o.readBars},
 			{Name: "memory", Set: func(s *set) {
@@ -67,14 +67,11 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.base.Processes, "processes", o.base.Processes, "processes that the clients are in")
 	f.StringVar(&o.base.Dir, "dir", ".", "where logs are made, and removed afterwards: on the disk that is to be measured")
 	f.IntVar(&o.kills, "kills", 4, "members that are killed in a run of the section kill")
-}
-
-func (o *options) limits(f *pflag.FlagSet) {
 	f.StringVar(&o.peers, "peers", "", "a program that measures etcd, Redis and NATS JetStream in the same run: bench/objectpeers")
 	f.StringVar(&o.etcd, "etcd", "", "with --peers: the program of examples/etcd, which is measured with the client of etcd")
 }
 
-func (o *options) check(faults *errs.Faults) {
+func (o *options) check(_ *pflag.FlagSet, faults *errs.Faults) {
 	faults.If(o.base.SizeBytes < 1 || o.base.SizeBytes > 4096, "--size is %d: 1 to 4096 bytes", o.base.SizeBytes)
 	if o.base.Processes < 1 || o.base.Processes > 64 {
 		faults.Add("--processes is %d: 1 to 64", o.base.Processes)
@@ -206,7 +203,7 @@ func (o *options) etcdBars(s *set) {
 			ours.Measure = func(context.Context) (run, error) { return run{}, errNoEtcd }
 		}
 		s.Add(ours, limit)
-		s.Judge(bar{What: "examples/etcd: " + ours.Name, Unit: "/s", Figure: ours.Name, Limits: []string{limit.Name}, Of: rateOf, ByRound: true, Asked: bench.Asked{AtLeast: x.atLeast}})
+		s.Judge(bar{What: "examples/etcd: " + ours.Name, Unit: "/s", Figure: ours.Name, Limits: []string{limit.Name}, Of: rateOf, Asked: bench.Asked{AtLeast: x.atLeast}})
 	}
 }
 

@@ -138,8 +138,6 @@ type Run struct {
 	CPUPerGB   float64 `json:"cpu_s_per_gb"`         // of all nodes, per GB that a receiver got
 	BusyPerGB  float64 `json:"machine_cpu_s_per_gb"` // of the whole machine meanwhile; 0: unknown
 	PeakBytes  float64 `json:"peak_bytes"`           // a receiver's memory beyond its buffer; -1: unknown
-
-	of Case
 }
 
 // bitsPerSecond is the rate of all messages together.
@@ -149,28 +147,26 @@ func (c Case) bitsPerSecond(r Run) float64 {
 
 // summarize makes a run of what the members saw.
 func (c Case) summarize(reports []report, busy time.Duration) (r Run, err error) {
-	var start, first, last instant
+	var start, first, last time.Time
 	var cpu time.Duration
-	r.of, r.PeakBytes = c, -1
+	r.PeakBytes = -1
 	for i, m := range reports {
 		cpu += m.CPU
-		if m.Start > 0 && (start == 0 || m.Start < start) {
-			start = m.Start
-		}
+		start = earlier(start, m.Start)
 		for _, at := range m.Done {
-			if first == 0 || at < first {
-				first = at
+			first = earlier(first, at)
+			if at.After(last) {
+				last = at
 			}
-			last = max(last, at)
 		}
 		if i > 0 || c.Everybody {
 			r.PeakBytes = max(r.PeakBytes, float64(m.PeakBytes))
 		}
 	}
-	if start == 0 || last <= start {
+	if start.IsZero() || !last.After(start) {
 		return r, fmt.Errorf("%s: no member saw it begin or end", c.title())
 	}
-	r.Seconds, r.Skew = last.sub(start).Seconds(), last.sub(first).Seconds()
+	r.Seconds, r.Skew = last.Sub(start).Seconds(), last.Sub(first).Seconds()
 	r.CPUPerGB, r.BusyPerGB = cpu.Seconds()/(c.replicated()/1e9), busy.Seconds()/(c.replicated()/1e9)
 	if ideal := c.ideal().Seconds(); ideal > 0 {
 		r.Ideal = r.Seconds / ideal
@@ -179,6 +175,14 @@ func (c Case) summarize(reports []report, busy time.Duration) (r Run, err error)
 		r.SkewBlocks = r.Skew / block
 	}
 	return r, nil
+}
+
+// earlier is the earlier one of two times that are set.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Series is a case with its runs.

@@ -2,13 +2,11 @@ package rdmc
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/internal/netlab"
@@ -18,12 +16,11 @@ import (
 func parse(t *testing.T, args ...string) (*options, error) {
 	t.Helper()
 	o := &options{}
-	f := pflag.NewFlagSet("rdmc", pflag.ContinueOnError)
-	o.declare(f)
-	if err := f.Parse(args); err != nil {
+	cmd := o.suite().Command()
+	if err := cmd.ParseFlags(args); err != nil {
 		return o, err
 	}
-	return o, o.complete(f)
+	return o, cmd.PreRunE(cmd, nil)
 }
 
 func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
@@ -36,7 +33,7 @@ func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
 		o, err := parse(t, strings.Fields(command)[3:]...)
 		if err != nil {
 			t.Errorf("%s: %v", command, err)
-		} else if len(o.plan().cases) == 0 {
+		} else if len(o.sets()) == 0 {
 			t.Errorf("%s measures nothing", command)
 		}
 	}
@@ -45,10 +42,9 @@ func TestTheExamplesOfTheHelpAreGood(t *testing.T) {
 func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 	for args, faults := range map[string][]string{
 		"--nodes 1,65 --runs 0 --size 0 --schedule fast --lab quick --mpi /nowhere": {
-			"1 nodes", "65 nodes", "0 runs", `--size "0"`, `"fast"`, `"quick"`, "bcast_ompi",
+			"1 nodes", "65 nodes", "--runs is 0", `--size "0"`, `"fast"`, `"quick"`, "bcast_ompi",
 		},
-		"--slow-link --overlap":         {"--slow-link and --overlap"},
-		"--bars --size 1MiB --block 1k": {"--size: --bars", "--block: --bars"},
+		"--bars --size 1MiB --block 1k": {"--size, --block: --bars"},
 		"--local --lab 1gbit --bars":    {"--lab, --bars: only in a lab"},
 		"--block 17MiB --size 17GiB":    {`--block "17MiB"`, `--size "17GiB"`},
 	} {
@@ -77,29 +73,32 @@ func TestLinksOfManyNodesAreSlowerUnlessARateIsGiven(t *testing.T) {
 	}
 }
 
-// measured runs the command and reads its JSON.
-func measured(t *testing.T, args string) (r bench.Report[Run]) {
+// measured measures what the flags ask for, or a plan in its place.
+func measured(t *testing.T, args string, plan func(p *plan, rate netlab.Rate)) (r bench.Report[Run]) {
 	t.Helper()
-	var out, messages bytes.Buffer
-	cmd := NewCommand()
-	cmd.SetOut(&out)
-	cmd.SetErr(&messages)
-	cmd.SetArgs(append(strings.Fields(args), "--json"))
-	if err := cmd.ExecuteContext(t.Context()); errors.Is(err, netlab.ErrUnavailable) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatalf("%s: %v", args, err)
+	o, err := parse(t, strings.Fields(args)...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("%v: %s", err, &out)
+	sets := o.sets()
+	if plan != nil {
+		o.plan.cases = nil
+		plan(&o.plan, o.rate)
+		sets = o.plan.sets(&o.fleet)
 	}
-	local := strings.Contains(args, "--local") || strings.Contains(args, "--memcpy")
+	r, err = bench.Measure(t.Context(), 2, sets, nil, io.Discard)
+	if err := errors.Join(err, o.tables(&r), o.fleet.close()); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range r.Series {
-		if s.Error != "" && !strings.Contains(s.Error, errNotShared.Error()) {
-			t.Errorf("%s: %s", s.Name, s.Error)
+		if errors.Is(s.Err, netlab.ErrUnavailable) {
+			t.Skip(s.Err)
+		}
+		if s.Err != nil && !errors.Is(s.Err, errNotShared) {
+			t.Errorf("%s: %v", s.Name, s.Err)
 		}
 		for _, run := range s.Runs {
-			if run.Seconds <= 0 || run.Skew < 0 || !local && run.Ideal <= 0 {
+			if run.Seconds <= 0 || run.Skew < 0 || s.Spec.(Case).Rate > 0 && run.Ideal <= 0 {
 				t.Errorf("%s: %+v", s.Name, run)
 			}
 		}
@@ -109,12 +108,12 @@ func measured(t *testing.T, args string) (r bench.Report[Run]) {
 
 func TestEveryScheduleIsMeasuredOnLoopback(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "--local --nodes 2,3 --size 300001 --runs 2")
+	r := measured(t, "--local --nodes 2,3 --size 300001", nil)
 	if len(r.Series) != 2*(len(allSchedules)+1) {
 		t.Errorf("%d cases", len(r.Series))
 	}
 	for _, s := range r.Series {
-		if s.Error == "" && len(s.Runs) != 2 {
+		if s.Err == nil && len(s.Runs) != 2 {
 			t.Errorf("%s: %d runs", s.Name, len(s.Runs))
 		}
 	}
@@ -122,7 +121,7 @@ func TestEveryScheduleIsMeasuredOnLoopback(t *testing.T) {
 
 func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "--memcpy --nodes 3 --size 1MB --runs 1")
+	r := measured(t, "", func(p *plan, _ netlab.Rate) { memcpyPlan(p, 3, 1_000_000) })
 	if len(r.Rows) != 3 || r.Rows[0].Figure.Median <= 0 {
 		t.Errorf("%+v", r.Rows)
 	}
@@ -130,7 +129,7 @@ func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
 
 func TestASlowLinkIsMeasuredInALab(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "--slow-link --nodes 4 --size 500kB --runs 1 --lab 200mbit")
+	r := measured(t, "--lab 200mbit", func(p *plan, rate netlab.Rate) { slowLinkPlan(p, 4, 500_000, rate) })
 	if len(r.Series) != 4 || len(r.Rows) != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -138,15 +137,26 @@ func TestASlowLinkIsMeasuredInALab(t *testing.T) {
 
 func TestAllNodesSendInALab(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "--overlap --nodes 3 --size 500kB --runs 1 --lab 200mbit")
+	r := measured(t, "--lab 200mbit", func(p *plan, rate netlab.Rate) { overlapPlan(p, 3, 500_000, rate) })
 	if len(r.Rows) != 1 || r.Rows[0].Figure.Median <= 0 || r.Rows[0].Figure.Median > 1.5 {
 		t.Errorf("%+v", r.Rows)
 	}
 }
 
+func TestTheCommandPrintsItsTables(t *testing.T) {
+	var out bytes.Buffer
+	cmd := NewCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs(strings.Fields("--local --nodes 2 --size 1000 --schedule chain --runs 1"))
+	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "plain TCP, in turn") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
 func TestTheTablesNameWhatWasMeasured(t *testing.T) {
 	c := relayed(schedule.Pipeline, 4, 1<<20, 400*netlab.Mbit)
-	run := Run{Seconds: 0.024, Ideal: 1.144, SkewBlocks: 2.5, CPUPerGB: 3, PeakBytes: 4096, of: c}
+	run := Run{Seconds: 0.024, Ideal: 1.144, SkewBlocks: 2.5, CPUPerGB: 3, PeakBytes: 4096}
 	table := casesTable([]Series{{Case: bench.Case[Run]{Name: c.name(), Spec: c}, Runs: []Run{run}}})
 	for _, text := range []string{table.Render(), table.RenderMarkdown()} {
 		for _, want := range []string{"pipeline", "400mbit", "1.14", "2.50", "4.0 KiB"} {

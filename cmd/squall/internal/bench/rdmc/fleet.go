@@ -88,7 +88,7 @@ func (f *fleet) run(c Case) (r Run, err error) {
 	if f.lab != nil {
 		pause = labRest
 	}
-	if err := f.tell(opGo, now().add(pause)); err != nil {
+	if err := f.tell(opGo, time.Now().Add(pause)); err != nil {
 		return r, err
 	}
 	busyFor := busy()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/rdmc"
 )
 
@@ -22,14 +23,14 @@ type blocks struct {
 	free   chan error   // one when that memory is free
 
 	mu    sync.Mutex
-	start instant
-	done  map[int]instant
+	start time.Time
+	done  map[int]time.Time
 	views []rdmc.Message
 }
 
 func newBlocks(m *member) *blocks {
 	n := len(m.task.Roots)
-	return &blocks{member: m, groups: make([]*rdmc.Group, n), data: make([][]byte, n), ended: make(chan error, 2*n), free: make(chan error, n), done: map[int]instant{}}
+	return &blocks{member: m, groups: make([]*rdmc.Group, n), data: make([][]byte, n), ended: make(chan error, 2*n), free: make(chan error, n), done: map[int]time.Time{}}
 }
 
 // prepare opens the groups, all at once, because each waits for all members.
@@ -100,7 +101,7 @@ func (b *blocks) peers() (all []rdmc.Peer) {
 
 // completed notes when a message is here. What is only looked at stays until it is checked.
 func (b *blocks) completed(i int, m rdmc.Message) {
-	at := now()
+	at := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done[b.task.Roots[i]], b.data[i] = at, m.Data
@@ -112,14 +113,14 @@ func (b *blocks) completed(i int, m rdmc.Message) {
 	b.ended <- nil
 }
 
-func (b *blocks) run(ctx context.Context, at instant) error {
-	if err := sleepUntil(ctx, at); err != nil {
+func (b *blocks) run(ctx context.Context, at time.Time) error {
+	if err := wait.Sleep(ctx, time.Until(at)); err != nil {
 		return err
 	}
 	for i, root := range b.task.Roots {
 		if root == b.node-1 {
 			b.mu.Lock()
-			b.start = now()
+			b.start = time.Now()
 			b.mu.Unlock()
 			o := rdmc.Outgoing{Data: b.data[i], Filled: -1, Everywhere: func(err error) { b.ended <- err }}
 			o.Sent = func(err error) { b.free <- err }
@@ -159,7 +160,7 @@ func (b *blocks) finish(ctx context.Context, r *report) error {
 // await waits until no receiver looks at this root's message any more: then the next run uses the
 // memory again, as a program would do.
 func (b *blocks) await(ctx context.Context) error {
-	if b.memory == nil || b.start == 0 {
+	if b.memory == nil || b.start.IsZero() {
 		return nil
 	}
 	select {
@@ -192,8 +193,8 @@ type turns struct {
 	*member
 	conns []net.Conn // of the root: one per receiver; of a receiver: one
 	data  []byte
-	start instant
-	done  instant
+	start time.Time
+	done  time.Time
 }
 
 func (t *turns) prepare(ctx context.Context) (err error) {
@@ -231,20 +232,20 @@ func (t *turns) accept() (net.Conn, error) {
 	return conn, conn.SetDeadline(deadline)
 }
 
-func (t *turns) run(ctx context.Context, at instant) error {
+func (t *turns) run(ctx context.Context, at time.Time) error {
 	if !t.isRoot() {
 		_, err := io.ReadFull(t.conns[0], t.data)
 		if err != nil {
 			return err
 		}
-		t.done = now()
+		t.done = time.Now()
 		_, err = t.conns[0].Write([]byte{1})
 		return err
 	}
-	if err := sleepUntil(ctx, at); err != nil {
+	if err := wait.Sleep(ctx, time.Until(at)); err != nil {
 		return err
 	}
-	t.start = now()
+	t.start = time.Now()
 	for _, conn := range t.conns {
 		if _, err := conn.Write(t.data); err != nil {
 			return err
@@ -264,7 +265,7 @@ func (t *turns) finish(_ context.Context, r *report) error {
 	r.Start = t.start
 	if !t.isRoot() {
 		root := t.task.Roots[0]
-		r.Done = map[int]instant{root: t.done}
+		r.Done = map[int]time.Time{root: t.done}
 		errs = append(errs, check(t.data, t.task.seed(root)))
 	}
 	return errors.Join(errs...)
@@ -275,8 +276,8 @@ func (t *turns) finish(_ context.Context, r *report) error {
 type copies struct {
 	*member
 	from, to []byte
-	start    instant
-	done     instant
+	start    time.Time
+	done     time.Time
 }
 
 func (c *copies) prepare(context.Context) (err error) {
@@ -291,14 +292,14 @@ func (c *copies) prepare(context.Context) (err error) {
 }
 
 // run has the receivers start at the same instant, as the root says.
-func (c *copies) run(ctx context.Context, at instant) error {
-	if err := sleepUntil(ctx, at); err != nil {
+func (c *copies) run(ctx context.Context, at time.Time) error {
+	if err := wait.Sleep(ctx, time.Until(at)); err != nil {
 		return err
 	}
 	c.start = at
 	if !c.isRoot() {
 		copy(c.to, c.from)
-		c.done = now()
+		c.done = time.Now()
 	}
 	return nil
 }
@@ -309,6 +310,6 @@ func (c *copies) finish(_ context.Context, r *report) error {
 		return c.buffers.drop(1)
 	}
 	root := c.task.Roots[0]
-	r.Done = map[int]instant{root: c.done}
+	r.Done = map[int]time.Time{root: c.done}
 	return errors.Join(check(c.to, c.task.seed(root)), c.buffers.drop(1))
 }

@@ -40,16 +40,17 @@ func TestTheSlowLinkIsOneThatTheScheduleUses(t *testing.T) {
 func TestARunIsFromTheFirstStartToTheLastEnd(t *testing.T) {
 	c := relayed(schedule.Chain, 3, 1_000_000, 8*netlab.Mbit)
 	c.BlockBytes = 10_000 // 10 ms
+	at := time.UnixMilli
 	r, err := c.summarize([]report{
-		{Start: 1e9, CPU: time.Second, PeakBytes: 999},
-		{Done: map[int]instant{0: 2.1e9}, CPU: time.Second, PeakBytes: 7},
-		{Done: map[int]instant{0: 2.2e9}, CPU: 2 * time.Second, PeakBytes: 5},
+		{Start: at(1000), CPU: time.Second, PeakBytes: 999},
+		{Done: map[int]time.Time{0: at(2100)}, CPU: time.Second, PeakBytes: 7},
+		{Done: map[int]time.Time{0: at(2200)}, CPU: 2 * time.Second, PeakBytes: 5},
 	}, 5*time.Second)
 	want := Run{Seconds: 1.2, Ideal: 1.2, Skew: 0.1, SkewBlocks: 10, CPUPerGB: 2000, BusyPerGB: 2500, PeakBytes: 7}
 	if err != nil || math.Abs(r.SkewBlocks-want.SkewBlocks) > 1e-9 || r.Seconds != want.Seconds || r.Ideal != want.Ideal || r.CPUPerGB != want.CPUPerGB || r.BusyPerGB != want.BusyPerGB || r.PeakBytes != 7 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := c.summarize([]report{{}, {Done: map[int]instant{0: 1}}}, 0); err == nil {
+	if _, err := c.summarize([]report{{}, {Done: map[int]time.Time{0: at(1)}}}, 0); err == nil {
 		t.Error("a run that no member began is fine")
 	}
 }
@@ -63,7 +64,7 @@ func TestACaseIsMeasuredOnceAndCasesOfTheSameHostsTakeTurns(t *testing.T) {
 		p.add(plainTCP(2, 1, 0))
 	}
 	var got string
-	for _, s := range p.sets(&fleet{}) {
+	for _, s := range p.sets(nil) {
 		for _, c := range s.Cases {
 			got += c.Name + "; "
 		}

@@ -13,11 +13,9 @@ import (
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"github.com/squall-go/squall/internal/proc"
-	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/rdmc"
 	"github.com/squall-go/squall/rdmc/schedule"
-	"golang.org/x/sys/unix"
 )
 
 // way is how a message gets from its root to the others.
@@ -79,10 +77,10 @@ const (
 
 // report is what a member saw of a run.
 type report struct {
-	Start     instant         // when it began to send, if it is a root
-	Done      map[int]instant // by root: when the message was here whole
-	CPU       time.Duration   // user and system, from being ready to when all members were done
-	PeakBytes int64           // beyond what was in use when it was ready; -1: unknown
+	Start     time.Time         // when it began to send, if it is a root
+	Done      map[int]time.Time // by root: when the message was here whole
+	CPU       time.Duration     // user and system, from being ready to when all members were done
+	PeakBytes int64             // beyond what was in use when it was ready; -1: unknown
 }
 
 // Workload is what the processes of "squall bench rdmc" do.
@@ -106,7 +104,7 @@ type member struct {
 // part is what a member does in a run. Its methods are called in this order.
 type part interface {
 	prepare(ctx context.Context) error
-	run(ctx context.Context, at instant) error
+	run(ctx context.Context, at time.Time) error
 	finish(ctx context.Context, r *report) error // closes and checks
 }
 
@@ -159,7 +157,7 @@ func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 		}
 		return nil, m.prepare(ctx)
 	case opGo:
-		var at instant
+		var at time.Time
 		if err := r.Into(&at); err != nil {
 			return nil, err
 		}
@@ -201,22 +199,6 @@ func (m *member) report(ctx context.Context, r *report) error {
 // isRoot reports whether this member sends in the run.
 func (m *member) isRoot() bool { return slices.Contains(m.task.Roots, m.node-1) }
 
-// instant is a time on the clock that all processes of this machine share, in nanoseconds. Go's own
-// monotonic clock counts from the start of each process.
-type instant int64
-
-func now() instant {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // it fails only for a clock that is unknown
-	return instant(t.Nano())
-}
-
-func (i instant) add(d time.Duration) instant     { return i + instant(d) }
-func (i instant) sub(j instant) (d time.Duration) { return time.Duration(i - j) }
-
-// sleepUntil sleeps to an instant.
-func sleepUntil(ctx context.Context, at instant) error { return wait.Sleep(ctx, at.sub(now())) }
-
 // idleTime is how long the cores of this machine had nothing to do so far; ok is false where the
 // system does not say.
 func idleTime() (idle time.Duration, ok bool) {
@@ -235,13 +217,13 @@ func idleTime() (idle time.Duration, ok bool) {
 // the nodes, for all other programs, and in the kernel's interrupts, which are charged to the
 // interrupted process or to none. It returns 0 if the system does not report it.
 func watchMachine() func() time.Duration {
-	start := now()
+	start := time.Now()
 	before, ok := idleTime()
 	return func() time.Duration {
 		idle, still := idleTime()
 		if !ok || !still {
 			return 0
 		}
-		return max(0, now().sub(start)*time.Duration(runtime.NumCPU())-(idle-before))
+		return max(0, time.Since(start)*time.Duration(runtime.NumCPU())-(idle-before))
 	}
 }

@@ -8,7 +8,7 @@
 // of all cases take turns, so that other work of the machine affects all of them. The processes,
 // and their connections, stay for all runs with as many nodes.
 //
-// All processes are on one machine and share its monotonic clock, so the times of different
+// All processes are on one machine and share its clock, so the times of different
 // processes can be compared.
 //
 // Terms. The ideal time is the message's bytes at the rate of a link, and the block time that of
@@ -27,43 +27,39 @@ package rdmc
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/rdmc/schedule"
 )
 
-// options are the command's flags.
+// options are the suite's own flags, and what they come to.
 type options struct {
 	nodes     []int
 	size      string
 	blockSize string
 	schedules []string
-	runs      int
 	local     bool
 	lab       string
 	plain     bool
 	mpi       string
-	json      bool
-
-	slowLink, overlap, memcpy, bars bool
+	bars      bool
 
 	bytes, block int
 	algorithms   []schedule.Algorithm
 	rate         netlab.Rate // 0: the default
 	rivals       []rival
-	given        func(flag string) bool
+	chooses      bool // --nodes is given
+
+	plan  plan
+	fleet fleet
 }
 
 // allSchedules are the schedules that the table lists by default.
@@ -73,79 +69,66 @@ var allSchedules = []string{"auto", "pipeline", "chain", "tree", "sequential", "
 const (
 	maxNodes = 64
 	maxBytes = 16 << 30
-	maxRuns  = 100
 )
 
 // NewCommand returns the command "rdmc". It belongs to "bench".
-func NewCommand() *cobra.Command {
-	o := options{}
-	cmd := &cobra.Command{
+func NewCommand() *cobra.Command { return (&options{}).suite().Command() }
+
+func (o *options) suite() *bench.Suite[Run] {
+	return &bench.Suite[Run]{
 		Use:   "rdmc",
 		Short: "Measure how long a large message takes to many nodes",
 		Long: `Rdmc sends a large message from one node to all others, by each schedule, and prints how long it took until the last one had it whole;
 next to it the time that its bytes take on one link, plain TCP to one receiver after another, and other programs if they are given.
 
 Every node is a process. By default each has a host of its own: network namespaces on a bridge, with links of 400 Mbit/s each way, or 200
-with 16 nodes or more (needs root, ip and tc). With --local they are all on loopback.`,
+with 16 nodes or more (needs root, ip and tc). With --local they are all on loopback. With --bars, also a slow link, messages from all nodes
+at once, and processes of one host against a copy in memory.`,
 		Example: `  squall bench rdmc                                # all schedules, 64 MiB to 2, 4 and 8 nodes
   squall bench rdmc --nodes 3,5 --size 8MiB --schedule auto,pipeline
   squall bench rdmc --lab 1gbit --nodes 4 --runs 5
   squall bench rdmc --local --nodes 4              # on loopback, as anybody
   squall bench rdmc --nodes 8 --size 1MiB --mpi ./mpi
-  squall bench rdmc --slow-link                    # what one slow link costs
-  squall bench rdmc --overlap                      # all nodes send to all
-  squall bench rdmc --memcpy                       # processes of one host, against a copy in memory
   squall bench rdmc --bars --mpi ./mpi             # the table of docs/benchmarks.md
   squall bench rdmc --bars --nodes 8 --json        # of it what is about 8 nodes`,
-		Args: cobra.NoArgs,
-		RunE: show.Run(o.complete, o.run),
+		Runs: 3, Bars: &o.bars, Flags: o.declare, Check: o.complete, Sets: o.sets, After: o.tables,
+		Title: func() string { return "a large message from one node to all others" },
+		Start: func(context.Context) (func() error, error) { return o.fleet.close, nil },
 	}
-	o.declare(cmd.Flags())
-	return cmd
 }
 
 func (o *options) declare(f *pflag.FlagSet) {
-	f.SortFlags = false
 	f.IntSliceVar(&o.nodes, "nodes", []int{2, 4, 8}, "numbers of nodes, the root included: 2 to 64")
 	f.StringVar(&o.size, "size", "64MiB", "bytes of the message, like 64MiB or 1000000")
 	f.StringVar(&o.blockSize, "block", "", "bytes of a block (default: what the schedule chooses)")
 	f.StringSliceVar(&o.schedules, "schedule", allSchedules, "schedules")
-	f.IntVar(&o.runs, "runs", 3, "runs of everything; the tables show medians")
 	f.StringVar(&o.lab, "lab", "", "rate of each host's link, like 400mbit or 1gbit (default: 400mbit, 200mbit from 16 nodes on)")
 	f.BoolVar(&o.local, "local", false, "all nodes on loopback instead of on hosts of their own")
 	f.BoolVar(&o.plain, "plain", true, "measure plain TCP too, which is as slow as it sounds")
 	f.StringVar(&o.mpi, "mpi", "", "directory with bcast_ompi and bcast_mpich, programs that broadcast with MPI; needs mpirun.openmpi and mpirun.mpich")
-	f.BoolVar(&o.slowLink, "slow-link", false, "halve the rate of one link, for pipeline and chain")
-	f.BoolVar(&o.overlap, "overlap", false, "have all nodes send at once, each to all others")
-	f.BoolVar(&o.memcpy, "memcpy", false, "compare processes of one host with copies in memory")
-	f.BoolVar(&o.bars, "bars", false, "measure what RDMC promises, and print a table in Markdown")
-	f.BoolVar(&o.json, "json", false, "print JSON")
 }
 
-// complete reads the flags, and reports everything that is wrong with them at once.
-func (o *options) complete(f *pflag.FlagSet) error {
-	o.given = f.Changed
-	var faults errs.Faults
+// complete reads the flags.
+func (o *options) complete(f *pflag.FlagSet, faults *errs.Faults) {
+	o.chooses = f.Changed("nodes")
 	for _, n := range o.nodes {
 		faults.If(n < 2 || n > maxNodes, "--nodes: %d nodes: from 2 to %d", n, maxNodes)
 	}
-	faults.If(o.runs < 1 || o.runs > maxRuns, "--runs: %d runs: from 1 to %d", o.runs, maxRuns)
-	o.completeSizes(&faults)
+	o.completeSizes(faults)
 	for _, name := range o.schedules {
 		a, err := schedule.Parse(name)
 		faults.Join(err)
 		o.algorithms = append(o.algorithms, a)
 	}
+	var err error
 	if o.lab != "" {
-		var err error
 		o.rate, err = netlab.ParseRate(o.lab)
 		faults.Join(err)
 	}
-	var err error
 	o.rivals, err = rivals(o.mpi)
-	faults.Join(err)
-	faults.Join(o.contradictions(f))
-	return faults.Err()
+	faults.Join(err,
+		bench.Refuse(f, o.bars, "--bars chooses that itself", "size", "schedule", "block", "plain"),
+		bench.Refuse(f, o.local, "only in a lab, not with --local", "lab", "mpi", "bars"))
 }
 
 func (o *options) completeSizes(faults *errs.Faults) {
@@ -164,17 +147,6 @@ func (o *options) completeSizes(faults *errs.Faults) {
 	}
 }
 
-// contradictions reports flags that do not go together.
-func (o *options) contradictions(f *pflag.FlagSet) error {
-	modes := []string{"slow-link", "overlap", "memcpy", "bars"}
-	what := strings.Join(bench.Given(f, modes...), ", ")
-	return errors.Join(
-		bench.OneAtATime(f, modes...),
-		bench.Refuse(f, what != "", what+" chooses that itself", "schedule", "block", "plain"),
-		bench.Refuse(f, o.bars, "--bars brings its own sizes", "size"),
-		bench.Refuse(f, o.local, "only in a lab, not with --local", "lab", "mpi", "slow-link", "overlap", "bars"))
-}
-
 // rateOf is the rate of links among so many nodes; 0 on one host.
 func (o *options) rateOf(nodes int) netlab.Rate {
 	switch {
@@ -188,46 +160,19 @@ func (o *options) rateOf(nodes int) netlab.Rate {
 	return 400 * netlab.Mbit
 }
 
-// plan is what the flags ask for.
-func (o *options) plan() (p plan) {
-	each := func(nodes int, bytes int, do func(p *plan, nodes, bytes int)) {
-		if o.given("size") {
-			bytes = o.bytes
-		}
-		if !o.given("nodes") {
-			do(&p, nodes, bytes)
-			return
-		}
-		for _, n := range o.nodes {
-			do(&p, n, bytes)
-		}
+// sets are what the flags ask for.
+func (o *options) sets() []bench.Set[Run] {
+	if o.plan = tablePlan(o); o.bars {
+		o.plan = barsPlan(o)
 	}
-	switch {
-	case o.bars:
-		return barsPlan(o)
-	case o.slowLink:
-		each(slowNodes, barBytes, func(p *plan, n, bytes int) { slowLinkPlan(p, n, bytes, o.rateOf(n)) })
-	case o.overlap:
-		each(overlapNodes, overlapBytes, func(p *plan, n, bytes int) { overlapPlan(p, n, bytes, o.rateOf(n)) })
-	case o.memcpy:
-		each(memcpyNodes, memcpyBytes, memcpyPlan)
-	default:
-		return tablePlan(o)
-	}
-	return p
+	return o.plan.sets(&o.fleet)
 }
 
-// run measures what the flags ask for.
-func (o *options) run(ctx context.Context, out, messages io.Writer) (err error) {
-	p, f := o.plan(), &fleet{broken: true}
-	defer func() { err = errors.Join(err, f.close()) }()
-	r, err := bench.Measure(ctx, o.runs, p.sets(f), nil, messages)
-	if err != nil {
-		return err
-	}
-	r.Rows = p.bars.Rows(r.Series)
-	title := fmt.Sprintf("%v; medians of %d runs", r.Machine, r.Runs)
-	return r.Print(out, bench.Output{JSON: o.json, Markdown: o.bars, Title: title}, casesTable(r.Series))
+// tables judges the bars, which are about cases of different sets, and adds the table of all cases.
+func (o *options) tables(r *bench.Report[Run]) error {
+	r.Rows = o.plan.bars.Rows(r.Series)
+	r.Tables = append(r.Tables, casesTable(r.Series))
+	return nil
 }
 
 // Sizes and numbers of nodes of the bars.
@@ -253,7 +198,7 @@ var (
 // about so many.
 func barsPlan(o *options) plan {
 	p := plan{}
-	has := func(n int) bool { return !o.given("nodes") || slices.Contains(o.nodes, n) }
+	has := func(n int) bool { return !o.chooses || slices.Contains(o.nodes, n) }
 	for _, n := range barNodes {
 		if has(n) {
 			sizeBars(&p, o, n)

@@ -138,7 +138,7 @@ func (r *rival) run(ctx context.Context, l *netlab.Lab, c Case) (Run, error) {
 		return Run{}, fmt.Errorf("%s: %w: %s", r.Name, cmp.Or(err, errNoMedian), strings.TrimSpace(out))
 	}
 	s, err := strconv.ParseFloat(text[1], 64)
-	return Run{Seconds: s, Ideal: s / c.ideal().Seconds(), PeakBytes: -1, of: c}, err
+	return Run{Seconds: s, Ideal: s / c.ideal().Seconds(), PeakBytes: -1}, err
 }
 
 // quoted are words as a shell takes them.

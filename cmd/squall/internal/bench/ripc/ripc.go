@@ -46,11 +46,12 @@ requests of HTTP, over net/http on a unix socket, over net/http on streams, and 
 			section("round-trips", roundTripBars), section("one-way", oneWayBars), section("calls", callBars), section("idle", idleBars),
 			section("long", longBars), section("http", httpBars),
 		},
-		Flags: func(f *pflag.FlagSet) { f.IntVar(&o.base.Size, "size", 64, "bytes of a message") },
-		Limits: func(f *pflag.FlagSet) {
+		Title: func() string { return "two processes" },
+		Flags: func(f *pflag.FlagSet) {
+			f.IntVar(&o.base.Size, "size", 64, "bytes of a message")
 			f.StringVar(&o.peers, "peers", "", "a program that measures gRPC, UCX and ZeroMQ in the same run: bench/rpcpeers")
 		},
-		Check: func(faults *errs.Faults) {
+		Check: func(_ *pflag.FlagSet, faults *errs.Faults) {
 			faults.If(o.base.Size < 1 || o.base.Size > 4096, "--size is %d: 1 to 4096 bytes", o.base.Size)
 		},
 	}.Command()

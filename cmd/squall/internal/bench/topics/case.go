@@ -45,9 +45,7 @@ type spec struct {
 	SizeBytes int           `json:"size_bytes"`
 	Readers   int           `json:"readers"` // processes with a reader
 	Level     level         `json:"level"`
-	Depth     int           `json:"depth,omitempty"`      // of the history of a transient topic; 0 is historyDepth
 	RingBytes int           `json:"ring_bytes,omitempty"` // of each member; 0 is the default
-	Touch     bool          `json:"touch,omitempty"`      // listeners read a byte of each cache line of a sample, and not its number only
 	Copy      bool          `json:"copy,omitempty"`       // the writer writes a sample that it has, and readers take; otherwise in place, and listeners
 	Codec     string        `json:"codec,omitempty"`      // xcdr: ddsperf's own type; empty: raw
 	Topics    int           `json:"topics,omitempty"`     // with a writer and readers each; one is active
@@ -138,9 +136,7 @@ func (s spec) name() string {
 		text string
 	}{
 		{s.Level != atomic, ", " + string(s.Level)},
-		{s.Depth > 0, fmt.Sprintf(" with a depth of %d", s.Depth)},
 		{s.RingBytes > 0, ", rings of " + bench.Size(s.RingBytes)},
-		{s.Touch, ", read"},
 		{s.Codec != "", ", " + s.Codec},
 		{s.Copy, ", written and taken"},
 		{s.Topics > 1, fmt.Sprintf(", one of %d topics", s.Topics)},

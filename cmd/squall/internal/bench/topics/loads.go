@@ -25,7 +25,6 @@ type stream[T any] struct {
 	writer  *dds.Writer[T]
 	index   uint64 // of the next sample, of this writer or that this reader expects
 	began   bool
-	sum     uint64 // of the bytes that were read
 }
 
 func (s *stream[T]) open(ctx context.Context) error {
@@ -77,10 +76,6 @@ func (s *stream[T]) hear(v *dds.Sample[T], err error) {
 	if err != nil || !v.Info.Valid {
 		s.Fail(errors.Join(err, fmt.Errorf("sample %d: %+v", s.index, v.Info)))
 		return
-	}
-	if s.Spec.Touch {
-		data, _ := any(v.Value).([]byte)
-		s.sum += bench.Touch(data)
 	}
 	index := s.indexOf(&v.Value)
 	loses := s.Spec.Client == readerClient && index > s.index

@@ -1,7 +1,6 @@
 package topics
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -206,7 +205,7 @@ func (m *member) policies() (topic, writer, reader dds.QoS) {
 		writer.Reliability.Kind, reader.Reliability.Kind = qos.BestEffort, qos.BestEffort
 	case transient:
 		topic.Durability, writer.Durability = qos.Transient, qos.Transient
-		topic.Service.History = qos.KeepLast(cmp.Or(m.Spec.Depth, historyDepth))
+		topic.Service.History = qos.KeepLast(historyDepth)
 	case persistent:
 		topic.Durability, writer.Durability = qos.Persistent, qos.Persistent
 	}

@@ -40,8 +40,8 @@ Spindle paper: one writer, one reader and more, four levels of storage, with the
 		Example: `  squall bench dds
   squall bench dds --only stream --readers 2 --markdown
   squall bench dds --figure18 --readers 3 --samples 1000000 --out docs/plots`,
-		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Title: "one writer; ",
-		Flags: o.flags, Limits: o.limits, Check: o.check, Instead: o.figureSet, After: o.drawFigure,
+		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Title: func() string { return "one writer" },
+		Flags: o.flags, Check: o.check, Sets: o.figureSets, After: o.drawFigure,
 		Sections: []bench.Section[run]{
 			{Name: "stream", Set: o.streamBars}, {Name: "trips", Set: o.tripBars}, {Name: "topics", Set: o.topicBars},
 			{Name: "levels", Set: o.levelBars}, {Name: "relay", Set: o.relayBars}, {Name: "late", Set: o.lateBars},
@@ -54,9 +54,6 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.base.SizeBytes, "size", 10<<10, "bytes of a sample, of the levels of storage; streams have 100 B and 10 KiB, pings 100 B")
 	f.StringVar(&o.base.Fabric, "fabric", o.base.Fabric, "of the levels of storage, relays and late joiners: shm or tcp")
 	f.StringVar(&o.base.Dir, "dir", ".", "where logs are made, and removed afterwards: on the disk that is to be measured")
-}
-
-func (o *options) limits(f *pflag.FlagSet) {
 	path, _ := exec.LookPath("ddsperf") // without it, its rows say so
 	f.StringVar(&o.ddsperf, "ddsperf", path, "CycloneDDS's ddsperf, which is measured in the same run")
 	f.BoolVar(&o.figure, "figure18", false, "measure what Figure 18 of the Spindle paper shows, instead of the rest")
@@ -64,7 +61,7 @@ func (o *options) limits(f *pflag.FlagSet) {
 	f.StringVar(&o.out, "out", "", "with --figure18: a directory for the plot (dds-figure-18.svg)")
 }
 
-func (o *options) check(faults *errs.Faults) {
+func (o *options) check(_ *pflag.FlagSet, faults *errs.Faults) {
 	faults.If(o.base.SizeBytes < 16 || o.base.SizeBytes > 128<<10,
 		"--size is %d: 16 bytes to 128 KiB", o.base.SizeBytes)
 	faults.If(o.base.Samples < 0 || o.base.Samples > 0 && !o.figure,
@@ -144,18 +141,7 @@ func (o *options) levelBars(s *set) {
 	inRing := long.with(func(s *spec) { s.Level = transient })
 	s.Add(caseOf(long), caseOf(inRing))
 	bar(inRing, long, bench.Asked{AtLeast: 0.6})
-	bar(inRing, at(atomic, false), bench.Asked{})
-	bar(at(transient, false), at(atomic, false), bench.Asked{})
-	// Where it copies, it reads what a listener may leave unread, and takes the lines from the
-	// writer's cache. So the same with listeners that read, too, and with the least history.
-	read := at(atomic, false).with(func(s *spec) { s.Touch = true })
-	kept := read.with(func(s *spec) { s.Level = transient })
-	least := at(transient, false).with(func(s *spec) { s.Depth = 1 })
-	for _, pair := range [][2]spec{{kept, read}, {least, at(atomic, false)}} {
-		s.Add(caseOf(pair[0]))
-		bar(pair[0], pair[1], bench.Asked{})
-	}
-	s.Add(caseOf(read))
+	bar(at(transient, false), at(atomic, false), bench.Asked{}) // it copies
 	s.Add(caseOf(at(durable, false)))
 	bar(at(persistent, false), at(durable, false), bench.Asked{AtLeast: 0.8})
 	for _, l := range levels {
@@ -216,16 +202,20 @@ func (o *options) figureSpecs() (all []spec) {
 	return all
 }
 
-func (o *options) figureSet() (s set, ok bool) {
+func (o *options) figureSets() []set {
+	if !o.figure {
+		return nil
+	}
+	var s set
 	for _, x := range o.figureSpecs() {
 		s.Add(caseOf(x))
 		s.Alone("", "samples/s", x.name(), rateOf)
 	}
-	return s, o.figure
+	return []set{s}
 }
 
 // drawFigure draws what was measured, a curve for each level with optimisations and without.
-func (o *options) drawFigure(r bench.Report[run]) error {
+func (o *options) drawFigure(r *bench.Report[run]) error {
 	if !o.figure || o.out == "" {
 		return nil
 	}

@@ -37,7 +37,6 @@ func TestLoadsAreMeasured(t *testing.T) {
 		short.with(func(s *spec) { s.Trips = true }),
 		short.with(func(s *spec) { s.Level = unordered }),
 		short.with(func(s *spec) { s.Level, s.Plain = transient, true }),
-		short.with(func(s *spec) { s.Level, s.Depth, s.Touch = transient, 1, true }),
 		short.with(func(s *spec) { s.Level, s.Dir, s.Duration = durable, t.TempDir(), time.Second }),
 		short.with(func(s *spec) { s.Client, s.Copy = noClient, true }),
 		short.with(func(s *spec) { s.Client, s.Copy = readerClient, true }),
@@ -121,10 +120,9 @@ func TestFigure18IsDrawn(t *testing.T) {
 	o := options{base: short, figure: true, out: dir}
 	o.base.Samples = 2000
 	o.base.Dir = dir
-	figure, _ := o.figureSet()
-	r, err := bench.Measure(t.Context(), 1, []set{figure}, nil, &bytes.Buffer{})
+	r, err := bench.Measure(t.Context(), 1, o.figureSets(), nil, &bytes.Buffer{})
 	if err == nil {
-		err = o.drawFigure(r)
+		err = o.drawFigure(&r)
 	}
 	var out bytes.Buffer
 	if err = errors.Join(err, r.Print(&out, bench.Output{})); err != nil {
