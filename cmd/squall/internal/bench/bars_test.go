@@ -23,6 +23,13 @@ func rates(name string, rounds ...float64) Series[run] {
 	return s
 }
 
+func named(names ...string) (all []Case[run]) {
+	for _, name := range names {
+		all = append(all, Case[run]{Name: name})
+	}
+	return all
+}
+
 func failing(s Series[run], err error) Series[run] {
 	s.Err, s.Error = err, err.Error()
 	return s
@@ -58,18 +65,18 @@ func TestBarsAreJudged(t *testing.T) {
 		bar  Bar[run]
 		want string
 	}{
-		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Of: rateOf, Asked: Asked{AtLeast: 9}}, "ok"},
-		{Bar[run]{Figure: "slow", Limits: []string{"fast"}, Of: rateOf, Asked: Asked{AtLeast: 9}}, "missed"},
-		{Bar[run]{Figure: "slow", Limits: []string{"fast"}, Of: rateOf, Asked: Asked{AtMost: 0.5}}, "ok"},
-		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Of: rateOf, LimitOf: allocsOf, Asked: Asked{AtMost: 0.5}}, "missed"},
-		{Bar[run]{Figure: "slow", Of: rateOf, Asked: Asked{Under: 1}}, "missed"}, // under, not at most
-		{Bar[run]{Figure: "slow", Of: allocsOf, Asked: Asked{None: true}}, "ok"},
-		{Bar[run]{Figure: "slow", Of: rateOf, Asked: Asked{None: true}}, "missed"},
-		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Of: rateOf}, "–"},
-		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Derive: gap, Asked: Asked{AtLeast: 11}}, "ok"},
-		{Bar[run]{Figure: "fast", Limits: []string{"slow"}, Derive: gap, Asked: Asked{Under: 11}}, "missed"},
-		{Bar[run]{Figure: "fast", Limits: []string{"absent"}, Derive: gap}, ErrNoPeers.Error()},
-		{Bar[run]{Figure: "fast", Limits: []string{"absent"}, Of: rateOf, Asked: Asked{AtLeast: 9}}, ErrNoPeers.Error()},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("slow"), Of: rateOf, Asked: Asked{AtLeast: 9}}, "ok"},
+		{Bar[run]{Figure: named("slow")[0], Limits: named("fast"), Of: rateOf, Asked: Asked{AtLeast: 9}}, "missed"},
+		{Bar[run]{Figure: named("slow")[0], Limits: named("fast"), Of: rateOf, Asked: Asked{AtMost: 0.5}}, "ok"},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("slow"), Of: rateOf, LimitOf: allocsOf, Asked: Asked{AtMost: 0.5}}, "missed"},
+		{Bar[run]{Figure: named("slow")[0], Of: rateOf, Asked: Asked{Under: 1}}, "missed"}, // under, not at most
+		{Bar[run]{Figure: named("slow")[0], Of: allocsOf, Asked: Asked{None: true}}, "ok"},
+		{Bar[run]{Figure: named("slow")[0], Of: rateOf, Asked: Asked{None: true}}, "missed"},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("slow"), Of: rateOf}, "–"},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("slow"), Derive: gap, Asked: Asked{AtLeast: 11}}, "ok"},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("slow"), Derive: gap, Asked: Asked{Under: 11}}, "missed"},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("absent"), Derive: gap}, ErrNoPeers.Error()},
+		{Bar[run]{Figure: named("fast")[0], Limits: named("absent"), Of: rateOf, Asked: Asked{AtLeast: 9}}, ErrNoPeers.Error()},
 	} {
 		if got := (Set[run]{Bars: []Bar[run]{c.bar}}).Rows(series)[0].Verdict; got != c.want {
 			t.Errorf("%+v: %q, not %q", c.bar, got, c.want)
@@ -80,7 +87,7 @@ func TestBarsAreJudged(t *testing.T) {
 func TestTheMedianOfTheRatiosOfTheRoundsCounts(t *testing.T) {
 	series := []Series[run]{rates("ours", 10, 30, 60), rates("limit", 9, 10, 5), rates("none", 0)}
 	for limit, want := range map[string]Summary{"limit": {3, 10.0 / 9, 12}, "none": {}} {
-		b := Bar[run]{Figure: "ours", Limits: []string{limit}, Of: rateOf}
+		b := Bar[run]{Figure: named("ours")[0], Limits: named(limit), Of: rateOf}
 		if r := (Set[run]{Bars: []Bar[run]{b}}).Rows(series)[0]; r.Ratio != want.Median || *r.Pairs != want {
 			t.Errorf("%s: %+v, %+v", limit, r, r.Pairs)
 		}
@@ -94,10 +101,10 @@ func TestTheBestLimitOfEachRoundCounts(t *testing.T) {
 		pairs Summary
 		name  string
 	}{
-		{Bar[run]{Limits: []string{"one", "other"}}, Summary{3, 2, 4}, "other"},
-		{Bar[run]{Limits: []string{"one", "broken"}}, Summary{5, 2, 800.0 / 70}, "one"},
+		{Bar[run]{Limits: named("one", "other")}, Summary{3, 2, 4}, "other"},
+		{Bar[run]{Limits: named("one", "broken")}, Summary{5, 2, 800.0 / 70}, "one"},
 	} {
-		c.bar.Figure, c.bar.Of = "ours", rateOf
+		c.bar.Figure, c.bar.Of = named("ours")[0], rateOf
 		row := (Set[run]{Bars: []Bar[run]{c.bar}}).Rows(series)[0]
 		if *row.Pairs != c.pairs || row.Ratio != c.pairs.Median || row.LimitName != c.name {
 			t.Errorf("%+v %+v", row, row.Pairs)
@@ -112,18 +119,18 @@ func judgedReport() Report[run] {
 		failing(rates("failed", 3, 4), errors.Join(ErrNoPeers, errors.New("and more"))),
 		failing(rates("absent"), fmt.Errorf("/data: %w", ErrAbsent)),
 	}
-	other := []string{"other"}
+	other := named("other")
 	s := Set[run]{Bars: []Bar[run]{
-		{What: "over", Unit: "msgs/s", Figure: "ours", Limits: other, Of: rateOf, Asked: Asked{AtLeast: 9}},
-		{What: "under", Unit: "msgs/s", Figure: "ours", Limits: other, Of: rateOf, Asked: Asked{AtMost: 1}},
-		{What: "beside", Unit: "msgs/s", Figure: "other", Limits: []string{"ours"}, Of: rateOf},
-		{What: "alone", Unit: "s", Figure: "other", Of: rateOf, Asked: Asked{Under: 100}},
-		{Unit: "%", Figure: "ours", Of: rateOf},
-		{What: "none", Figure: "other", Of: allocsOf, Asked: Asked{None: true}},
-		{What: "derived", Figure: "ours", Derive: func(s []Series[run]) float64 { return 1.076 }, Asked: Asked{AtMost: 1.08}},
-		{What: "a limit that failed", Unit: "msgs/s", Figure: "ours", Limits: []string{"other", "failed"}, Of: rateOf, Asked: Asked{AtLeast: 1}},
-		{What: "a limit that is not there", Unit: "msgs/s", Figure: "ours", Limits: []string{"absent"}, Of: rateOf, Asked: Asked{AtLeast: 1}},
-		{What: "a figure that is not there", Unit: "msgs/s", Figure: "absent", Limits: []string{"ours"}, Of: rateOf, Asked: Asked{AtLeast: 1}},
+		{What: "over", Unit: "msgs/s", Figure: named("ours")[0], Limits: other, Of: rateOf, Asked: Asked{AtLeast: 9}},
+		{What: "under", Unit: "msgs/s", Figure: named("ours")[0], Limits: other, Of: rateOf, Asked: Asked{AtMost: 1}},
+		{What: "beside", Unit: "msgs/s", Figure: named("other")[0], Limits: named("ours"), Of: rateOf},
+		{What: "alone", Unit: "s", Figure: named("other")[0], Of: rateOf, Asked: Asked{Under: 100}},
+		{Unit: "%", Figure: named("ours")[0], Of: rateOf},
+		{What: "none", Figure: named("other")[0], Of: allocsOf, Asked: Asked{None: true}},
+		{What: "derived", Figure: named("ours")[0], Derive: func(s []Series[run]) float64 { return 1.076 }, Asked: Asked{AtMost: 1.08}},
+		{What: "a limit that failed", Unit: "msgs/s", Figure: named("ours")[0], Limits: named("other", "failed"), Of: rateOf, Asked: Asked{AtLeast: 1}},
+		{What: "a limit that is not there", Unit: "msgs/s", Figure: named("ours")[0], Limits: named("absent"), Of: rateOf, Asked: Asked{AtLeast: 1}},
+		{What: "a figure that is not there", Unit: "msgs/s", Figure: named("absent")[0], Limits: named("ours"), Of: rateOf, Asked: Asked{AtLeast: 1}},
 	}}
 	return Report[run]{Machine: Machine{Cores: 2, Go: "go"}, Dir: "/data", FileSystem: "ext4", Runs: 3, Series: series, Rows: s.Rows(series)}
 }

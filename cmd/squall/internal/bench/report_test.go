@@ -38,7 +38,7 @@ func TestAReportIsTheSameInEachForm(t *testing.T) {
 }
 
 func TestWhereNothingIsAskedNoBarsAreShown(t *testing.T) {
-	s := Set[run]{Bars: []Bar[run]{{What: "delivered", Unit: "msgs/s", Figure: "ours", Limits: []string{"fan-out"}, Of: rateOf}}}
+	s := Set[run]{Bars: []Bar[run]{{What: "delivered", Unit: "msgs/s", Figure: named("ours")[0], Limits: named("fan-out"), Of: rateOf}}}
 	r := Report[run]{Rows: s.Rows([]Series[run]{rates("ours", 2e6, 1e6, 3e6), rates("fan-out", 1e6, 1e6, 1e6)})}
 	var out bytes.Buffer
 	if err := r.Print(&out, Output{}); err != nil || strings.Contains(out.String(), "missed") {
@@ -70,7 +70,7 @@ func TestAnErrorOfManyIsPrintedOnceAndNotInTheTable(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	series := []Series[run]{failing(rates("ours"), broken), rates("limit", 1), failing(rates("theirs"), broken)}
-	s := Set[run]{Bars: []Bar[run]{{Figure: "ours", Limits: []string{"limit"}, Of: rateOf, Asked: Asked{AtLeast: 1}}, {Figure: "theirs", Of: rateOf}}}
+	s := Set[run]{Bars: []Bar[run]{{Figure: named("ours")[0], Limits: named("limit"), Of: rateOf, Asked: Asked{AtLeast: 1}}, {Figure: named("theirs")[0], Of: rateOf}}}
 	r := Report[run]{Series: series, Rows: s.Rows(series)}
 	var out bytes.Buffer
 	err := r.Print(&out, Output{})

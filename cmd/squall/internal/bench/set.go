@@ -64,9 +64,9 @@ func (a Asked) Verdict(v float64) string {
 // and what is asked of it.
 type Bar[R any] struct {
 	What, Unit string // What is the name of the case unless it says something else
-	Figure     string // a case
+	Figure     Case[R]
 	Of         func(R) float64
-	Limits     []string        // cases: the greatest of each round counts. None: the figure itself is held against what is asked
+	Limits     []Case[R]       // the greatest of each round counts. None: the figure itself is held against what is asked
 	LimitOf    func(R) float64 // nil: Of
 	LimitName  string          // what the table says of the limit; empty: the name of its case
 	// Derive makes the figure of all the cases, Figure first and the limits behind it, and replaces
@@ -81,20 +81,32 @@ type Set[R any] struct {
 	Bars  []Bar[R]
 }
 
-// Add adds cases.
-func (s *Set[R]) Add(cases ...Case[R]) { s.Cases = append(s.Cases, cases...) }
+// Add adds cases, each once.
+func (s *Set[R]) Add(cases ...Case[R]) {
+	for _, c := range cases {
+		if !slices.ContainsFunc(s.Cases, func(have Case[R]) bool { return have.Name == c.Name }) {
+			s.Cases = append(s.Cases, c)
+		}
+	}
+}
 
-// Judge adds bars.
-func (s *Set[R]) Judge(bars ...Bar[R]) { s.Bars = append(s.Bars, bars...) }
+// Judge adds bars, and the cases that they are about.
+func (s *Set[R]) Judge(bars ...Bar[R]) {
+	for _, b := range bars {
+		s.Bars = append(s.Bars, b)
+		s.Add(b.Figure)
+		s.Add(b.Limits...)
+	}
+}
 
-// Compare adds a bar that asks for a ratio to the best of some limits.
-func (s *Set[R]) Compare(figure, unit string, of func(R) float64, a Asked, limits ...string) {
+// Compare adds a bar that asks for a ratio to the best of some limits, or without any for a figure.
+func (s *Set[R]) Compare(figure Case[R], unit string, of func(R) float64, a Asked, limits ...Case[R]) {
 	s.Judge(Bar[R]{Unit: unit, Figure: figure, Of: of, Limits: limits, Asked: a})
 }
 
-// Alone adds a figure that nothing is asked of.
-func (s *Set[R]) Alone(what, unit, figure string, of func(R) float64) {
-	s.Judge(Bar[R]{What: what, Unit: unit, Figure: figure, Of: of})
+// Alone adds a figure that has a name of its own and no limit.
+func (s *Set[R]) Alone(what, unit string, figure Case[R], of func(R) float64, a Asked) {
+	s.Judge(Bar[R]{What: what, Unit: unit, Figure: figure, Of: of, Asked: a})
 }
 
 // Rows judges the bars by what was measured.
@@ -111,18 +123,15 @@ func (s Set[R]) Rows(series []Series[R]) (rows []Row) {
 
 // row judges the bar by what was measured.
 func (b Bar[R]) row(series map[string]Series[R]) Row {
-	figure := series[b.Figure]
+	figure := series[b.Figure.Name]
 	errs := []error{figure.Err}
 	var limits []Series[R]
-	for _, name := range b.Limits {
-		errs = append(errs, series[name].Err)
-		limits = append(limits, series[name])
+	for _, l := range b.Limits {
+		errs = append(errs, series[l.Name].Err)
+		limits = append(limits, series[l.Name])
 	}
 	err := errors.Join(errs...)
-	r := Row{What: b.What, Unit: b.Unit, Bar: b.Asked.String()}
-	if r.What == "" {
-		r.What = b.Figure
-	}
+	r := Row{What: cmp.Or(b.What, b.Figure.Name), Unit: b.Unit, Bar: b.Asked.String()}
 	judged := 0.0
 	switch {
 	case b.Derive == nil:

@@ -5,8 +5,8 @@
 // disk, package rdmc relays one large message. Each of them has its own flags, cases and bars in a
 // Suite; everything else is here.
 //
-// Life of a measurement: the flags of a Suite choose Sets, which are tables of cases and of the bars
-// that they have to reach → TakeTurns measures all cases once, then all again, so that whatever
+// Life of a measurement: the flags of a Suite choose Sets, which are tables of bars, and of the
+// cases that these are about → TakeTurns measures all cases once, then all again, so that whatever
 // else the machine does hits all of them → a case starts a Fleet of processes, which tell where
 // they listen, connect, and answer requests → the samples of the processes become one run → the
 // bars are judged over the runs of their cases → a Report prints rows, series and JSON.

@@ -106,16 +106,15 @@ type run struct {
 // bars hold the small messages next to a large one against themselves alone.
 func (s *spec) bars() (all bench.Set[run]) {
 	const beside, alone = "small messages next to a large one", "small messages alone"
-	all.Add(bench.Case[run]{Name: beside, Spec: s, Measure: s.measure})
-	all.Judge(
-		bench.Bar[run]{
-			Unit: "msgs/s", Figure: beside, Of: func(r run) float64 { return r.Beside },
-			Limits: []string{beside}, LimitOf: func(r run) float64 { return r.Alone }, LimitName: alone, Asked: bench.Asked{AtLeast: 0.5},
-		},
-		bench.Bar[run]{What: beside + ": longest pause", Unit: "ms", Figure: beside, Of: func(r run) float64 { return r.StallMs }, Asked: bench.Asked{AtMost: 50}})
-	all.Alone(alone+": longest pause", "ms", beside, func(r run) float64 { return r.RestMs })
-	all.Alone("large message, from Send until it is delivered", "ms", beside, func(r run) float64 { return r.TookMs })
-	all.Alone("its rate", "MB/s", beside, func(r run) float64 { return r.LargeRate / 1e6 })
+	own := bench.Case[run]{Name: beside, Spec: s, Measure: s.measure}
+	all.Judge(bench.Bar[run]{
+		Unit: "msgs/s", Figure: own, Of: func(r run) float64 { return r.Beside },
+		Limits: []bench.Case[run]{own}, LimitOf: func(r run) float64 { return r.Alone }, LimitName: alone, Asked: bench.Asked{AtLeast: 0.5},
+	})
+	all.Alone(beside+": longest pause", "ms", own, func(r run) float64 { return r.StallMs }, bench.Asked{AtMost: 50})
+	all.Alone(alone+": longest pause", "ms", own, func(r run) float64 { return r.RestMs }, bench.Asked{})
+	all.Alone("large message, from Send until it is delivered", "ms", own, func(r run) float64 { return r.TookMs }, bench.Asked{})
+	all.Alone("its rate", "MB/s", own, func(r run) float64 { return r.LargeRate / 1e6 }, bench.Asked{})
 	return all
 }
 

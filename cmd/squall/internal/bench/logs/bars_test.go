@@ -9,25 +9,6 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
-func TestTheBarsNameCasesOfTheirSets(t *testing.T) {
-	for _, s := range (&options{spec: defaultSpec(), bars: true}).barSets() {
-		known := map[string]bool{}
-		for _, c := range s.Cases {
-			if known[c.Name] {
-				t.Errorf("two cases are called %q", c.Name)
-			}
-			known[c.Name] = true
-		}
-		for _, b := range s.Bars {
-			for _, name := range append([]string{b.Figure}, b.Limits...) {
-				if !known[name] {
-					t.Errorf("%q: no case is called %q", b.What, name)
-				}
-			}
-		}
-	}
-}
-
 func TestAnotherProgramIsAskedForWhatSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "peers")
 	script := "#!/bin/sh\necho \"$@\" > " + path + ".asked\necho '{\"msgs_per_s\":50000,\"cpu_us_per_msg\":20,\"foreign_cpu\":0.1,\"ok\":true}'\n"

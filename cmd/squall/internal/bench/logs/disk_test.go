@@ -70,12 +70,12 @@ func TestAFileSystemThatRefusesWritesAroundThePageCacheIsKnownByThem(t *testing.
 func TestALimitThatThisDiskDoesNotHaveIsToldInItsRow(t *testing.T) {
 	spec := defaultSpec()
 	s := streamSet(spec)
-	name := engineName(spec.Engine, spec.SizeBytes)
-	of := func(name string, err error) (s Series) {
-		s.Name, s.Err = name, err
-		return s
+	var all []Series
+	for _, c := range s.Cases {
+		all = append(all, Series{Case: c})
 	}
-	rows := s.Rows([]Series{of(rawName, nil), of(aroundName, errNotAround), of(name, nil)})
+	all[2].Err = errNotAround
+	rows := s.Rows(all)
 	if rows[0].Verdict != "–" || rows[1].Verdict != errNotAround.Error() || !errors.Is(errNotAround, bench.ErrAbsent) {
 		t.Errorf("%+v", rows)
 	}

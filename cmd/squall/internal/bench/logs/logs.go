@@ -104,10 +104,11 @@ func (o *options) title() string {
 
 // The harness's types for the runs of this workload.
 type (
-	Series = bench.Series[Run]
-	Report = bench.Report[Run]
-	bar    = bench.Bar[Run]
-	set    = bench.Set[Run]
+	Series    = bench.Series[Run]
+	Report    = bench.Report[Run]
+	benchCase = bench.Case[Run]
+	bar       = bench.Bar[Run]
+	set       = bench.Set[Run]
 )
 
 // Figures of a run.
@@ -125,58 +126,48 @@ var (
 
 // caseOf measures a spec. The disk is not the same from one minute to the next, so that bars
 // compare the rounds.
-func caseOf(name string, measure func(ctx context.Context, s Spec) (Run, error), spec Spec) bench.Case[Run] {
-	return bench.Case[Run]{Name: name, Measure: func(ctx context.Context) (Run, error) { return measure(ctx, spec) }}
+func caseOf(name string, measure func(ctx context.Context, s Spec) (Run, error), spec Spec) benchCase {
+	return benchCase{Name: name, Measure: func(ctx context.Context) (Run, error) { return measure(ctx, spec) }}
 }
-
-// The names of cases.
-const (
-	rawName    = "raw writes of 1 MiB"
-	aroundName = "raw writes of 1 MiB around the page cache"
-	syncName   = "one write of 4 KiB"
-)
 
 // engineName is the case of an engine.
 func engineName(engine string, sizeBytes int) string { return engine + ", " + bench.Size(sizeBytes) }
 
-// addRaw adds what the disk can do: through the page cache, as most programs write, and around it,
+// rawCases are what the disk can do: through the page cache, as most programs write, and around it,
 // as an engine may.
-func addRaw(s *set, spec Spec) {
-	s.Add(caseOf(rawName, raw(spec.Nodes, pieces{Bytes: largePiece}), spec),
-		caseOf(aroundName, raw(spec.Nodes, pieces{Bytes: largePiece, Around: true}), spec))
+func rawCases(spec Spec) (through, around benchCase) {
+	return caseOf("raw writes of 1 MiB", raw(spec.Nodes, pieces{Bytes: largePiece}), spec),
+		caseOf("raw writes of 1 MiB around the page cache", raw(spec.Nodes, pieces{Bytes: largePiece, Around: true}), spec)
 }
 
 // streamSet is what the flags describe, next to what the disk can do.
 func streamSet(spec Spec) (s set) {
-	addRaw(&s, spec)
-	name := engineName(spec.Engine, spec.SizeBytes)
-	s.Add(caseOf(name, stream, spec))
-	s.Compare(name, "MB/s", bytesOf, bench.Asked{}, rawName)
-	s.Compare(name, "MB/s", bytesOf, bench.Asked{}, aroundName)
-	s.Alone("delivered, and on every disk", "msgs/s", name, rateOf)
-	s.Alone("processor time of all members", "µs/msg", name, cpuOf)
+	through, around := rawCases(spec)
+	own := caseOf(engineName(spec.Engine, spec.SizeBytes), stream, spec)
+	s.Compare(own, "MB/s", bytesOf, bench.Asked{}, through)
+	s.Compare(own, "MB/s", bytesOf, bench.Asked{}, around)
+	s.Alone("delivered, and on every disk", "msgs/s", own, rateOf, bench.Asked{})
+	s.Alone("processor time of all members", "µs/msg", own, cpuOf, bench.Asked{})
 	return s
 }
 
 // latencySet is one message at a time, next to one small write that nothing disturbs.
 func latencySet(spec Spec, engines ...string) (s set) {
 	spec.SizeBytes = min(spec.SizeBytes, 100)
-	s.Add(caseOf(syncName, raw(1, pieces{Bytes: smallPiece}), spec))
+	write := caseOf("one write of 4 KiB", raw(1, pieces{Bytes: smallPiece}), spec)
 	for _, engine := range engines {
-		name := "latency p50, " + engine
-		s.Add(caseOf(name, loop, spec.with(func(s *Spec) { s.Engine = engine })))
-		s.Compare(name, "µs", p50Of, bench.Asked{AtMost: 3}, syncName)
-		s.Judge(bar{What: "latency p99, " + engine, Unit: "µs", Figure: name, Of: p99Of, Limits: []string{syncName}})
+		own := caseOf("latency p50, "+engine, loop, spec.with(func(s *Spec) { s.Engine = engine }))
+		s.Compare(own, "µs", p50Of, bench.Asked{AtMost: 3}, write)
+		s.Judge(bar{What: "latency p99, " + engine, Unit: "µs", Figure: own, Of: p99Of, Limits: []benchCase{write}})
 	}
 	return s
 }
 
 // mixedSet is a subgroup without a log, next to one that has more to write than it can.
 func mixedSet(spec Spec) (s set) {
-	name := fmt.Sprintf("without a log next to one with a log, %s", engineName(spec.Engine, spec.SizeBytes))
-	s.Add(caseOf(name, mixed, spec))
-	s.Judge(bar{What: name, Unit: "msgs/s", Figure: name, Of: mixedOf, Limits: []string{name}, LimitOf: aloneOf, Asked: bench.Asked{AtLeast: 0.5}})
-	s.Alone("the one with a log at the same time", "MB/s", name, bytesOf)
+	own := caseOf("without a log next to one with a log, "+engineName(spec.Engine, spec.SizeBytes), mixed, spec)
+	s.Judge(bar{Unit: "msgs/s", Figure: own, Of: mixedOf, Limits: []benchCase{own}, LimitOf: aloneOf, LimitName: "alone", Asked: bench.Asked{AtLeast: 0.5}})
+	s.Alone("the one with a log at the same time", "MB/s", own, bytesOf, bench.Asked{})
 	return s
 }
 
@@ -184,9 +175,9 @@ func mixedSet(spec Spec) (s set) {
 func reopenSet(spec Spec, engines ...string) (s set) {
 	for _, engine := range engines {
 		name := fmt.Sprintf("open a log of %s records of 1 KiB, %s", show.Number(float64(spec.Records)), engine)
-		s.Add(caseOf(name, reopen, spec.with(func(s *Spec) { s.Engine = engine })))
-		s.Judge(bar{What: name, Unit: "s", Figure: name, Of: openOf, Asked: bench.Asked{Under: 2}})
-		s.Alone("filling it", "MB/s", name, fillOf)
+		own := caseOf(name, reopen, spec.with(func(s *Spec) { s.Engine = engine }))
+		s.Compare(own, "s", openOf, bench.Asked{Under: 2})
+		s.Alone("filling it", "MB/s", own, fillOf, bench.Asked{})
 	}
 	return s
 }
@@ -218,46 +209,35 @@ func (o *options) barSets() (sets []set) {
 
 // streamBars are about three members that all send, against the disk and other systems.
 func (a asked) streamBars(spec Spec, others bench.Peers) (s set) {
-	wal, bolt := engineName("wal", a.sizeBytes), engineName("bolt", a.sizeBytes)
-	variants := []struct {
-		name   string
-		change func(*Spec)
-	}{
-		{wal, func(s *Spec) { s.Engine = "wal" }},
-		{bolt, func(s *Spec) { s.Engine = "bolt" }},
-		{wal + ", delivered after persist", func(s *Spec) { s.Engine, s.AfterPersist = "wal", true }},
-		{wal + ", signed", func(s *Spec) { s.Engine, s.Sign = "wal", true }},
+	own := func(engine, variant string, change func(*Spec)) benchCase {
+		return caseOf(engineName(engine, a.sizeBytes)+variant, stream, spec.with(func(s *Spec) { s.Engine = engine; change(s) }))
 	}
-	addRaw(&s, spec)
-	for _, v := range variants {
-		s.Add(caseOf(v.name, stream, spec.with(v.change)))
+	peer := func(name string) benchCase { return durable(others, spec.Dir, name, a.sizeBytes, spec.Duration) }
+	through, around := rawCases(spec)
+	wal, bolt := own("wal", "", func(*Spec) {}), own("bolt", "", func(*Spec) {})
+	var best []benchCase
+	for _, name := range products {
+		best = append(best, peer(name))
 	}
-	var all []string
-	for _, peer := range append([]string{harnessRaft}, products...) {
-		c := durable(others, spec.Dir, peer, a.sizeBytes, spec.Duration)
-		s.Add(c)
-		all = append(all, c.Name)
-	}
-	s.Compare(wal, "MB/s", bytesOf, bench.Asked{AtLeast: a.raw}, rawName)
-	s.Compare(wal, "MB/s", bytesOf, bench.Asked{}, aroundName)
-	s.Compare(wal, "msgs/s", rateOf, bench.Asked{AtLeast: a.product}, all[1:]...)
-	s.Compare(wal, "msgs/s", rateOf, bench.Asked{AtLeast: a.raft}, all[0])
-	s.Compare(bolt, "msgs/s", rateOf, bench.Asked{AtLeast: a.boltdb}, bench.PeerName(boltRaft, a.sizeBytes))
-	s.Compare(bolt, "MB/s", bytesOf, bench.Asked{}, rawName)
-	for _, v := range variants[2:] {
-		s.Compare(v.name, "msgs/s", rateOf, bench.Asked{}, wal)
-	}
+	s.Compare(wal, "MB/s", bytesOf, bench.Asked{AtLeast: a.raw}, through)
+	s.Compare(wal, "MB/s", bytesOf, bench.Asked{}, around)
+	s.Compare(wal, "msgs/s", rateOf, bench.Asked{AtLeast: a.product}, best...)
+	s.Compare(wal, "msgs/s", rateOf, bench.Asked{AtLeast: a.raft}, peer(harnessRaft))
+	s.Compare(bolt, "msgs/s", rateOf, bench.Asked{AtLeast: a.boltdb}, peer(boltRaft))
+	s.Compare(bolt, "MB/s", bytesOf, bench.Asked{}, through)
+	s.Compare(own("wal", ", delivered after persist", func(s *Spec) { s.AfterPersist = true }), "msgs/s", rateOf, bench.Asked{}, wal)
+	s.Compare(own("wal", ", signed", func(s *Spec) { s.Sign = true }), "msgs/s", rateOf, bench.Asked{}, wal)
 	return s
 }
 
 // durable is the case of a peer that streams messages and has each on disk before it counts. In one
 // of them only the leader takes proposals.
-func durable(p bench.Peers, dir, peer string, sizeBytes int, d time.Duration) bench.Case[Run] {
+func durable(p bench.Peers, dir, peer string, sizeBytes int, d time.Duration) benchCase {
 	proposers := "3"
 	if peer == boltRaft {
 		proposers = "1"
 	}
-	return bench.Case[Run]{Name: bench.PeerName(peer, sizeBytes), Measure: func(ctx context.Context) (Run, error) {
+	return benchCase{Name: bench.PeerName(peer, sizeBytes), Measure: func(ctx context.Context) (Run, error) {
 		r, err := p.Measure(ctx, "-peer", peer, "-size", strconv.Itoa(sizeBytes), "-proposers", proposers, "-mode", "durable",
 			"-secs", bench.Seconds(d), "-lat", "0", "-dir", dir)
 		return Run{

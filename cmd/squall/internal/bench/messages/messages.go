@@ -199,12 +199,13 @@ func (o *options) sets() []set {
 		return []set{idleSet(o.loaded())}
 	case o.spindle:
 		o.figures = newMatrix(o.spec.Fabric, o.quick)
-		return o.figures.sets()
 	case o.scale:
 		o.figures = newScale(o.quick)
-		return o.figures.sets()
+	default:
+		return []set{throughputSet(o.spec, o.limits)}
 	}
-	return []set{throughputSet(o.spec, o.limits)}
+	o.spec = o.figures.base
+	return o.figures.sets()
 }
 
 // title says what was measured.

@@ -99,7 +99,7 @@ func TestLatencyIsMeasured(t *testing.T) {
 	}{
 		{"upcall", func(s *Spec) { s.Load = FromUpcall }},
 		{"goroutine", func(s *Spec) { s.Load = FromThread }},
-		{"round trip", func(s *Spec) { *s = roundTripOf(*s) }},
+		{"round trip", func(s *Spec) { *s = *roundTripOf(*s).Spec.(*Spec) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -82,8 +82,8 @@ func (o *options) check(_ *pflag.FlagSet, faults *errs.Faults) {
 }
 
 type (
-	set = bench.Set[run]
-	bar = bench.Bar[run]
+	set       = bench.Set[run]
+	benchCase = bench.Case[run]
 )
 
 func rateOf(r run) float64 { return r.Rate }
@@ -92,49 +92,36 @@ func meanOf(r run) float64 { return r.Mean }
 // memberBytes is the size of the members' commands and messages.
 const memberBytes = 100
 
-func caseOf(s spec) bench.Case[run] {
-	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
-}
+func caseOf(s spec) benchCase { return benchCase{Name: s.name(), Spec: s, Measure: s.measure} }
 
-// loads adds the cases of some loads, and returns their specs.
-func loads(s *set, base spec, all ...load) (specs []spec) {
-	for _, l := range all {
-		of := base.with(func(s *spec) { s.Load = l })
-		specs = append(specs, of)
-		s.Add(caseOf(of))
-	}
-	return specs
-}
+// under is the case of a load.
+func (s spec) under(l load) benchCase { return caseOf(s.with(func(s *spec) { s.Load = l })) }
 
 // members is the base of the cases in which members make the load.
 func (o *options) members() spec { return o.base.with(func(s *spec) { s.SizeBytes = memberBytes }) }
 
 func (o *options) commandBars(s *set) {
-	all := loads(s, o.members(), sends, commands, cborLoad, sendOne, callOne)
-	plain, raw, inCBOR, plainOne, one := all[0].name(), all[1].name(), all[2].name(), all[3].name(), all[4].name()
+	base := o.members()
+	plain, raw, inCBOR := base.under(sends), base.under(commands), base.under(cborLoad)
 	s.Compare(raw, "/s", rateOf, bench.Asked{AtLeast: 0.6}, plain)
 	s.Compare(inCBOR, "/s", rateOf, bench.Asked{AtLeast: 0.12}, plain)
 	// Each command is executed at every member.
 	perExecution := func(r run) float64 { return r.Allocs / nodes }
-	s.Judge(
-		bar{What: raw + ": allocations of an execution", Figure: raw, Of: perExecution, Asked: bench.Asked{Under: 0.01}},
-		bar{What: inCBOR + ": allocations of an execution", Figure: inCBOR, Of: perExecution, Asked: bench.Asked{AtMost: 3}})
-	s.Compare(one, "µs", meanOf, bench.Asked{AtMost: 1.3}, plainOne)
+	s.Alone(raw.Name+": allocations of an execution", "", raw, perExecution, bench.Asked{Under: 0.01})
+	s.Alone(inCBOR.Name+": allocations of an execution", "", inCBOR, perExecution, bench.Asked{AtMost: 3})
+	s.Compare(base.under(callOne), "µs", meanOf, bench.Asked{AtMost: 1.3}, base.under(sendOne))
 }
 
 func (o *options) readBars(s *set) {
 	base := o.members()
 	tcp := base.with(func(s *spec) { s.Fabric = "tcp" })
-	shmOne, tcpOne := loads(s, base, readOne)[0], loads(s, tcp, readOne)[0]
-	many := loads(s, base, reads, locals)
-	trip := "round trips of a socket, tcp"
-	s.Add(bench.Case[run]{Name: trip, Measure: func(ctx context.Context) (run, error) {
+	trip := benchCase{Name: "round trips of a socket, tcp", Measure: func(ctx context.Context) (run, error) {
 		mean, err := o.trip(ctx, "tcp", 64, base.Warmup, base.Duration)
 		return run{Mean: mean}, err
-	}})
-	s.Compare(tcpOne.name(), "µs", meanOf, bench.Asked{AtMost: 1.5}, trip)
-	s.Judge(bar{Unit: "µs", Figure: shmOne.name(), Of: meanOf, Asked: bench.Asked{AtMost: 1.5}})
-	s.Compare(many[0].name(), "/s", rateOf, bench.Asked{AtLeast: 0.5}, many[1].name())
+	}}
+	s.Compare(tcp.under(readOne), "µs", meanOf, bench.Asked{AtMost: 1.5}, trip)
+	s.Compare(base.under(readOne), "µs", meanOf, bench.Asked{AtMost: 1.5})
+	s.Compare(base.under(reads), "/s", rateOf, bench.Asked{AtLeast: 0.5}, base.under(locals))
 }
 
 // peer is another system, where it keeps values, and what is asked by what it does.
@@ -143,33 +130,30 @@ type peer struct {
 	atLeast       float64
 }
 
-// against adds a bar by what another system does with the same clients, as the other program
-// measures it.
-func (o *options) against(s *set, of spec, p peer) {
-	limit := o.peerCase(of, p.system, p.place)
-	s.Add(limit)
-	s.Compare(of.name(), "/s", rateOf, bench.Asked{AtLeast: p.atLeast}, limit.Name)
+// against adds bars by what other systems do with the same clients, as the other program measures
+// it.
+func (o *options) against(s *set, of spec, peers ...peer) {
+	for _, p := range peers {
+		s.Compare(caseOf(of), "/s", rateOf, bench.Asked{AtLeast: p.atLeast}, o.peerCase(of, p.system, p.place))
+	}
 }
 
 // clientBars are about puts of clients, in memory or on every disk.
 func (o *options) clientBars(s *set, durable bool, peers ...peer) {
 	base := o.base.with(func(s *spec) { s.Load, s.Durable = puts, durable })
 	own := base.with(func(s *spec) { s.Dials = s.Clients / s.Processes })
-	s.Add(caseOf(base), caseOf(own))
-	s.Compare(own.name(), "/s", rateOf, bench.Asked{}, base.name())
-	for _, p := range peers {
-		o.against(s, base, p)
-	}
+	s.Compare(caseOf(own), "/s", rateOf, bench.Asked{}, caseOf(base))
+	o.against(s, base, peers...)
 }
 
 func (o *options) getBars(s *set) {
-	o.against(s, loads(s, o.base, gets)[0], peer{"etcd", "memory", 25})
+	o.against(s, o.base.with(func(s *spec) { s.Load = gets }), peer{"etcd", "memory", 25})
 }
 
 // peerCase is what the other program measures.
-func (o *options) peerCase(of spec, system, place string, further ...string) bench.Case[run] {
+func (o *options) peerCase(of spec, system, place string, further ...string) benchCase {
 	name := fmt.Sprintf("%s, %s, %s, %d clients", system, place, of.Load, of.Clients)
-	return bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
+	return benchCase{Name: name, Measure: func(ctx context.Context) (run, error) {
 		args := []string{
 			"-system", system, "-place", place, "-load", string(of.Load), "-clients", strconv.Itoa(of.Clients),
 			"-size", strconv.Itoa(of.SizeBytes), "-dir", of.Dir, "-secs", bench.Seconds(of.Duration),
@@ -202,22 +186,20 @@ func (o *options) etcdBars(s *set) {
 		if o.etcd == "" {
 			ours.Measure = func(context.Context) (run, error) { return run{}, errNoEtcd }
 		}
-		s.Add(ours, limit)
-		s.Judge(bar{What: "examples/etcd: " + ours.Name, Unit: "/s", Figure: ours.Name, Limits: []string{limit.Name}, Of: rateOf, Asked: bench.Asked{AtLeast: x.atLeast}})
+		ours.Name = "examples/etcd: " + ours.Name
+		s.Compare(ours, "/s", rateOf, bench.Asked{AtLeast: x.atLeast}, limit)
 	}
 }
 
 func (o *options) manyBars(s *set) {
-	base := loads(s, o.base, puts)[0]
-	many := loads(s, o.base.with(func(s *spec) { s.Clients = manyClients }), puts)[0]
-	s.Compare(many.name(), "/s", rateOf, bench.Asked{AtLeast: 0.8}, base.name())
+	many := o.base.with(func(s *spec) { s.Clients = manyClients })
+	s.Compare(many.under(puts), "/s", rateOf, bench.Asked{AtLeast: 0.8}, o.base.under(puts))
 }
 
 func (o *options) killBars(s *set) {
 	base := o.base.with(func(s *spec) { s.Load, s.Clients, s.Dials = deposits, killClients, max(1, killClients/s.Processes/10) })
 	name := fmt.Sprintf("a member is killed, %d clients, %s", base.Clients, base.Fabric)
-	s.Add(bench.Case[run]{Name: name, Spec: base, Measure: func(ctx context.Context) (run, error) { return base.measureKills(ctx, o.kills) }})
-	s.Judge(
-		bar{What: name + ": a client gets no reply for", Unit: "ms", Figure: name, Of: func(r run) float64 { return r.Gap }, Asked: bench.Asked{AtMost: 150}},
-		bar{What: name + ": commands that were lost or doubled", Figure: name, Of: func(r run) float64 { return r.Wrong }, Asked: bench.Asked{None: true}})
+	kill := benchCase{Name: name, Spec: base, Measure: func(ctx context.Context) (run, error) { return base.measureKills(ctx, o.kills) }}
+	s.Alone(name+": a client gets no reply for", "ms", kill, func(r run) float64 { return r.Gap }, bench.Asked{AtMost: 150})
+	s.Alone(name+": commands that were lost or doubled", "", kill, func(r run) float64 { return r.Wrong }, bench.Asked{None: true})
 }

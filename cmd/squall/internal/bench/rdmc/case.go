@@ -185,40 +185,29 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Series is a case with its runs.
-type Series = bench.Series[Run]
+// The harness's types for the runs of this workload.
+type (
+	Series = bench.Series[Run]
+	set    = bench.Set[Run]
+	bar    = bench.Bar[Run]
+)
 
-// plan is what a command measures, and what follows from it.
-type plan struct {
-	cases []Case
-	bars  bench.Set[Run]
+// of is the case for the harness.
+func (f *fleet) of(c Case) bench.Case[Run] {
+	return bench.Case[Run]{Name: c.name(), Spec: c, Measure: func(ctx context.Context) (Run, error) { return f.measure(ctx, c) }}
 }
 
-// add adds a case, once, and returns its name.
-func (p *plan) add(c Case) string {
-	name := c.name()
-	if !slices.ContainsFunc(p.cases, func(have Case) bool { return have.name() == name }) {
-		p.cases = append(p.cases, c)
-	}
-	return name
-}
-
-// expect adds a figure of some cases.
-func (p *plan) expect(what string, asked bench.Asked, figure func(s []Series) float64, of ...string) {
-	p.bars.Judge(bench.Bar[Run]{What: what, Figure: of[0], Limits: of[1:], Derive: figure, Asked: asked})
-}
-
-// sets are the cases, in one set for all that run on the same hosts.
-func (p *plan) sets(f *fleet) (sets []bench.Set[Run]) {
-	at := map[[2]int]int{}
-	slices.SortStableFunc(p.cases, func(a, b Case) int { return cmp.Or(cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Rate, b.Rate)) })
-	for _, c := range p.cases {
-		hosts := [2]int{c.Nodes, int(c.Rate)}
-		if _, ok := at[hosts]; !ok {
-			at[hosts] = len(sets)
-			sets = append(sets, bench.Set[Run]{})
+// byHosts are the cases in one set for all that run on the same hosts.
+func byHosts(cases []bench.Case[Run]) (sets []set) {
+	last := Case{}
+	for _, c := range slices.SortedStableFunc(slices.Values(cases), func(a, b bench.Case[Run]) int {
+		x, y := a.Spec.(Case), b.Spec.(Case)
+		return cmp.Or(cmp.Compare(x.Nodes, y.Nodes), cmp.Compare(x.Rate, y.Rate))
+	}) {
+		if now := c.Spec.(Case); len(sets) == 0 || now.Nodes != last.Nodes || now.Rate != last.Rate {
+			sets, last = append(sets, set{}), now
 		}
-		sets[at[hosts]].Add(bench.Case[Run]{Name: c.name(), Spec: c, Measure: func(ctx context.Context) (Run, error) { return f.measure(ctx, c) }})
+		sets[len(sets)-1].Add(c)
 	}
 	return sets
 }
@@ -233,17 +222,8 @@ func peakBytes(r Run) float64  { return r.PeakBytes }
 
 func median(s Series, figure func(Run) float64) float64 { return s.Values(figure).Median() }
 
-// Figures of one case, and of two.
-func medianOf(figure func(Run) float64) func([]Series) float64 {
-	return func(s []Series) float64 { return median(s[0], figure) }
-}
-
-func ratioOf(figure func(Run) float64) func([]Series) float64 {
-	return func(s []Series) float64 { return median(s[0], figure) / median(s[1], figure) }
-}
-
 // loss is the part of the rate that the second case loses against the first one.
-func loss(s []Series) float64 { return 1 - ratioOf(seconds)(s) }
+func loss(s []Series) float64 { return 1 - median(s[0], seconds)/median(s[1], seconds) }
 
 // againstBest is the time of the first case over that of the fastest other one.
 func againstBest(s []Series) float64 {
@@ -265,68 +245,74 @@ func keptOnSlowLink(nodes int, part float64) float64 {
 	return l * part / (1 + (l-1)*part)
 }
 
-// tablePlan compares schedules.
-func tablePlan(o *options) plan {
-	p := plan{}
+// tableSet compares schedules.
+func tableSet(o *options) (s set) {
 	for _, n := range o.nodes {
 		for _, a := range o.algorithms {
 			c := relayed(a, n, o.bytes, o.rateOf(n))
 			if o.block > 0 {
 				c.BlockBytes = o.block
 			}
-			p.add(c)
+			s.Add(o.fleet.of(c))
 		}
 		if o.plain {
-			p.add(plainTCP(n, o.bytes, o.rateOf(n)))
+			s.Add(o.fleet.of(plainTCP(n, o.bytes, o.rateOf(n))))
 		}
-		for i := range o.rivals {
-			p.addRival(&o.rivals[i], n, o.bytes, o.rateOf(n))
-		}
+		s.Add(o.rivalCases(n, o.bytes)...)
 	}
-	return p
+	return s
 }
 
-func (p *plan) addRival(r *rival, nodes, bytes int, rate netlab.Rate) string {
-	return p.add(Case{Schedule: r.Name, Nodes: nodes, Bytes: bytes, Rate: rate, MPI: r})
+func (o *options) rivalCases(nodes, bytes int) (all []bench.Case[Run]) {
+	for i := range o.rivals {
+		all = append(all, o.fleet.of(Case{Schedule: o.rivals[i].Name, Nodes: nodes, Bytes: bytes, Rate: o.rateOf(nodes), MPI: &o.rivals[i]}))
+	}
+	return all
 }
 
-// slowLinkPlan halves the rate of one link between two receivers.
-func slowLinkPlan(p *plan, nodes, bytes int, rate netlab.Rate) {
-	slow := func(c *Case) { c.Slow = true }
-	var pairs [2][2]string
-	for i, a := range []schedule.Algorithm{schedule.Pipeline, schedule.Chain} {
-		c := relayed(a, nodes, bytes, rate)
-		pairs[i] = [2]string{p.add(c), p.add(c.with(slow))}
+// slowLinkBars halve the rate of one link between two receivers.
+func (o *options) slowLinkBars(s *set, nodes, bytes int) {
+	var pairs [][]bench.Case[Run]
+	for _, a := range []schedule.Algorithm{schedule.Pipeline, schedule.Chain} {
+		c := relayed(a, nodes, bytes, o.rateOf(nodes))
+		pairs = append(pairs, []bench.Case[Run]{o.fleet.of(c), o.fleet.of(c.with(func(c *Case) { c.Slow = true }))})
 	}
+	pipeline, chain := pairs[0], pairs[1]
 	formula := 1 - keptOnSlowLink(nodes, 0.5)
-	p.expect(fmt.Sprintf("one link at half the rate, n = %d: the pipeline loses, where the formula says %.2f", nodes, formula),
-		bench.Asked{AtMost: formula + 0.10}, loss, pairs[0][:]...)
-	p.expect(fmt.Sprintf("one link at half the rate, n = %d: the chain loses", nodes), bench.Asked{}, loss, pairs[1][:]...)
-	p.expect(fmt.Sprintf("one link at half the rate, n = %d: the pipeline's loss over the chain's", nodes), bench.Asked{Under: 1},
-		func(s []Series) float64 { return loss(s[:2]) / loss(s[2:]) }, append(pairs[0][:], pairs[1][:]...)...)
+	about := fmt.Sprintf("one link at half the rate, n = %d: ", nodes)
+	s.Judge(
+		bar{What: fmt.Sprintf("%sthe pipeline loses, where the formula says %.2f", about, formula), Figure: pipeline[0], Limits: pipeline[1:], Derive: loss, Asked: bench.Asked{AtMost: formula + 0.10}},
+		bar{What: about + "the chain loses", Figure: chain[0], Limits: chain[1:], Derive: loss},
+		bar{
+			What: about + "the pipeline's loss over the chain's", Figure: pipeline[0], Limits: append(pipeline[1:], chain...), Asked: bench.Asked{Under: 1},
+			Derive: func(s []Series) float64 { return loss(s[:2]) / loss(s[2:]) },
+		})
 }
 
-// overlapPlan has every node send to all others at once.
-func overlapPlan(p *plan, nodes, bytes int, rate netlab.Rate) {
+// overlapBars have every node send to all others at once.
+func (o *options) overlapBars(s *set, nodes, bytes int) {
+	rate, n := o.rateOf(nodes), float64(nodes)
 	c := relayed(schedule.Auto, nodes, bytes, rate).with(func(c *Case) { c.Everybody = true })
-	p.expect(fmt.Sprintf("%d groups with %d roots: all messages' rate over n/(n-1) of what a link has for them", nodes, nodes), bench.Asked{AtLeast: 0.85},
-		func(s []Series) float64 {
-			n := float64(nodes)
-			possible := n / (n - 1) * float64(rate) * netlab.Goodput
-			return median(s[0], c.bitsPerSecond) / possible
-		}, p.add(c))
+	possible := n / (n - 1) * float64(rate) * netlab.Goodput
+	s.Alone(fmt.Sprintf("%d groups with %d roots: all messages' rate over n/(n-1) of what a link has for them", nodes, nodes), "", o.fleet.of(c),
+		func(r Run) float64 { return c.bitsPerSecond(r) / possible }, bench.Asked{AtLeast: 0.85})
 }
 
-// memcpyPlan compares a message among processes of one host with copies in memory.
-func memcpyPlan(p *plan, nodes, bytes int) {
-	once := p.add(memoryCopy(nodes, bytes))
-	by := func(s sharing) string {
-		return p.add(relayed(schedule.Auto, nodes, bytes, 0).with(func(c *Case) { c.Sharing = s }))
+// memcpyBars compare a message among processes of one host with copies in memory.
+func (o *options) memcpyBars(s *set, nodes, bytes int) {
+	once := []bench.Case[Run]{o.fleet.of(memoryCopy(nodes, bytes))}
+	for _, x := range []struct {
+		by    string
+		how   sharing
+		asked bench.Asked
+	}{
+		{"by TCP", notShared, bench.Asked{}},
+		{"copied from the root's memory", copied, bench.Asked{AtMost: 1.5}},
+		{"viewed in the root's memory", viewed, bench.Asked{Under: 1}},
+	} {
+		own := o.fleet.of(relayed(schedule.Auto, nodes, bytes, 0).with(func(c *Case) { c.Sharing = x.how }))
+		s.Judge(bar{What: fmt.Sprintf("%d MB to %d processes of one host, %s", bytes/1e6, nodes, x.by), Unit: "s", Figure: own, Limits: once, Of: seconds, Asked: x.asked})
 	}
-	about := fmt.Sprintf("%d MB to %d processes of one host, over a copy in memory by each receiver: ", bytes/1e6, nodes)
-	p.expect(about+"by TCP", bench.Asked{}, ratioOf(seconds), by(notShared), once)
-	p.expect(about+"copied from the root's memory", bench.Asked{AtMost: 1.5}, ratioOf(seconds), by(copied), once)
-	p.expect(about+"viewed in the root's memory", bench.Asked{Under: 1}, ratioOf(seconds), by(viewed), once)
 }
 
 // memory prints bytes; a receiver may have used less than before.

@@ -73,18 +73,18 @@ func TestLinksOfManyNodesAreSlowerUnlessARateIsGiven(t *testing.T) {
 	}
 }
 
-// measured measures what the flags ask for, or a plan in its place.
-func measured(t *testing.T, args string, plan func(p *plan, rate netlab.Rate)) (r bench.Report[Run]) {
+// measured measures what the flags ask for, or bars in its place.
+func measured(t *testing.T, args string, bars func(o *options, s *set)) (r bench.Report[Run]) {
 	t.Helper()
 	o, err := parse(t, strings.Fields(args)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sets := o.sets()
-	if plan != nil {
-		o.plan.cases = nil
-		plan(&o.plan, o.rate)
-		sets = o.plan.sets(&o.fleet)
+	if bars != nil {
+		o.measured = set{}
+		bars(o, &o.measured)
+		sets = byHosts(o.measured.Cases)
 	}
 	r, err = bench.Measure(t.Context(), 2, sets, nil, io.Discard)
 	if err := errors.Join(err, o.tables(&r), o.fleet.close()); err != nil {
@@ -121,7 +121,7 @@ func TestEveryScheduleIsMeasuredOnLoopback(t *testing.T) {
 
 func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "", func(p *plan, _ netlab.Rate) { memcpyPlan(p, 3, 1_000_000) })
+	r := measured(t, "", func(o *options, s *set) { o.memcpyBars(s, 3, 1_000_000) })
 	if len(r.Rows) != 3 || r.Rows[0].Figure.Median <= 0 {
 		t.Errorf("%+v", r.Rows)
 	}
@@ -129,7 +129,7 @@ func TestProcessesOfOneHostAreComparedWithCopies(t *testing.T) {
 
 func TestASlowLinkIsMeasuredInALab(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "--lab 200mbit", func(p *plan, rate netlab.Rate) { slowLinkPlan(p, 4, 500_000, rate) })
+	r := measured(t, "--lab 200mbit", func(o *options, s *set) { o.slowLinkBars(s, 4, 500_000) })
 	if len(r.Series) != 4 || len(r.Rows) != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -137,7 +137,7 @@ func TestASlowLinkIsMeasuredInALab(t *testing.T) {
 
 func TestAllNodesSendInALab(t *testing.T) {
 	t.Parallel()
-	r := measured(t, "--lab 200mbit", func(p *plan, rate netlab.Rate) { overlapPlan(p, 3, 500_000, rate) })
+	r := measured(t, "--lab 200mbit", func(o *options, s *set) { o.overlapBars(s, 3, 500_000) })
 	if len(r.Rows) != 1 || r.Rows[0].Figure.Median <= 0 || r.Rows[0].Figure.Median > 1.5 {
 		t.Errorf("%+v", r.Rows)
 	}

@@ -55,16 +55,14 @@ func TestARunIsFromTheFirstStartToTheLastEnd(t *testing.T) {
 	}
 }
 
-func TestACaseIsMeasuredOnceAndCasesOfTheSameHostsTakeTurns(t *testing.T) {
-	var p plan
+func TestCasesOfTheSameHostsTakeTurns(t *testing.T) {
+	var s set
+	f := &fleet{}
 	for range 2 {
-		p.add(plainTCP(3, 1, 0))
-		p.add(memoryCopy(2, 1))
-		p.add(relayed(schedule.Chain, 2, 1, netlab.Mbit))
-		p.add(plainTCP(2, 1, 0))
+		s.Add(f.of(plainTCP(3, 1, 0)), f.of(memoryCopy(2, 1)), f.of(relayed(schedule.Chain, 2, 1, netlab.Mbit)), f.of(plainTCP(2, 1, 0)))
 	}
 	var got string
-	for _, s := range p.sets(nil) {
+	for _, s := range byHosts(s.Cases) {
 		for _, c := range s.Cases {
 			got += c.Name + "; "
 		}
@@ -92,9 +90,8 @@ func TestTheBarsCoverEverySizeOfGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := barsPlan(o)
 	var text strings.Builder
-	for _, r := range p.bars.Bars {
+	for _, r := range barSet(o).Bars {
 		text.WriteString(r.What + "\n")
 	}
 	for _, want := range []string{
@@ -105,8 +102,8 @@ func TestTheBarsCoverEverySizeOfGroup(t *testing.T) {
 			t.Errorf("no bar about %q in\n%s", want, &text)
 		}
 	}
-	if o, err = parse(t, "--bars", "--nodes", "4"); err != nil || len(barsPlan(o).cases) != 7 {
-		t.Errorf("of 4 nodes there are %d cases, %v", len(barsPlan(o).cases), err)
+	if o, err = parse(t, "--bars", "--nodes", "4"); err != nil || len(barSet(o).Cases) != 7 {
+		t.Errorf("of 4 nodes there are %d cases, %v", len(barSet(o).Cases), err)
 	}
 }
 

@@ -58,8 +58,8 @@ type options struct {
 	rivals       []rival
 	chooses      bool // --nodes is given
 
-	plan  plan
-	fleet fleet
+	measured set
+	fleet    fleet
 }
 
 // allSchedules are the schedules that the table lists by default.
@@ -161,16 +161,17 @@ func (o *options) rateOf(nodes int) netlab.Rate {
 }
 
 // sets are what the flags ask for.
-func (o *options) sets() []bench.Set[Run] {
-	if o.plan = tablePlan(o); o.bars {
-		o.plan = barsPlan(o)
+func (o *options) sets() []set {
+	if o.measured = tableSet(o); o.bars {
+		o.measured = barSet(o)
 	}
-	return o.plan.sets(&o.fleet)
+	return byHosts(o.measured.Cases)
 }
 
-// tables judges the bars, which are about cases of different sets, and adds the table of all cases.
+// tables judges the bars, which are about cases of different hosts, and adds the table of all
+// cases.
 func (o *options) tables(r *bench.Report[Run]) error {
-	r.Rows = o.plan.bars.Rows(r.Series)
+	r.Rows = o.measured.Rows(r.Series)
 	r.Tables = append(r.Tables, casesTable(r.Series))
 	return nil
 }
@@ -194,69 +195,64 @@ var (
 	rivalBytes = []int{1 << 20, 8 << 20}
 )
 
-// barsPlan is everything that RDMC promises. The nodes given, if any, choose the part of it that is
+// barSet is everything that RDMC promises. The nodes given, if any, choose the part of it that is
 // about so many.
-func barsPlan(o *options) plan {
-	p := plan{}
+func barSet(o *options) (s set) {
 	has := func(n int) bool { return !o.chooses || slices.Contains(o.nodes, n) }
 	for _, n := range barNodes {
 		if has(n) {
-			sizeBars(&p, o, n)
+			o.sizeBars(&s, n)
 		}
 	}
 	if has(rivalNodes) {
 		for _, bytes := range rivalBytes {
-			rivalBars(&p, o, bytes)
+			o.rivalBars(&s, bytes)
 		}
 	}
 	if has(slowNodes) {
-		slowLinkPlan(&p, slowNodes, barBytes, o.rateOf(slowNodes))
+		o.slowLinkBars(&s, slowNodes, barBytes)
 	}
 	if has(overlapNodes) {
-		overlapPlan(&p, overlapNodes, overlapBytes, o.rateOf(overlapNodes))
+		o.overlapBars(&s, overlapNodes, overlapBytes)
 	}
 	if has(memcpyNodes) {
-		memcpyPlan(&p, memcpyNodes, memcpyBytes)
+		o.memcpyBars(&s, memcpyNodes, memcpyBytes)
 	}
-	return p
+	return s
 }
 
 // sizeBars are about one large message to n nodes.
-func sizeBars(p *plan, o *options, n int) {
+func (o *options) sizeBars(s *set, n int) {
 	most := map[schedule.Algorithm]float64{schedule.Auto: 1.08, schedule.Pipeline: 1.10}
 	if n >= 16 {
 		most = map[schedule.Algorithm]float64{schedule.Auto: 1.10, schedule.Pipeline: 1.15}
 	}
 	for _, a := range []schedule.Algorithm{schedule.Auto, schedule.Pipeline} {
 		c := relayed(a, n, barBytes, o.rateOf(n))
-		i := p.add(c)
+		own := o.fleet.of(c)
 		about := fmt.Sprintf("64 MiB, n = %d, %v: ", n, a)
-		p.expect(about+"time over ideal", bench.Asked{AtMost: most[a]}, medianOf(ofIdeal), i)
+		s.Alone(about+"time over ideal", "", own, ofIdeal, bench.Asked{AtMost: most[a]})
 		if a == schedule.Pipeline {
-			p.expect(about+"skew in block times", bench.Asked{AtMost: 3}, medianOf(skewBlocks), i)
+			s.Alone(about+"skew in block times", "", own, skewBlocks, bench.Asked{AtMost: 3})
 		}
-		p.expect(about+"a receiver's memory beyond its buffer, in blocks", bench.Asked{AtMost: 8}, func(s []Series) float64 {
-			return median(s[0], peakBytes) / float64(c.BlockBytes)
-		}, i)
+		inBlocks := func(r Run) float64 { return r.PeakBytes / float64(c.BlockBytes) }
+		s.Alone(about+"a receiver's memory beyond its buffer, in blocks", "", own, inBlocks, bench.Asked{AtMost: 8})
 		if slices.Contains(cpuNodes, n) {
-			plain := p.add(plainTCP(n, barBytes, o.rateOf(n)))
-			p.expect(about+"processor time per GB over plain TCP's, nodes", bench.Asked{AtMost: 1}, ratioOf(cpuPerGB), i, plain)
-			p.expect(about+"processor time per GB over plain TCP's, whole machine", bench.Asked{AtMost: 1}, ratioOf(busyPerGB), i, plain)
+			plain := []bench.Case[Run]{o.fleet.of(plainTCP(n, barBytes, o.rateOf(n)))}
+			s.Judge(
+				bar{What: about + "processor time of the nodes", Unit: "s/GB", Figure: own, Limits: plain, Of: cpuPerGB, Asked: bench.Asked{AtMost: 1}},
+				bar{What: about + "processor time of the whole machine", Unit: "s/GB", Figure: own, Limits: plain, Of: busyPerGB, Asked: bench.Asked{AtMost: 1}})
 		}
 	}
 }
 
 // rivalBars are about smaller messages, and how long other programs take.
-func rivalBars(p *plan, o *options, bytes int) {
-	own := p.add(relayed(schedule.Auto, rivalNodes, bytes, o.rateOf(rivalNodes)))
+func (o *options) rivalBars(s *set, bytes int) {
+	own := o.fleet.of(relayed(schedule.Auto, rivalNodes, bytes, o.rateOf(rivalNodes)))
 	about := fmt.Sprintf("%d MiB, n = %d, auto: ", bytes>>20, rivalNodes)
 	if len(o.rivals) == 0 {
-		p.expect(about+"time over ideal", bench.Asked{}, medianOf(ofIdeal), own)
+		s.Alone(about+"time over ideal", "", own, ofIdeal, bench.Asked{})
 		return
 	}
-	of := []string{own}
-	for i := range o.rivals {
-		of = append(of, p.addRival(&o.rivals[i], rivalNodes, bytes, o.rateOf(rivalNodes)))
-	}
-	p.expect(about+"time over that of the fastest MPI", bench.Asked{Under: 1}, againstBest, of...)
+	s.Judge(bar{What: about + "time over that of the fastest MPI", Figure: own, Limits: o.rivalCases(rivalNodes, bytes), Derive: againstBest, Asked: bench.Asked{Under: 1}})
 }

@@ -187,18 +187,16 @@ const httpRing = 256 << 10
 
 func httpBars(s *set, base spec, _ bench.Peers) {
 	base.Load = gets
-	add := func(size, callers int, streams, calls bench.Asked) {
-		of := base.with(func(s *spec) { s.Size, s.Callers = size, callers })
-		unix := of.with(func(s *spec) { s.System, s.Fabric = viaUnixHTTP, "unix" })
-		stream := of.with(func(s *spec) { s.System = viaStreamHTTP })
-		call := of.with(func(s *spec) { s.System = viaCallHTTP })
-		s.Add(caseOf(unix), caseOf(stream), caseOf(call))
-		bar := func(of spec, asked bench.Asked) {
-			s.Judge(bar{Unit: "requests/s", Figure: of.name(), Limits: []string{unix.name()}, Of: rateOf, Asked: asked})
-		}
-		bar(stream, streams)
-		bar(call, calls)
+	for _, x := range []struct {
+		size, callers  int
+		streams, calls bench.Asked
+	}{
+		{smallPage, connections, bench.Asked{AtLeast: 1.5}, bench.Asked{AtLeast: 4}},
+		{largePage, 1, bench.Asked{}, bench.Asked{AtLeast: 3}},
+	} {
+		of := base.with(func(s *spec) { s.Size, s.Callers = x.size, x.callers })
+		unix := caseOf(of.on(viaUnixHTTP, "unix"))
+		s.Compare(caseOf(of.on(viaStreamHTTP, "shm")), "requests/s", rateOf, x.streams, unix)
+		s.Compare(caseOf(of.on(viaCallHTTP, "shm")), "requests/s", rateOf, x.calls, unix)
 	}
-	add(smallPage, connections, bench.Asked{AtLeast: 1.5}, bench.Asked{AtLeast: 4})
-	add(largePage, 1, bench.Asked{}, bench.Asked{AtLeast: 3})
 }

@@ -8,7 +8,6 @@ package ripc
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,8 +57,8 @@ requests of HTTP, over net/http on a unix socket, over net/http on streams, and 
 }
 
 type (
-	set = bench.Set[run]
-	bar = bench.Bar[run]
+	set       = bench.Set[run]
+	benchCase = bench.Case[run]
 )
 
 func rateOf(r run) float64   { return r.Rate }
@@ -72,8 +71,11 @@ func (s spec) with(change func(*spec)) spec {
 	return s
 }
 
-func caseOf(s spec) bench.Case[run] {
-	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
+func caseOf(s spec) benchCase { return benchCase{Name: s.name(), Spec: s, Measure: s.measure} }
+
+// on is the spec with a system and a fabric.
+func (s spec) on(system system, fabric string) spec {
+	return s.with(func(s *spec) { s.System, s.Fabric = system, fabric })
 }
 
 // Figures of others on the machine of docs/benchmarks.md, by which the bars are asked: UCX's active
@@ -91,88 +93,68 @@ const (
 
 func roundTripBars(s *set, base spec, others bench.Peers) {
 	base.Load = roundTrips
-	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
-	asleep := base.with(func(s *spec) { s.Asleep = true })
-	unix := base.with(func(s *spec) { s.System, s.Fabric = viaSocket, "unix" })
-	raw := base.with(func(s *spec) { s.System, s.Fabric = viaSocket, "tcp" })
+	shm, tcp := base, base.on(viaRIPC, "tcp")
 	words := base.with(func(s *spec) { s.System, s.Size = viaWords, 8 })
-	s.Add(caseOf(shm), caseOf(words), caseOf(asleep), caseOf(unix), caseOf(tcp), caseOf(raw))
-	add := func(of spec, limit string, a bench.Asked) {
-		b := bar{Unit: "µs", Figure: of.name(), Of: meanOf, Asked: a}
-		if limit != "" {
-			b.Limits = []string{limit}
-		}
-		s.Judge(b)
-	}
-	s.Judge(byMessages(s, others, "UCX", shm, "µs", meanOf, ucxTripUs, bench.Asked{AtMost: 2.5}))
-	add(shm, words.name(), bench.Asked{AtMost: 2.5 * ucxTripUs / wordsTripUs})
-	add(asleep, unix.name(), bench.Asked{AtMost: 1})
-	add(tcp, raw.name(), bench.Asked{AtMost: 1})
-	s.Judge(byMessages(s, others, "UCX", tcp, "µs", meanOf, ucxTCPTripUs, bench.Asked{AtMost: 1.2}))
-	s.Judge(allocations(shm), allocations(tcp))
+	asleep := base.with(func(s *spec) { s.Asleep = true })
+	byMessages(s, others, "UCX", shm, "µs", meanOf, ucxTripUs, bench.Asked{AtMost: 2.5})
+	s.Compare(caseOf(shm), "µs", meanOf, bench.Asked{AtMost: 2.5 * ucxTripUs / wordsTripUs}, caseOf(words))
+	s.Compare(caseOf(asleep), "µs", meanOf, bench.Asked{AtMost: 1}, caseOf(base.on(viaSocket, "unix")))
+	s.Compare(caseOf(tcp), "µs", meanOf, bench.Asked{AtMost: 1}, caseOf(base.on(viaSocket, "tcp")))
+	byMessages(s, others, "UCX", tcp, "µs", meanOf, ucxTCPTripUs, bench.Asked{AtMost: 1.2})
+	nothingAllocated(s, shm, tcp)
 }
 
 func oneWayBars(s *set, base spec, others bench.Peers) {
 	base.Load = oneWay
-	shm, tcp := base, base.with(func(s *spec) { s.Fabric = "tcp" })
-	s.Add(caseOf(shm), caseOf(tcp))
-	s.Judge(
-		byMessages(s, others, "UCX", shm, "msgs/s", rateOf, ucxRate, bench.Asked{AtLeast: 0.6}),
-		byMessages(s, others, "ZeroMQ", shm, "msgs/s", rateOf, zeroMQRate, bench.Asked{AtLeast: 2.5}),
-		bar{Unit: "msgs/s", Figure: tcp.name(), Of: rateOf},
-		allocations(shm), allocations(tcp))
+	shm, tcp := base, base.on(viaRIPC, "tcp")
+	byMessages(s, others, "UCX", shm, "msgs/s", rateOf, ucxRate, bench.Asked{AtLeast: 0.6})
+	byMessages(s, others, "ZeroMQ", shm, "msgs/s", rateOf, zeroMQRate, bench.Asked{AtLeast: 2.5})
+	s.Compare(caseOf(tcp), "msgs/s", rateOf, bench.Asked{})
+	nothingAllocated(s, shm, tcp)
 }
 
 func callBars(s *set, base spec, others bench.Peers) {
-	base.Load = calls
-	for _, callers := range []int{1, 64} {
-		of := base.with(func(s *spec) { s.Callers = callers })
-		shm, tcp := of, of.with(func(s *spec) { s.Fabric = "tcp" })
-		net := of.with(func(s *spec) { s.System, s.Fabric = viaNetRPC, "unix" })
-		s.Add(caseOf(shm), caseOf(tcp), caseOf(net))
-		if callers == 1 {
-			s.Judge(byGRPC(s, others, shm, "µs", meanOf, grpcCallUs, bench.Asked{AtMost: 0.05}), byGRPC(s, others, tcp, "µs", meanOf, grpcCallUs, bench.Asked{AtMost: 0.3}),
-				bar{Unit: "µs", Figure: shm.name(), Limits: []string{net.name()}, Of: meanOf}, allocations(shm), allocations(tcp))
-			continue
-		}
-		s.Judge(byGRPC(s, others, shm, "calls/s", rateOf, grpcRate, bench.Asked{AtLeast: 10}), byGRPC(s, others, tcp, "calls/s", rateOf, grpcRate, bench.Asked{AtLeast: 4}),
-			bar{Unit: "calls/s", Figure: shm.name(), Limits: []string{net.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 6}})
-	}
+	base.Load, base.Callers = calls, 1
+	shm, tcp, net := base, base.on(viaRIPC, "tcp"), base.on(viaNetRPC, "unix")
+	byGRPC(s, others, shm, "µs", meanOf, grpcCallUs, bench.Asked{AtMost: 0.05})
+	byGRPC(s, others, tcp, "µs", meanOf, grpcCallUs, bench.Asked{AtMost: 0.3})
+	s.Compare(caseOf(shm), "µs", meanOf, bench.Asked{}, caseOf(net))
+	nothingAllocated(s, shm, tcp)
+	shm.Callers, tcp.Callers, net.Callers = 64, 64, 64
+	byGRPC(s, others, shm, "calls/s", rateOf, grpcRate, bench.Asked{AtLeast: 10})
+	byGRPC(s, others, tcp, "calls/s", rateOf, grpcRate, bench.Asked{AtLeast: 4})
+	s.Compare(caseOf(shm), "calls/s", rateOf, bench.Asked{AtLeast: 6}, caseOf(net))
 }
 
-// byGRPC is a bar by calls of gRPC: as the other program measures them, or else by what they took
+// byGRPC adds a bar by calls of gRPC: as the other program measures them, or else by what they took
 // on the machine of docs/benchmarks.md.
-func byGRPC(s *set, others bench.Peers, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bar {
+func byGRPC(s *set, others bench.Peers, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) {
 	name := fmt.Sprintf("gRPC over unix, calls, %d B, %d at a time", of.Size, of.Callers)
-	return byOther(s, others, name, bar{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
-		"-size", strconv.Itoa(of.Size), "-callers", strconv.Itoa(of.Callers), "-secs", bench.Seconds(of.Duration))
+	byOther(s, others, name, of, unit, figure, known, ratio, "-size", strconv.Itoa(of.Size), "-callers", strconv.Itoa(of.Callers), "-secs", bench.Seconds(of.Duration))
 }
 
-// byMessages is a bar by messages of UCX or ZeroMQ, in the same way.
-func byMessages(s *set, others bench.Peers, system string, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) bar {
-	name := fmt.Sprintf("%s over %s, %s, %d B", system, of.Fabric, of.Load, of.Size)
+// byMessages adds a bar by messages of UCX or ZeroMQ, in the same way.
+func byMessages(s *set, others bench.Peers, system string, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked) {
+	fabric := of.Fabric
 	if system == "ZeroMQ" {
-		name = fmt.Sprintf("%s over unix, %s, %d B", system, of.Load, of.Size)
+		fabric = "unix"
 	}
-	return byOther(s, others, name, bar{Unit: unit, Figure: of.name(), Of: figure, Asked: ratio}, known,
+	name := fmt.Sprintf("%s over %s, %s, %d B", system, fabric, of.Load, of.Size)
+	byOther(s, others, name, of, unit, figure, known, ratio,
 		"-system", strings.ToLower(system), "-fabric", of.Fabric, "-load", string(of.Load), "-size", strconv.Itoa(of.Size), "-secs", bench.Seconds(of.Duration))
 }
 
-// byOther completes a bar that asks for a ratio by what the other program measures with arguments,
-// once for all bars; without that program, by a known figure.
-func byOther(s *set, others bench.Peers, name string, b bar, known float64, args ...string) bar {
+// byOther adds a bar that asks for a ratio by what the other program measures with arguments;
+// without that program, by a known figure.
+func byOther(s *set, others bench.Peers, name string, of spec, unit string, figure func(run) float64, known float64, ratio bench.Asked, args ...string) {
 	if !others.Present() {
-		b.Asked = bench.Asked{AtMost: known * b.Asked.AtMost, AtLeast: known * b.Asked.AtLeast}
-		return b
+		s.Compare(caseOf(of), unit, figure, bench.Asked{AtMost: known * ratio.AtMost, AtLeast: known * ratio.AtLeast})
+		return
 	}
-	if !slices.ContainsFunc(s.Cases, func(c bench.Case[run]) bool { return c.Name == name }) {
-		s.Add(bench.Case[run]{Name: name, Measure: func(ctx context.Context) (run, error) {
-			r, err := others.Measure(ctx, args...)
-			return run{Rate: r.Rate, Mean: r.P50Us}, err
-		}})
-	}
-	b.Limits = []string{name}
-	return b
+	s.Compare(caseOf(of), unit, figure, ratio, benchCase{Name: name, Measure: func(ctx context.Context) (run, error) {
+		r, err := others.Measure(ctx, args...)
+		return run{Rate: r.Rate, Mean: r.P50Us}, err
+	}})
 }
 
 // idleClients is the number of idle clients that the bars name, and busyClients the number of
@@ -188,11 +170,9 @@ const settleTime = 2 * time.Second
 func idleBars(s *set, base spec, _ bench.Peers) {
 	base.Load, base.Clients = idle, idleClients
 	for _, fabric := range []string{"shm", "tcp"} {
-		of := base.with(func(s *spec) { s.Fabric = fabric })
-		s.Add(caseOf(of))
-		s.Judge(
-			bar{What: of.name() + ": processor", Unit: "%", Figure: of.name(), Of: func(r run) float64 { return r.Idle.CPUPercent }, Asked: bench.Asked{AtMost: 1}},
-			bar{What: of.name() + ": memory for each", Unit: "KiB", Figure: of.name(), Of: func(r run) float64 { return r.Idle.ClientBytes / 1024 }, Asked: bench.Asked{AtMost: 64}})
+		of := caseOf(base.on(viaRIPC, fabric))
+		s.Alone(of.Name+": processor", "%", of, func(r run) float64 { return r.Idle.CPUPercent }, bench.Asked{AtMost: 1})
+		s.Alone(of.Name+": memory for each", "KiB", of, func(r run) float64 { return r.Idle.ClientBytes / 1024 }, bench.Asked{AtMost: 64})
 	}
 	for _, fabric := range []string{"shm", "tcp"} { // the server looks only at clients whose doorbell rang, however many clients there are
 		alone := base.with(func(s *spec) {
@@ -200,8 +180,7 @@ func idleBars(s *set, base spec, _ bench.Peers) {
 			s.Warmup = max(s.Warmup, settleTime)
 		})
 		among := alone.with(func(s *spec) { s.Clients = idleClients })
-		s.Add(caseOf(alone), caseOf(among))
-		s.Judge(bar{Unit: "calls/s", Figure: among.name(), Limits: []string{alone.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.9}})
+		s.Compare(caseOf(among), "calls/s", rateOf, bench.Asked{AtLeast: 0.9}, caseOf(alone))
 	}
 }
 
@@ -210,26 +189,23 @@ func p99Of(r run) float64 { return r.P99 }
 func longBars(s *set, base spec, others bench.Peers) {
 	long := base.with(func(s *spec) { s.Size, s.Load = longBytes, intoWindow })
 	place := long.with(func(s *spec) { s.Load = inPlace })
-	tcp := long.with(func(s *spec) { s.Fabric = "tcp" })
-	raw := tcp.with(func(s *spec) { s.System = viaSocket })
 	memory := long.with(func(s *spec) { s.System = viaCopy })
-	s.Add(caseOf(place), caseOf(long), caseOf(memory), caseOf(tcp), caseOf(raw))
-	s.Judge(
-		bar{Unit: "µs", Figure: place.name(), Limits: []string{memory.name()}, Of: meanOf, Asked: bench.Asked{AtMost: 0.1}},
-		bar{Unit: "/s", Figure: long.name(), Limits: []string{memory.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.8}},
-		bar{Unit: "/s", Figure: tcp.name(), Limits: []string{raw.name()}, Of: rateOf, Asked: bench.Asked{AtLeast: 0.95}})
+	s.Compare(caseOf(place), "µs", meanOf, bench.Asked{AtMost: 0.1}, caseOf(memory))
+	s.Compare(caseOf(long), "/s", rateOf, bench.Asked{AtLeast: 0.8}, caseOf(memory))
+	s.Compare(caseOf(long.on(viaRIPC, "tcp")), "/s", rateOf, bench.Asked{AtLeast: 0.95}, caseOf(long.on(viaSocket, "tcp")))
 	if others.Present() {
-		s.Judge(byMessages(s, others, "UCX", long, "/s", rateOf, 0, bench.Asked{AtLeast: 1.6}))
+		byMessages(s, others, "UCX", long, "/s", rateOf, 0, bench.Asked{AtLeast: 1.6})
 	}
 	for _, fabric := range []string{"shm", "tcp"} {
 		alone := base.with(func(s *spec) { s.Load, s.Fabric, s.Tail = roundTrips, fabric, true })
 		beside := alone.with(func(s *spec) { s.Beside = true })
-		s.Add(caseOf(alone), caseOf(beside))
-		s.Judge(bar{Unit: "µs", Figure: beside.name(), Limits: []string{alone.name()}, Of: p99Of, Asked: bench.Asked{AtMost: 3}})
+		s.Compare(caseOf(beside), "µs", p99Of, bench.Asked{AtMost: 3}, caseOf(alone))
 	}
 }
 
-// allocations is the bar that nothing is allocated.
-func allocations(of spec) bar {
-	return bar{What: fmt.Sprintf("%s: allocations", of.name()), Figure: of.name(), Of: allocsOf, Asked: bench.Asked{None: true}}
+// nothingAllocated asks that nothing is allocated.
+func nothingAllocated(s *set, all ...spec) {
+	for _, of := range all {
+		s.Alone(of.name()+": allocations", "", caseOf(of), allocsOf, bench.Asked{None: true})
+	}
 }

@@ -71,26 +71,20 @@ func (o *options) check(_ *pflag.FlagSet, faults *errs.Faults) {
 }
 
 type (
-	set = bench.Set[run]
-	bar = bench.Bar[run]
+	set       = bench.Set[run]
+	benchCase = bench.Case[run]
 )
 
 func rateOf(r run) float64   { return r.Rate }
 func medianOf(r run) float64 { return r.Latency.P50Us }
-func tookOf(r run) float64   { return r.TookMs }
-func gapOf(r run) float64    { return r.GapMs }
 
-func caseOf(s spec) bench.Case[run] {
-	return bench.Case[run]{Name: s.name(), Spec: s, Measure: s.measure}
-}
+func caseOf(s spec) benchCase { return benchCase{Name: s.name(), Spec: s, Measure: s.measure} }
 
 // against adds cases that are held against one of ddsperf.
 func (o *options) against(s *set, unit string, of func(run) float64, specs []spec, asked []bench.Asked) {
 	limit := ddsperf{o.ddsperf, o.base}.limit(specs[0])
-	s.Add(limit)
 	for i, x := range specs {
-		s.Add(caseOf(x))
-		s.Judge(bar{Unit: unit, Figure: x.name(), Limits: []string{limit.Name}, Of: of, Asked: asked[i]})
+		s.Compare(caseOf(x), unit, of, asked[i], limit)
 	}
 }
 
@@ -107,7 +101,7 @@ func (o *options) streamBars(s *set) {
 			asked = append(asked, bench.Asked{AtLeast: 2})
 		}
 		o.against(s, "samples/s", rateOf, specs, asked)
-		s.Judge(bar{What: shm.name() + ": allocations of a sample", Figure: shm.name(), Of: func(r run) float64 { return r.Allocs }, Asked: bench.Asked{Under: 0.01}})
+		s.Alone(shm.name()+": allocations of a sample", "", caseOf(shm), func(r run) float64 { return r.Allocs }, bench.Asked{Under: 0.01})
 	}
 }
 
@@ -120,8 +114,7 @@ func (o *options) tripBars(s *set) {
 func (o *options) topicBars(s *set) {
 	one := o.base.with(func(s *spec) { s.SizeBytes, s.Fabric = 100, "shm" })
 	many := one.with(func(s *spec) { s.Topics = 40 })
-	s.Add(caseOf(one), caseOf(many))
-	s.Compare(many.name(), "samples/s", rateOf, bench.Asked{AtLeast: 0.85}, one.name())
+	s.Compare(caseOf(many), "samples/s", rateOf, bench.Asked{AtLeast: 0.85}, caseOf(one))
 }
 
 // levelBars hold the levels of storage against each other, as Figure 18 of the paper does.
@@ -129,20 +122,14 @@ func (o *options) levelBars(s *set) {
 	at := func(l level, plain bool) spec {
 		return o.base.with(func(s *spec) { s.Level, s.Plain = l, plain })
 	}
-	for _, l := range levels {
-		s.Add(caseOf(at(l, false)), caseOf(at(l, true)))
-	}
 	bar := func(figure, limit spec, a bench.Asked) {
-		s.Compare(figure.name(), "samples/s", rateOf, a, limit.name())
+		s.Compare(caseOf(figure), "samples/s", rateOf, a, caseOf(limit))
 	}
 	bar(at(atomic, false), at(unordered, false), bench.Asked{AtLeast: 0.9})
-	// A history refers to the ring where that has room for it.
+	// A history refers to the ring where that has room for it, and else copies.
 	long := at(atomic, false).with(func(s *spec) { s.RingBytes = historyRingBytes })
-	inRing := long.with(func(s *spec) { s.Level = transient })
-	s.Add(caseOf(long), caseOf(inRing))
-	bar(inRing, long, bench.Asked{AtLeast: 0.6})
-	bar(at(transient, false), at(atomic, false), bench.Asked{}) // it copies
-	s.Add(caseOf(at(durable, false)))
+	bar(long.with(func(s *spec) { s.Level = transient }), long, bench.Asked{AtLeast: 0.6})
+	bar(at(transient, false), at(atomic, false), bench.Asked{})
 	bar(at(persistent, false), at(durable, false), bench.Asked{AtLeast: 0.8})
 	for _, l := range levels {
 		bar(at(l, false), at(l, true), bench.Asked{AtLeast: 1.3})
@@ -153,36 +140,30 @@ func (o *options) levelBars(s *set) {
 // is slower than the order loses samples of a volatile topic.
 func (o *options) relayBars(s *set) {
 	for _, bytes := range []int{100, 10 << 10} {
-		with := func(c client) spec {
-			return o.base.with(func(s *spec) { s.SizeBytes, s.Readers, s.Copy, s.Client = bytes, 1, true, c })
+		with := func(c client) benchCase {
+			return caseOf(o.base.with(func(s *spec) { s.SizeBytes, s.Readers, s.Copy, s.Client = bytes, 1, true, c }))
 		}
-		limit := with(noClient)
-		s.Add(caseOf(limit))
-		for _, c := range []client{readerClient, writerClient} {
-			s.Add(caseOf(with(c)))
-			s.Compare(with(c).name(), "samples/s", rateOf, bench.Asked{}, limit.name())
+		reader := with(readerClient)
+		for _, c := range []benchCase{reader, with(writerClient)} {
+			s.Compare(c, "samples/s", rateOf, bench.Asked{}, with(noClient))
 		}
-		reader := with(readerClient).name()
-		s.Judge(bar{What: reader + ": lost", Unit: "%", Figure: reader, Of: func(r run) float64 { return r.Lost }})
+		s.Alone(reader.Name+": lost", "%", reader, func(r run) float64 { return r.Lost }, bench.Asked{})
 	}
 }
 
 // lateBars have a process join late, for histories of several lengths.
 func (o *options) lateBars(s *set) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
-		x := o.base.with(func(s *spec) {
+		x := caseOf(o.base.with(func(s *spec) {
 			s.SizeBytes, s.Readers, s.History = 100, 1, n
 			s.Duration = max(s.Duration, time.Second+time.Duration(n)*4*time.Microsecond) // it is over within the window
-		})
+		}))
 		var took, gap bench.Asked
 		if n == 1_000_000 {
 			took.Under, gap.AtMost = 3000, 50
 		}
-		s.Add(caseOf(x))
-		s.Judge(
-			bar{What: x.name() + ": until it is there", Unit: "ms", Figure: x.name(), Of: tookOf, Asked: took},
-			bar{What: x.name() + ": longest gap of another reader", Unit: "ms", Figure: x.name(), Of: gapOf, Asked: gap},
-		)
+		s.Alone(x.Name+": until it is there", "ms", x, func(r run) float64 { return r.TookMs }, took)
+		s.Alone(x.Name+": longest gap of another reader", "ms", x, func(r run) float64 { return r.GapMs }, gap)
 	}
 }
 
@@ -208,8 +189,7 @@ func (o *options) figureSets() []set {
 	}
 	var s set
 	for _, x := range o.figureSpecs() {
-		s.Add(caseOf(x))
-		s.Alone("", "samples/s", x.name(), rateOf)
+		s.Compare(caseOf(x), "samples/s", rateOf, bench.Asked{})
 	}
 	return []set{s}
 }
