@@ -305,7 +305,13 @@ func (p *Parker) Yield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 // Wake rings the bell if the loop sleeps or is about to, and no ringer rang before. Any goroutine
 // may call it.
 func (p *Parker) Wake() {
-	if p.sleeping.Load() == 1 && p.sleeping.CompareAndSwap(1, 2) {
+	if p.sleeping.Load() == 1 {
+		p.ring()
+	}
+}
+
+func (p *Parker) ring() {
+	if p.sleeping.CompareAndSwap(1, 2) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.closed {

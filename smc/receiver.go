@@ -3,6 +3,7 @@ package smc
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/squall-go/squall/internal/mutant"
@@ -83,35 +84,41 @@ func (r *Receiver) Plain() bool {
 }
 
 // Fill takes small messages that follow each other without nulls, the next record first: n of them,
-// or fewer if they have so many bytes or other records come between. It stores their data at each
-// stride-th byte from to on. Where a record is as long as the one before, the processor finds the
-// next one without waiting for the header.
+// or fewer if their records have more than so many bytes or other records come between. It stores
+// their data at each stride-th byte from to on. Where a record is as long as the one before, the
+// processor finds the next one without waiting for the header.
 func (r *Receiver) Fill(to *[]byte, stride uintptr, n int, bytes uint64) (taken int) {
-	area, off, left, h := r.area, r.off, r.left, r.head
-	last, length, size, at := ^h, uint64(0), uint64(0), uintptr(0)
-	for {
-		if h != last {
-			last, length = h, uint64(h)&(1<<gapShift-1)
-			if size = sizeOf(length); length-r.least > r.most-r.least {
-				break
+	area, off, left, h, at := unsafe.Pointer(unsafe.SliceData(r.area)), r.off, r.left, r.head&(1<<gapShift-1), uintptr(0)
+	for taken < n {
+		length, size, room := uint64(h), sizeOf(uint64(h)), min(left, uint64(len(r.area))-off)
+		if length-r.least > r.most-r.least || size > room { // S4
+			break
+		}
+		same, from, last, in := h, off, off+min(room-size, bytes), ^uint64(0)
+		if length == 0 {
+			in = 0 // what follows the header may be the end of the memory
+		}
+		for h == same && taken < n && off <= last {
+			*(*plain)(unsafe.Add(unsafe.Pointer(to), at)) = plain{unsafe.Add(area, (off+HeaderBytes)&in), length, length}
+			taken, at, off = taken+1, at+stride, off+size
+			if off <= last {
+				h = header(atomic.LoadUint64((*uint64)(unsafe.Add(area, off))))
 			}
 		}
-		if data := off + HeaderBytes; size <= left && off+size <= uint64(len(area)) {
-			*(*[]byte)(unsafe.Add(unsafe.Pointer(to), at)) = area[data : data+length : data+length]
-		} else {
-			break
-		}
-		taken, at, left = taken+1, at+stride, left-size
-		if off += size; off == uint64(len(area)) {
+		used, loaded := off-from, off <= last
+		if off == uint64(len(r.area)) {
 			off = 0
 		}
-		if left == 0 {
+		if left -= used; left == 0 {
 			break
 		}
-		if h = load(area, off); taken == n || length >= bytes || h>>lengthBits != 0 {
+		if !loaded {
+			h = load(r.area, off)
+		}
+		if used > bytes || h>>lengthBits != 0 {
 			break
 		}
-		bytes -= length
+		bytes -= used
 	}
 	if taken > 0 {
 		r.off, r.left, r.next = off, left, r.next+order.Index(taken)
@@ -120,6 +127,12 @@ func (r *Receiver) Fill(to *[]byte, stride uintptr, n int, bytes uint64) (taken 
 		}
 	}
 	return taken
+}
+
+// plain is a slice of bytes in memory. Its bounds were compared before.
+type plain struct {
+	data             unsafe.Pointer
+	length, capacity uint64
 }
 
 // Refill makes a Receiver that is as it was before Fill what it would be if Fill had taken fewer

@@ -170,9 +170,14 @@ func (s *Sender) TrySend(data []byte) (claim uint64, ok bool) {
 	if mutant.Enabled {
 		mutant.Pause()
 	}
-	claim, sent := s.put(data, Small)
+	at, ok := s.lay(uint64(len(data))+s.time, Small) // as put does, without a call of it
+	sent := uint64(0)
+	if ok {
+		copy(s.area[at:at+uint64(len(data))], data)
+		claim, sent = s.claimed, s.tell()
+	}
 	s.leave(sent)
-	return claim, claim > 0
+	return claim, ok
 }
 
 // TrySendBatch is TrySend for the first messages of a batch, up to the end of a share at most. It
@@ -218,15 +223,27 @@ func (s *Sender) put(data []byte, kind Kind) (claim, sent uint64) {
 		return 0, 0
 	}
 	copy(s.area[at:at+uint64(len(data))], data)
-	if s.inPlace > s.seenPublished {
-		s.seenPublished = s.published.Load()
-	}
-	if s.inPlace > s.seenPublished && !(mutant.Enabled && mutant.On(mutant.OpenOvertaken)) { // the loop has to look at each claim
-		s.slots[(s.claimed-1)&(s.window-1)].state.Store(s.claimed<<2 | committed)
-		return s.claimed, 0
+	return s.claimed, s.tell()
+}
+
+// tell returns by how much ready grows with the last claim, whose record is whole.
+func (s *Sender) tell() (sent uint64) {
+	if s.inPlace > s.seenPublished && s.follows() {
+		return 0
 	}
 	sent, s.told = s.claimed-s.told, s.claimed
-	return s.claimed, sent
+	return sent
+}
+
+// follows reports whether the last claim comes after one that was made in place and is not
+// published: then the loop has to look at each.
+func (s *Sender) follows() bool {
+	s.seenPublished = s.published.Load()
+	if s.inPlace <= s.seenPublished || mutant.Enabled && mutant.On(mutant.OpenOvertaken) {
+		return false
+	}
+	s.slots[(s.claimed-1)&(s.window-1)].state.Store(s.claimed<<2 | committed)
+	return true
 }
 
 // Claim takes space for a message of n bytes, or reports that there is none now. n is at most

@@ -92,27 +92,25 @@ func (s *Subgroup) LetGo() {
 // a number of rounds in which each sender has a small message in every round or in none. So
 // decisions are made for blocks, and a long silence costs as much as a short one.
 func (s *Subgroup) collect() {
-	s.runStart, s.run = 0, s.run[:0]
-	start, bytes, messages := s.runEnd, 0, 0
-	for s.runEnd < s.stable && len(s.run) < s.maxRun && bytes < s.maxBytes {
+	s.runStart, s.runBytes, s.run = 0, 0, s.run[:0]
+	start := s.runEnd
+	for s.runEnd < s.stable && len(s.run)+max(len(s.active), 1) <= s.maxRun && s.runBytes < s.maxBytes { // the last round is a whole one
 		turns, rounds := s.plan()
 		if turns == 0 {
 			s.takeOne()
 		} else {
 			if len(s.active) > 0 {
-				rounds = s.takeBlock(rounds, s.maxBytes-bytes)
+				rounds = s.takeBlock(rounds)
 			}
 			s.pass(turns, rounds)
 		}
-		for ; messages < len(s.run); messages++ {
-			bytes += len(s.run[messages].Data)
-		}
 	}
-	if nulls := uint64(s.runEnd-start) - uint64(messages); nulls > 0 && !s.trimmed { // then what lies after a trim is among them
+	messages := uint64(len(s.run))
+	if nulls := uint64(s.runEnd-start) - messages; nulls > 0 && !s.trimmed { // then what lies after a trim is among them
 		s.Stats.NullsDelivered.add(nulls)
 	}
 	if messages > 0 {
-		s.Stats.DeliverBatch.observe(uint64(messages))
+		s.Stats.DeliverBatch.observe(messages)
 	}
 }
 
@@ -159,8 +157,8 @@ func (s *Subgroup) plan() (turns, rounds int) {
 // takeBlock appends the messages of the active senders to the run, round by round. It returns the
 // number of rounds taken, which is smaller if a sender's next record differs or the run would have
 // too many bytes.
-func (s *Subgroup) takeBlock(rounds, bytes int) int {
-	n, each := len(s.run), len(s.active)
+func (s *Subgroup) takeBlock(rounds int) int {
+	n, each, bytes := len(s.run), len(s.active), s.maxBytes-s.runBytes
 	rounds = min(rounds, (s.maxRun-n)/each, max(2*s.rounds, 8)) // not much more than the last ones
 	run := s.extend(each * rounds)
 	stride := uintptr(each) * unsafe.Sizeof(Message{})
@@ -171,7 +169,7 @@ func (s *Subgroup) takeBlock(rounds, bytes int) int {
 		a.taken = tx.Fill(&run[j].Data, stride, rounds, uint64(bytes/each))
 		rounds = a.taken
 	}
-	timed, all := s.sg.Mode == views.Persistent, order.Seq(len(s.senders))
+	timed, all, end, sum := s.sg.Mode == views.Persistent, order.Seq(len(s.senders)), each*rounds, 0
 	for j := range s.active {
 		a := &s.active[j]
 		tx, seq := &s.senders[a.sender], s.runEnd+order.Seq(a.turn)
@@ -179,16 +177,17 @@ func (s *Subgroup) takeBlock(rounds, bytes int) int {
 			a.before.Refill(&run[j].Data, stride, rounds)
 			tx.Receiver = a.before
 		}
-		for k := j; k < each*rounds; k += each {
+		for k := j; k < end; k += each {
 			m := &run[k]
 			m.Sender, m.Seq = tx.id, seq
 			seq += all
 			if timed {
 				tx.untime(m) // it is long enough for a time
 			}
+			sum += len(m.Data)
 		}
 	}
-	s.run, s.rounds = s.run[:n+each*rounds], rounds
+	s.run, s.rounds, s.runBytes = s.run[:n+end], rounds, s.runBytes+sum
 	return rounds
 }
 
@@ -223,7 +222,7 @@ func (s *Subgroup) takeOne() {
 	if err == nil {
 		tx.Pass()
 		if kind != smc.Void {
-			s.run = s.run[:len(s.run)+1]
+			s.run, s.runBytes = s.run[:len(s.run)+1], s.runBytes+len(m.Data)
 		}
 	}
 	s.pass(1, 1)
@@ -266,19 +265,23 @@ func (s *Subgroup) offer() (taken int, all bool) {
 	if taken > 0 {
 		s.lastTaken = rest[taken-1].Seq + 1
 	}
-	bytes := uint64(0)
-	for k := range rest[:taken] {
-		bytes += uint64(len(rest[k].Data))
+	bytes := s.runBytes
+	if taken < len(rest) {
+		bytes = 0
+		for k := range rest[:taken] {
+			bytes += len(rest[k].Data)
+		}
 	}
+	s.runBytes -= bytes
 	if s.larges > 0 {
 		before := s.larges
 		s.releaseBodies(rest[:taken])
 		s.Stats.LargeDelivered.add(uint64(before - s.larges))
 	}
 	s.Stats.Delivered.add(uint64(taken))
-	s.Stats.DeliveredBytes.add(bytes)
+	s.Stats.DeliveredBytes.add(uint64(bytes))
 	s.unpushed += taken
-	s.unpushedBytes += int(bytes) + taken*besideBytes
+	s.unpushedBytes += bytes + taken*besideBytes
 	s.runStart += taken
 	return taken, s.runStart == len(s.run)
 }
@@ -348,7 +351,7 @@ func (s *Subgroup) deliverFrom(k int) (done bool, work int) {
 }
 
 func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
-	s.run, s.runStart = s.run[:0], 0
+	s.run, s.runStart, s.runBytes = s.run[:0], 0, 0
 	for tx.delivered < got && len(s.run) < s.maxRun {
 		if next := tx.Next(); next > tx.delivered {
 			tx.delivered = min(next, got)
@@ -373,7 +376,7 @@ func (s *Subgroup) collectFrom(tx *sender, got order.Index) {
 		case kind == smc.Void:
 			s.unpushed++
 		case !drop:
-			s.run = append(s.run, m)
+			s.run, s.runBytes = append(s.run, m), s.runBytes+len(m.Data)
 		case m.body != nil:
 			m.body.Release()
 			s.larges--

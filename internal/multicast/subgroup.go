@@ -61,6 +61,7 @@ type Subgroup struct {
 	least     order.Seq
 	run       []Message
 	runStart  int       // messages of run that were taken already
+	runBytes  int       // of its other messages
 	lastTaken order.Seq // behind the last message that was taken
 	runEnd    order.Seq
 	active    []active // of the block at hand, in the order of their turns
