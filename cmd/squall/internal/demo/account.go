@@ -69,7 +69,7 @@ type ProcessResult struct {
 	Recovered    *uint64       `json:"recovered,omitempty"`    // messages of all that its log told of when it started
 	Messages     uint64        `json:"messages"`               // that its state stands for; at least so many if it was killed
 	Digest       string        `json:"digest,omitempty"`       // of these; unknown of killed processes
-	LongestNs    int64         `json:"longest_pause_ns"`       // without a delivery
+	LongestNs    int64         `json:"longest_pause_ns"`       // without a delivery; unknown of killed processes
 }
 
 // ViewResult is what is known of a view.
@@ -78,13 +78,6 @@ type ViewResult struct {
 	Nodes  []squall.NodeID `json:"nodes"`
 	End    uint64          `json:"end,omitempty"`    // how many messages there were at its end; 0 for the last one
 	Digest string          `json:"digest,omitempty"` // of these
-	Pauses []Pause         `json:"pauses,omitempty"` // before its first message
-}
-
-// Pause is the longest time without a delivery that a member saw around a change of the view.
-type Pause struct {
-	Node squall.NodeID `json:"node"`
-	Ns   int64         `json:"ns"`
 }
 
 // told puts together what is known. The fault is nil if all is well.
@@ -102,9 +95,9 @@ func (t *trial) told(fault error) *Account {
 		a.Processes = append(a.Processes, p.result(last.Lives[0].Of(p.number)))
 	}
 	for id := squall.ViewID(1); id <= t.newest; id++ {
-		if v := t.views[id]; v != nil {
+		if nodes := t.views[id]; nodes != nil {
 			end := t.ledger.End(id)
-			a.Views = append(a.Views, ViewResult{id, v.nodes, end.Messages, end.Digest, v.pauses})
+			a.Views = append(a.Views, ViewResult{id, nodes, end.Messages, end.Digest})
 		}
 	}
 	return a
@@ -113,10 +106,11 @@ func (t *trial) told(fault error) *Account {
 func (p *process) result(delivered uint64) ProcessResult {
 	r := ProcessResult{
 		Process: p.number, Node: p.id, Fate: p.fate(), From: p.from.Seconds(), Until: p.until.Seconds(), FirstView: p.views[0], LastView: p.views[1],
-		Acknowledged: p.acked, Delivered: delivered, Recovered: p.recovered, Messages: p.delivered, LongestNs: int64(p.longest),
+		Acknowledged: p.acked, Delivered: delivered, Recovered: p.recovered, Messages: p.delivered,
 	}
 	if p.account != nil {
 		r.Sent, r.Messages, r.Digest = &p.account.Accepted[0], p.account.States[0].Messages, p.account.States[0].Digest
+		r.LongestNs = int64(p.account.Longest)
 	}
 	return r
 }

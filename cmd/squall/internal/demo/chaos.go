@@ -75,7 +75,7 @@ func (r *chaosRun) result(fault error) *Account {
 		early := p.Until == 0 // the run ended before it did
 		return table.Row{
 			p.Process, p.Node, seconds(p.From), unless(early, seconds(p.Until)), p.Fate, fmt.Sprintf("%d–%d", p.FirstView, p.LastView),
-			unless(early, comma(p.Delivered)), messages, digest, milliseconds(time.Duration(p.LongestNs)),
+			unless(early, comma(p.Delivered)), messages, digest, unless(p.Digest == "", milliseconds(time.Duration(p.LongestNs))),
 		}
 	}
 	a.legend = chaosLegend
@@ -126,11 +126,6 @@ func (r *chaosRun) hear(e trialEvent) error {
 		r.installed(p, e.View)
 	case e.Kind == testlab.NewsMark:
 		return r.marked(p, *e.Mark)
-	case e.Kind == testlab.NewsPause:
-		p.longest = max(p.longest, e.Pause.Took)
-		if v := r.views[e.Pause.View]; v != nil {
-			v.pauses = append(v.pauses, Pause{p.id, int64(e.Pause.Took)})
-		}
 	case e.Kind == testlab.NewsRestored && p.stage == starting:
 		p.stage, p.from = whole, r.story.now()
 		r.story.restored(p, e.Restored.Messages, fmt.Sprintf("node %d", e.Restored.Source), e.Restored.Took)
@@ -167,7 +162,6 @@ func (r *chaosRun) ends(p *process, s stage) { p.stage, p.until = s, r.story.now
 
 // accounted takes what a member says at its end.
 func (r *chaosRun) accounted(p *process, a *testlab.Answer) error {
-	p.longest = max(p.longest, a.Longest)
 	state := a.States[0]
 	if err := r.marked(p, testlab.Mark{At: testlab.AtEnd, Messages: state.Messages, Digest: state.Digest}); err != nil {
 		return err

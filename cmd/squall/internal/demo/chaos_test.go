@@ -11,7 +11,7 @@ import (
 
 // stayed makes a run out of what members said at its end.
 func stayed(accounts ...*testlab.Answer) *chaosRun {
-	r := newChaosRun(&trial{story: newStory(nil), views: map[squall.ViewID]*view{}})
+	r := newChaosRun(&trial{story: newStory(nil), views: map[squall.ViewID][]squall.NodeID{}})
 	for i, a := range accounts {
 		r.processes = append(r.processes, &process{number: i + 1, id: squall.NodeID(i + 1), stage: isGone, account: a, delivered: a.States[0].Messages})
 	}

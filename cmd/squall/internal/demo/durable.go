@@ -165,8 +165,7 @@ func (r *durableRun) hear(e trialEvent) error {
 // together waits until all members are in one view, and have what their logs tell.
 func (r *durableRun) together(ctx context.Context) error {
 	return r.loop(ctx, func() bool {
-		v := r.views[r.newest]
-		return v != nil && len(v.nodes) == r.Nodes && len(r.whole()) == r.Nodes && r.all(func(p *process) bool { return p.views[1] == r.newest })
+		return len(r.views[r.newest]) == r.Nodes && len(r.whole()) == r.Nodes && r.all(func(p *process) bool { return p.views[1] == r.newest })
 	})
 }
 

@@ -31,10 +31,9 @@ type process struct {
 	probed *testlab.Answer // of the unloaded phase
 
 	// With --chaos.
-	hangs   time.Duration // at least
-	missed  bool          // while it hangs: a view without it is in force
-	longest time.Duration // without a delivery
-	from    time.Duration // when it was in the group with all of its state
+	hangs  time.Duration // at least
+	missed bool          // while it hangs: a view without it is in force
+	from   time.Duration // when it was in the group with all of its state
 
 	// With --durable.
 	waits     string  // the awaited processes, and the reason

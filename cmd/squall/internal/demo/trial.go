@@ -30,7 +30,7 @@ type trial struct {
 	log       io.Writer // gets what members log; nil: discarded
 	story     *story
 	processes []*process // by number - 1
-	views     map[squall.ViewID]*view
+	views     map[squall.ViewID][]squall.NodeID
 	newest    squall.ViewID // in force anywhere
 	ledger    testlab.Ledger
 	parting   bool     // all leave, and views are not told any more
@@ -40,12 +40,6 @@ type trial struct {
 	events  chan trialEvent
 	over    chan struct{} // closed when no more events are received
 	readers sync.WaitGroup
-}
-
-// view is what members say of a view.
-type view struct {
-	nodes  []squall.NodeID
-	pauses []Pause
 }
 
 // course is what a trial of one kind has of its own.
@@ -70,7 +64,7 @@ var errTooLong = errors.New("not done")
 // newTrial is a trial of which the course is missing. Standard output gets the story, unless it is
 // for a program.
 func newTrial(o options, t text, out, errs io.Writer) *trial {
-	r := &trial{options: o, lines: t.lines, views: map[squall.ViewID]*view{}, events: make(chan trialEvent), over: make(chan struct{})}
+	r := &trial{options: o, lines: t.lines, views: map[squall.ViewID][]squall.NodeID{}, events: make(chan trialEvent), over: make(chan struct{})}
 	if o.Verbose {
 		r.log = errs
 	}
@@ -238,8 +232,8 @@ func (t *trial) installed(p *process, v *testlab.Installed) error {
 	nodes := v.Nodes()
 	p.sees(v.ID)
 	if known := t.views[v.ID]; known != nil {
-		if !slices.Equal(known.nodes, nodes) {
-			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, nodes, p.name(), known.nodes)
+		if !slices.Equal(known, nodes) {
+			return fmt.Errorf("%w: view %d has the nodes %v at %s, and %v elsewhere", ErrDisagree, v.ID, nodes, p.name(), known)
 		}
 		return nil
 	}
@@ -247,7 +241,7 @@ func (t *trial) installed(p *process, v *testlab.Installed) error {
 		t.story.start = time.Now()
 	}
 	t.newest = max(t.newest, v.ID)
-	t.views[v.ID] = &view{nodes: nodes}
+	t.views[v.ID] = nodes
 	t.story.tell("view", nil, "view %d: nodes %s", v.ID, strings.Trim(fmt.Sprint(nodes), "[]"))
 	return nil
 }

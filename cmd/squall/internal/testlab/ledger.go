@@ -3,7 +3,6 @@ package testlab
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/squall-go/squall"
 )
@@ -26,12 +25,6 @@ const (
 	AtRestore Place = "restore" // the state came from another member, or from the log
 	AtEnd     Place = "end"     // the member has no more to deliver
 )
-
-// Pause is how long a replica was given nothing, at most, around the change to a view.
-type Pause struct {
-	View squall.ViewID
-	Took time.Duration
-}
 
 // Ledger compares what members say of the sequence, including members that are gone. The zero value
 // is ready.

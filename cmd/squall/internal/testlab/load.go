@@ -210,6 +210,13 @@ func (m *meter) gap() time.Duration {
 	return max(m.longest, time.Since(m.last))
 }
 
+// between is the longest time between two deliveries since the mark.
+func (m *meter) between() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.longest
+}
+
 func (m *meter) stay(subgroup int, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

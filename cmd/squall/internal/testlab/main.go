@@ -362,7 +362,7 @@ func (p *process) answer(r Request) {
 func (p *process) status(a Answer) Answer {
 	a.View, a.Rejected = p.group.View().ID, p.group.Stats().RejectedConnections
 	a.Accepted = p.ended("").Accepted
-	a.Delivered, a.Gap = p.meter.total.Load(), p.meter.gap()
+	a.Delivered, a.Gap, a.Longest = p.meter.total.Load(), p.meter.gap(), p.meter.between()
 	for i, r := range p.replicas {
 		if p.spec.Loads[i].Timed {
 			p.timing.describe(&a)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/wait"
@@ -173,7 +172,7 @@ const (
 	markEvery = 1 << 17
 )
 
-// replica is the application of a load that keeps a state. It tells marks, pauses and its fault.
+// replica is the application of a load that keeps a state. It tells marks and its fault.
 type replica struct {
 	tell func(News)
 	due  wait.Bell // it is time for a snapshot
@@ -183,10 +182,7 @@ type replica struct {
 	taken uint64 // messages of the state that it took over last
 	told  bool   // its fault
 
-	view    squall.ViewID // of the last message that was delivered; 0: there was none yet
-	last    time.Time     // of the last upcall
-	gap     time.Duration // the longest without one since the view began
-	longest time.Duration
+	view squall.ViewID // of the last message that was delivered; 0: there was none yet
 }
 
 func newReplica(l *Load, tell func(News)) *replica {
@@ -197,9 +193,6 @@ func (r *replica) deliver(batch []squall.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	replayed := batch[0].Replayed() // so are all of them
-	if !replayed {
-		r.pause(time.Now())
-	}
 	before := r.h.Messages
 	for _, m := range batch {
 		if m.View != r.view && !replayed {
@@ -216,24 +209,14 @@ func (r *replica) deliver(batch []squall.Message) {
 	}
 }
 
-// pause accounts for the time since the last upcall.
-func (r *replica) pause(now time.Time) {
-	if !r.last.IsZero() {
-		r.gap = max(r.gap, now.Sub(r.last))
-		r.longest = max(r.longest, r.gap)
-	}
-	r.last = now
-}
-
 // turn notes that a message of another view is the next one: the views before it are over.
 func (r *replica) turn(v squall.ViewID) {
 	if r.view != 0 {
 		for over := r.view; over < v; over++ {
 			r.mark(AtViewEnd, over)
 		}
-		r.tell(News{Kind: NewsPause, Pause: &Pause{v, r.gap}})
 	}
-	r.view, r.gap = v, 0
+	r.view = v
 }
 
 func (r *replica) mark(at Place, view squall.ViewID) {
@@ -298,7 +281,6 @@ func (r *replica) describe(a *Answer) {
 	defer r.mu.Unlock()
 	a.States = append(a.States, r.h.state())
 	a.Lives = append(a.Lives, slices.Clone(r.h.lives))
-	a.Longest = max(a.Longest, r.longest)
 }
 
 // restored is how many messages the state stood for that was taken over last.

@@ -108,7 +108,7 @@ type Answer struct {
 	Rejected  uint64        // connections
 	States    []State       // by subgroup; empty for loads without one
 	Lives     []Lives       // of these states
-	Longest   time.Duration // that a state was given nothing
+	Longest   time.Duration // between two deliveries
 	Timing    Timing        // of a timed load
 }
 
@@ -130,7 +130,6 @@ type News struct {
 	Answer   *Answer
 	Acked    []Ack
 	Mark     *Mark
-	Pause    *Pause
 	Restored *Restored
 }
 
@@ -143,7 +142,6 @@ const (
 	NewsFault     = "fault"  // Text is wrong, as one process can see
 	NewsAcked     = "acked"
 	NewsMark      = "mark"
-	NewsPause     = "pause"
 	NewsRestored  = "restored"
 	NewsAnswer    = "answer" // to a request
 )
