@@ -109,8 +109,8 @@ type server struct {
 	port      *port.Port
 	out, errs io.Writer
 	sessions  sync.WaitGroup
-	busy      chan struct{} // holds one value while there is a push
-	ended     chan ended    // of pushes that began
+	busy      sync.Mutex // held by the session that has a push
+	ended     chan ended // of pushes that began
 
 	saying sync.Mutex
 }
@@ -133,7 +133,7 @@ func (o *receiveOptions) run(ctx context.Context, dir string, who security, out,
 	if err := sweep(root); err != nil {
 		return fmt.Errorf("what an earlier command left in %s: %w", dir, err)
 	}
-	s := &server{o: o, who: who, root: root, path: dir, out: out, errs: errs, busy: make(chan struct{}, 1), ended: make(chan ended)}
+	s := &server{o: o, who: who, root: root, path: dir, out: out, errs: errs, ended: make(chan ended)}
 	if s.port, err = port.Open(ctx, port.Config{Addr: o.listen, TLS: who.tls, OnReject: s.rejected}); err != nil {
 		return err
 	}
@@ -205,16 +205,6 @@ func (s *server) rejected(r port.Rejection) {
 	}
 }
 
-// claim makes a session the one at a time.
-func (s *server) claim() bool {
-	select {
-	case s.busy <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // serve plays one session. If no file began to come, nothing but a line tells of it.
 func (s *server) serve(ctx context.Context, c net.Conn) {
 	s.sessions.Add(1)
@@ -224,7 +214,7 @@ func (s *server) serve(ctx context.Context, c net.Conn) {
 	err := x.run(ctx, c)
 	x.bar.End()
 	if x.claimed {
-		<-s.busy
+		s.busy.Unlock()
 	}
 	if x.result.started.IsZero() {
 		if err != nil && ctx.Err() == nil {

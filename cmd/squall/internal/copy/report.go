@@ -5,8 +5,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
@@ -44,12 +42,9 @@ func (t Tally) String() string {
 	return text
 }
 
-// size is a number of bytes for people.
-func size(bytes int64) string { return humanize.Bytes(uint64(max(bytes, 0))) }
-
 // rate is bytes per second for people.
 func rate(bytes int64, seconds float64) string {
-	return size(int64(perSecond(bytes, seconds))) + "/s"
+	return show.Bytes(int64(perSecond(bytes, seconds))) + "/s"
 }
 
 // perSecond is 0 of what was never done.
@@ -78,7 +73,7 @@ type Receiver struct {
 }
 
 func (p *Pushed) text() string {
-	return fmt.Sprintf("%s (%s) to %s in %.1f s: %s to each, %s together\n", size(p.Bytes), p.Tally, show.Counted(len(p.Receivers), "receiver", "receivers"),
+	return fmt.Sprintf("%s (%s) to %s in %.1f s: %s to each, %s together\n", show.Bytes(p.Bytes), p.Tally, show.Counted(len(p.Receivers), "receiver", "receivers"),
 		p.Seconds, rate(p.Bytes, p.Seconds), rate(p.Bytes*int64(len(p.Receivers)), p.Seconds))
 }
 
@@ -94,7 +89,7 @@ type Received struct {
 }
 
 func (r *Received) text() string {
-	return fmt.Sprintf("received %s (%s) from %s in %.1f s: %s\n", size(r.Bytes), r.Tally, r.From, r.Seconds, rate(r.Bytes, r.Seconds))
+	return fmt.Sprintf("received %s (%s) from %s in %.1f s: %s\n", show.Bytes(r.Bytes), r.Tally, r.From, r.Seconds, rate(r.Bytes, r.Seconds))
 }
 
 // newProgress shows how many bytes are done with.

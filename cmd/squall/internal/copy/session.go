@@ -158,14 +158,14 @@ func (s *session) prepare(entries []entry) error {
 	if err != nil {
 		return s.refuse(err.Error())
 	}
-	if s.claimed = s.claim(); !s.claimed {
+	if s.claimed = s.busy.TryLock(); !s.claimed {
 		return s.refuse("it is busy with another push")
 	}
 	if left, known := diskSpace(s.path); known && total > left {
-		return s.refuse(fmt.Sprintf("no space left on the disk: %s to receive, and %s left", size(total), size(left)))
+		return s.refuse(fmt.Sprintf("no space left on the disk: %s to receive, and %s left", show.Bytes(total), show.Bytes(left)))
 	}
 	if s.stage, err = newStage(s.root, entries, s.offer.Force, s.o.sync); err != nil {
-		return s.refuse(reason(err))
+		return s.refuse(show.Reason(err))
 	}
 	if why := s.stage.refusals(); len(why) > 0 {
 		return errors.Join(s.refuse(why...), s.stage.close())

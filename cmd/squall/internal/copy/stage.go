@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // stagePrefix begins the name of the directory in which a push is put together. No entry may begin
@@ -126,7 +128,7 @@ func (s *stage) above(dir string, own fs.FileInfo, looked map[string]string) (fa
 	case errors.Is(err, fs.ErrNotExist):
 		return ""
 	case err != nil:
-		return reason(err)
+		return show.Reason(err)
 	case !info.IsDir():
 		return fmt.Sprintf("%s is there and no directory", dir)
 	case !sameDisk(own, info):
@@ -142,7 +144,7 @@ func (s *stage) taken(e *entry) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return ""
 	case err != nil:
-		return reason(err)
+		return show.Reason(err)
 	case e.Kind == directory && info.IsDir():
 		return ""
 	case e.Kind == directory:
@@ -153,15 +155,6 @@ func (s *stage) taken(e *entry) string {
 		return ""
 	}
 	return fmt.Sprintf("%s exists (--force overwrites)", e.Path)
-}
-
-// reason is an error without the operation in front of it.
-func reason(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return fmt.Sprintf("%s: %v", at.Path, at.Err)
-	}
-	return err.Error()
 }
 
 // slot is the name of an entry in the stage.

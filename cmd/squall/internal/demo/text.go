@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 )
 
 // maxText is how much text a demo takes, in bytes: the parent and, share by share, its members hold
@@ -61,28 +63,19 @@ func readFile(name string, stdin io.Reader, limit int) ([]byte, error) {
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, bare(name, err)
+			return nil, errors.New(show.Reason(err))
 		}
 		defer f.Close()
 		in = f
 	}
 	data, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
 	if err != nil {
-		return nil, bare(name, err)
+		return nil, errors.New(show.Reason(err))
 	}
 	if len(data) > limit {
 		return nil, fmt.Errorf("%s: the demo takes at most %d MiB of text", name, maxText>>20)
 	}
 	return data, nil
-}
-
-// bare drops the system call from an error: the user named a file, not a call.
-func bare(name string, err error) error {
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err
-	}
-	return fmt.Errorf("%s: %w", name, err)
 }
 
 // split cuts data into lines without their ends, and lines that no message could carry into

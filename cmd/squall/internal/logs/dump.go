@@ -96,9 +96,9 @@ type Dumped struct {
 }
 
 func (d *Dumped) String() string {
-	text := fmt.Sprintf("%s: %s of log %s, %s", d.Out, show.Counted(int(d.Records), "record", "records"), d.Log, size(int(d.Bytes)))
+	text := fmt.Sprintf("%s: %s of log %s, %s", d.Out, show.Counted(int(d.Records), "record", "records"), d.Log, show.Bytes(d.Bytes))
 	if d.Snapshot != "" {
-		text += fmt.Sprintf(", after the snapshot of %s, %s", d.Snapshot, size(int(d.SnapshotBytes)))
+		text += fmt.Sprintf(", after the snapshot of %s, %s", d.Snapshot, show.Bytes(d.SnapshotBytes))
 	}
 	if d.Last != "" {
 		text += "; up to " + d.Last

@@ -118,7 +118,7 @@ func (r *Listing) table(all []persist.Info) string {
 	t.SuppressEmptyColumns()
 	t.AppendHeader(titles, table.RowConfig{AutoMerge: true, AutoMergeAlign: text.AlignLeft})
 	for k, e := range r.Logs {
-		row := table.Row{e.Log, e.Engine, humanize.Comma(int64(e.Records)), room(e.Bytes), room(e.OnDisk), "", "", "", "", e.Global, e.Snapshot}
+		row := table.Row{e.Log, e.Engine, humanize.Comma(int64(e.Records)), show.Bytes(e.Bytes), show.Bytes(e.OnDisk), "", "", "", "", e.Global, e.Snapshot}
 		if e.First != nil {
 			row[5], row[6] = e.First.Version, briefly(all[k].First.Time)
 			row[7], row[8] = e.Last.Version, briefly(all[k].Last.Time)
@@ -129,5 +129,3 @@ func (r *Listing) table(all []persist.Info) string {
 	t.SetColumnConfigs([]table.ColumnConfig{right(3), right(4), right(5)})
 	return t.Render()
 }
-
-func room(bytes int64) string { return humanize.Bytes(uint64(max(bytes, 0))) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"text/template"
 	"time"
 	"unicode/utf8"
@@ -92,7 +91,7 @@ func (s *style) printer(w *bufio.Writer) (func(*persist.Record) error, error) {
 		text = func(data []byte) string { return hex.EncodeToString(data) }
 	}
 	return func(r *persist.Record) error {
-		_, err := fmt.Fprintf(w, "%-12v %s  node %-3d %9s  %s\n", r.Version, stamp(r.Time), r.Sender, size(len(r.Data)), text(r.Data))
+		_, err := fmt.Fprintf(w, "%-12v %s  node %-3d %9s  %s\n", r.Version, stamp(r.Time), r.Sender, show.Bytes(int64(len(r.Data))), text(r.Data))
 		return err
 	}, nil
 }
@@ -119,13 +118,6 @@ func stamp(t order.Time) string { return t.Time().Format("2006-01-02T15:04:05.00
 
 // briefly is a time for a table.
 func briefly(t order.Time) string { return t.Time().Format(time.DateTime) }
-
-func size(bytes int) string {
-	if bytes < 1000 {
-		return strconv.Itoa(bytes) + " B"
-	}
-	return humanize.Bytes(uint64(bytes))
-}
 
 // quoted is data as text if it is some, and otherwise, or if control characters are in it, as a Go
 // string. What is long is cut.

@@ -36,3 +36,6 @@ func Counted(n int, one, many string) string {
 	}
 	return humanize.Comma(int64(n)) + " " + many
 }
+
+// Bytes is a number of bytes for people.
+func Bytes(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }

@@ -1,8 +1,10 @@
 package show
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net"
 	"strconv"
@@ -36,6 +38,16 @@ func Line(text string) string {
 		b.WriteString(q[1 : len(q)-1])
 	}
 	return b.String()
+}
+
+// Reason is an error without the operation in front of it, where it is of a file: people name
+// files, and no calls.
+func Reason(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return fmt.Sprintf("%s: %v", at.Path, at.Err)
+	}
+	return err.Error()
 }
 
 // mostShown is the number of bytes of an argument that an error repeats.
