@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 )
 
 // ErrDenied is returned to a client that may not do what it asks for.
@@ -62,7 +62,7 @@ func (e *AccessError) Error() string {
 func (e *AccessError) Is(target error) bool { return target == ErrDenied }
 
 func parseDenied(b []byte) error {
-	e, err := relay.ParseRefused(b)
+	e, err := client.ParseRefused(b)
 	if err != nil {
 		return err
 	}

@@ -9,15 +9,13 @@ import (
 
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // scripted is a client that answers each request by itself.
 type scripted struct {
 	asker
-	answer  func(r *relay.Request) error
-	asked   []relay.Ask
+	answer  func(r *client.Request) error
+	asked   []client.Ask
 	rested  int
 	waiting func() // what happens while a caller waits
 	woken   bool   // changed was called
@@ -30,7 +28,7 @@ func (c *scripted) rest(context.Context, time.Duration) { c.rested++ }
 func (c *scripted) wait(_ context.Context, o *remote)   { o.unlocked(c.waiting) }
 
 func (c *scripted) ask(_ context.Context, _ *remote, _ func([]byte) error, parts ...[]byte) error {
-	r, err := relay.Parse(parts[0])
+	r, err := client.Parse(parts[0])
 	if err != nil {
 		return err
 	}
@@ -43,7 +41,7 @@ func (c *scripted) ask(_ context.Context, _ *remote, _ func([]byte) error, parts
 // acknowledged before the object executes a further command.
 func fullSession(c *scripted) *remote {
 	o := &remote{client: c, name: "accounts"}
-	s := client.NewSession(time.Minute, machine.Token{1})
+	s := client.NewSession(time.Minute, invoke.Token{1})
 	s.Begin(c.now())
 	s.Opened(7)
 	s.Begin(c.now())
@@ -59,9 +57,9 @@ func TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt(t *testin
 	const failures = 3
 	said := 0
 	c := &scripted{}
-	c.answer = func(r *relay.Request) error {
+	c.answer = func(r *client.Request) error {
 		switch {
-		case r.Ask == relay.Acknowledge:
+		case r.Ask == client.Acknowledge:
 			if said++; said <= failures {
 				return errors.New("the member is busy")
 			}
@@ -71,14 +69,14 @@ func TestAnAcknowledgementThatFailsDoesNotFailTheCommandThatWaitsForIt(t *testin
 		return nil
 	}
 	o := fullSession(c)
-	if err := o.ordered(t.Context(), "op", invoke.Encoded(nil), relay.Request{Ask: relay.Command}, exchanges.Get().(*exchange)); err != nil {
+	if err := o.ordered(t.Context(), "op", invoke.Encoded(nil), client.Request{Ask: client.Command}, exchanges.Get().(*exchange)); err != nil {
 		t.Fatal(err)
 	}
-	var want []relay.Ask
+	var want []client.Ask
 	for range failures + 1 {
-		want = append(want, relay.Command, relay.Acknowledge)
+		want = append(want, client.Command, client.Acknowledge)
 	}
-	if want = append(want, relay.Command); !slices.Equal(c.asked, want) || c.rested != failures {
+	if want = append(want, client.Command); !slices.Equal(c.asked, want) || c.rested != failures {
 		t.Errorf("the members were asked for %v, in place of %v, and the client rested %d times", c.asked, want, c.rested)
 	}
 }
@@ -91,8 +89,8 @@ func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		tries := 0
 		c := &scripted{}
-		c.answer = func(r *relay.Request) error {
-			if r.Ask == relay.Command {
+		c.answer = func(r *client.Request) error {
+			if r.Ask == client.Command {
 				if tries == 2 && last != nil {
 					return last
 				}
@@ -103,7 +101,7 @@ func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
 			}
 			return busy
 		}
-		err := fullSession(c).ordered(ctx, "op", invoke.Encoded(nil), relay.Request{Ask: relay.Command}, exchanges.Get().(*exchange))
+		err := fullSession(c).ordered(ctx, "op", invoke.Encoded(nil), client.Request{Ask: client.Command}, exchanges.Get().(*exchange))
 		if want := context.Cause(ctx); err == nil || errors.Is(err, busy) || last != nil && !errors.Is(err, gone) || last == nil && (want == nil || !errors.Is(err, want)) {
 			t.Errorf("after %d tries: %v", tries, err)
 		}
@@ -116,15 +114,15 @@ func TestAnAcknowledgementThatFailsIsTriedUntilTheCallEnds(t *testing.T) {
 func TestACallThatWaitsForANumberLearnsThatTheSessionHasEnded(t *testing.T) {
 	opens := errors.New("the next session is being opened")
 	c := &scripted{}
-	c.answer = func(r *relay.Request) error {
-		if r.Ask == relay.Open {
+	c.answer = func(r *client.Request) error {
+		if r.Ask == client.Open {
 			return opens
 		}
 		return ErrSessionEnded
 	}
 	o := fullSession(c)
-	o.timeout, o.newToken = time.Minute, func() machine.Token { return machine.Token{2} }
-	for range machine.MaxOutstanding - 2 {
+	o.timeout, o.newToken = time.Minute, func() invoke.Token { return invoke.Token{2} }
+	for range invoke.MaxOutstanding - 2 {
 		if _, err := o.begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +134,7 @@ func TestACallThatWaitsForANumberLearnsThatTheSessionHasEnded(t *testing.T) {
 			t.Fatal("nothing wakes the call")
 		}
 	}
-	if _, err := o.begin(t.Context()); !errors.Is(err, opens) || !slices.Equal(c.asked, []relay.Ask{relay.Touch, relay.Open}) {
+	if _, err := o.begin(t.Context()); !errors.Is(err, opens) || !slices.Equal(c.asked, []client.Ask{client.Touch, client.Open}) {
 		t.Errorf("the members were asked for %v: %v", c.asked, err)
 	}
 }

@@ -10,49 +10,48 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // said are the errors that members send to clients, by the kind of the answer.
-var said = map[relay.Said]error{
-	relay.Ended: ErrSessionEnded, relay.Unknown: ErrUnknownOperation, relay.Away: invoke.ErrAway, relay.Compacted: ErrCompacted, relay.Denied: ErrDenied,
-	relay.NotReached: ErrNotFinal, relay.NotKept: ErrNotKept, relay.Cut: ErrReplyNotKept, relay.Crowded: ErrTooManySessions, relay.Full: invoke.ErrFull,
-	relay.TooLarge: ErrTooLarge, relay.NoKey: ErrNoKey, relay.NotPersistent: ErrNotPersistent,
+var said = map[client.Said]error{
+	client.Ended: ErrSessionEnded, client.Unknown: ErrUnknownOperation, client.Away: invoke.ErrAway, client.Compacted: ErrCompacted, client.Denied: ErrDenied,
+	client.NotReached: ErrNotFinal, client.NotKept: ErrNotKept, client.Cut: ErrReplyNotKept, client.Crowded: ErrTooManySessions, client.Full: invoke.ErrFull,
+	client.TooLarge: ErrTooLarge, client.NoKey: ErrNoKey, client.NotPersistent: ErrNotPersistent,
 }
 
 // A client gets the error that a member has sent (TestErrorsReachClients in package member).
 func TestEveryKindOfAnswerIsAnError(t *testing.T) {
-	denied := relay.Refused{Action: byte(CallCommand), Identity: "eve", Object: "accounts", Name: "op", Reason: "why"}
-	for kind := relay.Failed; kind <= relay.NotPersistent; kind++ {
+	denied := client.Refused{Action: byte(CallCommand), Identity: "eve", Object: "accounts", Name: "op", Reason: "why"}
+	for kind := client.Failed; kind <= client.NotPersistent; kind++ {
 		text := []byte("the text")
-		if kind == relay.Denied {
+		if kind == client.Denied {
 			text = denied.AppendTo(nil)
 		}
-		_, _, err := parseAnswer("op", (&relay.Answer{Said: kind, Text: text}).AppendTo(nil))
+		_, _, err := parseAnswer("op", (&client.Answer{Said: kind, Text: text}).AppendTo(nil))
 		switch want := said[kind]; {
-		case kind == relay.Failed:
+		case kind == client.Failed:
 			var handler *HandlerError
 			if !errors.As(err, &handler) || *handler != (HandlerError{"op", "the text"}) {
 				t.Errorf("of a handler: %v", err)
 			}
-		case kind == relay.Denied:
+		case kind == client.Denied:
 			var access *AccessError
 			if !errors.As(err, &access) || !errors.Is(err, ErrDenied) || !reflect.DeepEqual(*access, AccessError{Identity: "eve", Action: CallCommand, Object: "accounts", Name: "op", Reason: "why"}) {
 				t.Errorf("of an access: %v", err)
 			}
-		case kind == relay.Else:
+		case kind == client.Else:
 			if err == nil || !strings.HasSuffix(err.Error(), "op: the text") {
 				t.Errorf("another error: %v", err)
 			}
 		case want == nil || !errors.Is(err, want):
 			t.Errorf("kind %d: %v, want %v", kind, err, want)
-		case kind >= relay.TooLarge && !strings.HasSuffix(err.Error(), "op: the text"):
+		case kind >= client.TooLarge && !strings.HasSuffix(err.Error(), "op: the text"):
 			t.Errorf("kind %d: %v", kind, err)
 		}
 	}
-	if err := refusal("op", machine.NotKept, nil); !errors.Is(err, ErrReplyNotKept) {
+	if err := refusal("op", invoke.NotKept, nil); !errors.Is(err, ErrReplyNotKept) {
 		t.Error(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/squall-go/squall/fabric/port"
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -19,10 +18,10 @@ import (
 // isPatient reports whether a request may take longer than MemberTimeout: a query about the past
 // may read the whole log.
 func isPatient(request [][]byte) bool {
-	if request[0][0] != byte(relay.Query) {
+	if request[0][0] != byte(client.Query) {
 		return false
 	}
-	r, err := relay.Parse(request[0])
+	r, err := client.Parse(request[0])
 	return err == nil && r.Past()
 }
 
@@ -293,7 +292,7 @@ func (c *Client) service(o *remote) ripc.ID {
 	if o.id != "" {
 		return o.id
 	}
-	return ripc.ID(relay.Service(c.cfg.Cluster, c.group, o.name))
+	return ripc.ID(client.Service(c.cfg.Cluster, c.group, o.name))
 }
 
 // call sends a request on a link. A member that does not know the service may be of another group:
@@ -323,7 +322,7 @@ func (c *Client) call(ctx context.Context, o *remote, service *ripc.Service, to 
 // identify asks a member which group it is of. The client keeps the first answer that it gets; a
 // member that gives another one is refused.
 func (c *Client) identify(ctx context.Context, o *remote, service *ripc.Service) error {
-	m, err := service.Call(ctx, service.To(relay.Catalog), (&relay.Request{Ask: relay.Group, Rest: []byte(c.cfg.Cluster)}).AppendTo(nil))
+	m, err := service.Call(ctx, service.To(client.Catalog), (&client.Request{Ask: client.Group, Rest: []byte(c.cfg.Cluster)}).AppendTo(nil))
 	if err != nil {
 		return err
 	}

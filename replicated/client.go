@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/replicated/internal/client"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -127,7 +126,7 @@ func (p *places) Resolve(ctx context.Context, id ripc.ID) (ripc.Place, error) {
 		addr = p.current[""]
 	}
 	p.mu.Unlock()
-	if place, err := ripc.OneHost("").Resolve(ctx, ripc.ID(relay.Presence(addr))); err == nil {
+	if place, err := ripc.OneHost("").Resolve(ctx, ripc.ID(client.Presence(addr))); err == nil {
 		return place, nil
 	}
 	return ripc.Place{Addr: addr}, nil
@@ -175,7 +174,7 @@ func (c *Client) Object(name string) *RemoteObject {
 
 // shard returns a shard of an object.
 func (c *Client) shard(of *remote, n int) *remote {
-	return c.object(relay.ShardName(of.name, n), of, n)
+	return c.object(client.ShardName(of.name, n), of, n)
 }
 
 func (c *Client) object(name string, whole *remote, shard int) *remote {
@@ -195,7 +194,7 @@ func (c *Client) object(name string, whole *remote, shard int) *remote {
 }
 
 // newToken returns the token of a session.
-func newToken() (t machine.Token) {
+func newToken() (t invoke.Token) {
 	_, _ = rand.Read(t[:]) // it does not fail
 	return t
 }
@@ -262,7 +261,7 @@ func (c *Client) probe(o *remote) {
 	if err != nil {
 		return
 	}
-	m, err := c.call(c.ctx, o, service, to, [][]byte{{byte(relay.Locate)}})
+	m, err := c.call(c.ctx, o, service, to, [][]byte{{byte(client.Locate)}})
 	m.Release()
 	c.end(o, l, err)
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -121,14 +121,14 @@ func (r *route) left(addr, object string, why error) (e ClientEvent) {
 // absent asks a member which objects it serves, after none knew the object's service. It returns an
 // error if the object is not among them: the member names its objects only when all are served.
 func (c *Client) absent(ctx context.Context, o *remote) error {
-	if o.whole != nil || o.id == relay.Catalog {
+	if o.whole != nil || o.id == client.Catalog {
 		return nil
 	}
 	l, service, _, err := c.begin(o, 1, false)
 	if err != nil {
 		return nil
 	}
-	m, err := service.Call(ctx, service.To(relay.Catalog), []byte{byte(relay.Describe)})
+	m, err := service.Call(ctx, service.To(client.Catalog), []byte{byte(client.Describe)})
 	c.end(o, l, err)
 	if err != nil {
 		return nil

@@ -7,9 +7,8 @@ import (
 	"strings"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // ObjectInfo describes an object, as a member that serves it sees it.
@@ -53,13 +52,13 @@ type Named interface {
 // Objects describes the objects that a member serves and that the client may know of: those of the
 // client's Cluster, or of all groups if that is empty.
 func (c *Client) Objects(ctx context.Context) (all []ObjectInfo, err error) {
-	err = c.ask(ctx, &remote{id: relay.Catalog, route: &c.any}, func(answer []byte) error {
+	err = c.ask(ctx, &remote{id: client.Catalog, route: &c.any}, func(answer []byte) error {
 		_, data, err := parseAnswer("objects", answer)
 		if err == nil {
 			err = invoke.DecodeCBOR(data, &all, "description", "objects")
 		}
 		return err
-	}, []byte{byte(relay.Describe)})
+	}, []byte{byte(client.Describe)})
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +68,11 @@ func (c *Client) Objects(ctx context.Context) (all []ObjectInfo, err error) {
 // EnableOperations has a member enable all operations that every member of its shard has, and
 // returns their names. The member needs to serve an object of that name in the client's Cluster.
 func (c *Client) EnableOperations(ctx context.Context, object string) (names []string, err error) {
-	if len(object) == 0 || len(object) > machine.MaxName {
-		return nil, fmt.Errorf("replicated: the name of an object has 1 to %d bytes", machine.MaxName)
+	if len(object) == 0 || len(object) > invoke.MaxName {
+		return nil, fmt.Errorf("replicated: the name of an object has 1 to %d bytes", invoke.MaxName)
 	}
-	request := (&relay.Request{Ask: relay.Enable, Name: []byte(object), Args: []byte(c.cfg.Cluster)}).AppendTo(nil)
-	err = c.ask(ctx, &remote{id: relay.Catalog, route: &c.any}, func(answer []byte) error {
+	request := (&client.Request{Ask: client.Enable, Name: []byte(object), Args: []byte(c.cfg.Cluster)}).AppendTo(nil)
+	err = c.ask(ctx, &remote{id: client.Catalog, route: &c.any}, func(answer []byte) error {
 		_, data, err := parseAnswer("enabling", answer)
 		if err == nil && len(data) > 0 {
 			names = strings.Split(string(data), "\x00")

@@ -6,7 +6,6 @@ import (
 
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // Errors, to be tested with errors.Is.
@@ -64,21 +63,21 @@ type HandlerError struct {
 func (e *HandlerError) Error() string { return e.Text }
 
 // refusal returns the error that a record ended with, or nil.
-func refusal(name string, s machine.Status, reply []byte) error {
+func refusal(name string, s invoke.Status, reply []byte) error {
 	switch s {
-	case machine.Done, machine.Again:
+	case invoke.Done, invoke.Again:
 		return nil
-	case machine.Failed, machine.AgainFail:
+	case invoke.Failed, invoke.AgainFail:
 		return &HandlerError{Operation: name, Text: string(reply)}
-	case machine.NotThere:
+	case invoke.NotThere:
 		return ErrSessionEnded
-	case machine.Disabled:
+	case invoke.Disabled:
 		return ErrUnknownOperation
-	case machine.NotKept:
+	case invoke.NotKept:
 		return fmt.Errorf("replicated: %s: %w", name, ErrReplyNotKept)
-	case machine.Full:
+	case invoke.Full:
 		return invoke.ErrFull
-	case machine.Elsewhere:
+	case invoke.Elsewhere:
 		return fmt.Errorf("replicated: %s: %w", name, invoke.ErrElsewhere)
 	}
 	return &invoke.Refusal{Operation: name, Status: s}

@@ -79,10 +79,10 @@ func (c *Command[A, R]) Call(ctx context.Context, t Target, args A) (R, error) {
 		f := c.make(args)
 		if err := at.Command(ctx, c.name, f, f); err == nil {
 			v, err := f.Wait(ctx)
-			if !invoke.Again(ctx, err) {
+			if !invoke.Retry(ctx, err) {
 				return v, err
 			}
-		} else if f.release(); !invoke.Again(ctx, err) {
+		} else if f.release(); !invoke.Retry(ctx, err) {
 			return none, err
 		}
 	}
@@ -109,7 +109,7 @@ func (c *Command[A, R]) Go(ctx context.Context, t Target, args A) (*Future[R], e
 			return &f.Future, nil
 		}
 		f.release()
-		if !invoke.Again(ctx, err) {
+		if !invoke.Retry(ctx, err) {
 			return nil, err
 		}
 	}
@@ -220,7 +220,7 @@ func (q *Query[A, R]) read(ctx context.Context, to invoke.Target, c invoke.Consi
 		if err == nil {
 			err = at.Query(ctx, q.name, c, r)
 		}
-		if !invoke.Again(ctx, err) {
+		if !invoke.Retry(ctx, err) {
 			return err
 		}
 	}

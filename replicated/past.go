@@ -43,7 +43,7 @@ func (q *Query[A, R]) past(ctx context.Context, to invoke.Target, m invoke.Momen
 		if at, err = locate(ctx, to, q.key, args); err == nil {
 			err = at.Past(ctx, q.name, m, r)
 		}
-		if !invoke.Again(ctx, err) {
+		if !invoke.Retry(ctx, err) {
 			break
 		}
 		err = nil

@@ -10,8 +10,6 @@ import (
 
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -37,7 +35,7 @@ type remote struct {
 	name     string
 	id       ripc.ID       // of a service that every server has; empty: the object's own
 	timeout  time.Duration // of its session
-	newToken func() machine.Token
+	newToken func() invoke.Token
 	route    *route
 	whole    *remote      // of a shard: the object
 	shard    int          // of whole, from 0
@@ -92,7 +90,7 @@ func (o *remote) Now(ctx context.Context) (invoke.Target, error) {
 func (o *remote) Command(ctx context.Context, name string, args invoke.Encoder, p invoke.Pending) error {
 	x := exchanges.Get().(*exchange)
 	x.pending = p
-	err := o.ordered(ctx, name, args, relay.Request{Ask: relay.Command}, x)
+	err := o.ordered(ctx, name, args, client.Request{Ask: client.Command}, x)
 	if err == nil {
 		p.Signal()
 	}
@@ -111,7 +109,7 @@ func (o *remote) Start(ctx context.Context, name string, args invoke.Encoder, p 
 
 // ordered sends a command, with the number that the session gives it, and has x take the answer. It
 // gives x back.
-func (o *remote) ordered(ctx context.Context, name string, args invoke.Encoder, r relay.Request, x *exchange) error {
+func (o *remote) ordered(ctx context.Context, name string, args invoke.Encoder, r client.Request, x *exchange) error {
 	defer x.giveBack()
 	number, err := o.begin(ctx)
 	if err != nil {
@@ -132,7 +130,7 @@ func (o *remote) ordered(ctx context.Context, name string, args invoke.Encoder, 
 		if err = o.again(ctx, &number); err != nil {
 			return fmt.Errorf("replicated: %s: %w", name, err)
 		}
-		relay.SetAcked(b, number.Acked)
+		client.SetAcked(b, number.Acked)
 	}
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(number.Session)
@@ -144,14 +142,14 @@ func (o *remote) ordered(ctx context.Context, name string, args invoke.Encoder, 
 }
 
 // Replies implements invoke.Target.
-func (o *remote) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
-	var all []relay.Reply
+func (o *remote) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(invoke.Reply) bool) error {
+	var all []invoke.Reply
 	x := exchanges.Get().(*exchange)
 	x.f = func(reply []byte) (err error) {
-		all, err = relay.ParseReplies(reply)
+		all, err = client.ParseReplies(reply)
 		return err
 	}
-	err := o.ordered(ctx, name, args, relay.Request{Ask: relay.Replies, Count: uint16(min(max(n, 0), 1<<16-1))}, x)
+	err := o.ordered(ctx, name, args, client.Request{Ask: client.Replies, Count: uint16(min(max(n, 0), 1<<16-1))}, x)
 	for i := range all {
 		if err == nil && !yield(all[i]) {
 			return nil
@@ -175,7 +173,7 @@ func (o *remote) Forward(ctx context.Context, operation string, request []byte) 
 func (o *remote) Query(ctx context.Context, name string, c invoke.Consistency, r invoke.Reading) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	b, err := r.AppendTo((&relay.Request{Ask: relay.Query, Consistency: byte(c), Name: []byte(name)}).AppendTo((*buf)[:0]))
+	b, err := r.AppendTo((&client.Request{Ask: client.Query, Consistency: byte(c), Name: []byte(name)}).AppendTo((*buf)[:0]))
 	if err != nil {
 		return err
 	}
@@ -194,10 +192,10 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Past implements invoke.Target.
 func (o *remote) Past(ctx context.Context, name string, at invoke.Moment, r invoke.Reading) error {
-	request := relay.Request{Ask: relay.Query, Consistency: relay.AtVersion, Name: []byte(name)}
+	request := client.Request{Ask: client.Query, Consistency: client.AtVersion, Name: []byte(name)}
 	request.At.View, request.At.Seq = uint64(at.Version.View), uint64(at.Version.Seq)
 	if at.Timed {
-		request.Consistency = relay.AtTime
+		request.Consistency = client.AtTime
 		request.At.View, request.At.Seq = uint64(at.Time), 0
 	}
 	b, err := r.AppendTo(request.AppendTo(nil))
@@ -230,53 +228,53 @@ func (o *remote) Past(ctx context.Context, name string, at invoke.Moment, r invo
 const pastPause = 10 * time.Millisecond
 
 // Events implements invoke.Target.
-func (o *remote) Events(ctx context.Context, after machine.Cursor, prefix string) (events []machine.Event, next machine.Cursor, err error) {
+func (o *remote) Events(ctx context.Context, after invoke.Cursor, prefix string) (events []invoke.Event, next invoke.Cursor, err error) {
 	if o, err = o.orWhole(ctx); err != nil {
 		return nil, after, err
 	}
-	request := relay.AppendWatch(nil, after, uint32(o.client.memberTimeout().Milliseconds()/2), prefix)
+	request := client.AppendWatch(nil, after, uint32(o.client.memberTimeout().Milliseconds()/2), prefix)
 	err = o.client.ask(ctx, o, func(answer []byte) error {
 		_, reply, err := parseAnswer("watch", answer)
 		if err != nil {
 			return err
 		}
-		events, next, err = relay.ParseEvents(reply)
+		events, next, err = client.ParseEvents(reply)
 		return err
 	}, request)
 	return events, next, err
 }
 
 // Latest implements invoke.Target.
-func (o *remote) Latest(ctx context.Context) (c machine.Cursor, err error) {
+func (o *remote) Latest(ctx context.Context) (c invoke.Cursor, err error) {
 	if o, err = o.orWhole(ctx); err != nil {
 		return c, err
 	}
 	err = o.client.ask(ctx, o, func(answer []byte) error {
 		_, reply, err := parseAnswer("now", answer)
-		if err == nil && len(reply) != relay.CursorBytes {
-			err = relay.ErrMalformed
+		if err == nil && len(reply) != client.CursorBytes {
+			err = client.ErrMalformed
 		}
 		if err == nil {
-			c, _ = relay.CutCursor(reply)
+			c, _ = client.CutCursor(reply)
 		}
 		return err
-	}, []byte{byte(relay.Now)})
+	}, []byte{byte(client.Now)})
 	return c, err
 }
 
 // located asks a member where the shards of the object are.
-func (o *remote) located(ctx context.Context) (l relay.Places, err error) {
+func (o *remote) located(ctx context.Context) (l client.Places, err error) {
 	err = o.client.ask(ctx, o, func(answer []byte) error {
 		_, data, err := parseAnswer("locate", answer)
 		if err == nil {
-			l = relay.Places{}
+			l = client.Places{}
 			err = invoke.DecodeCBOR(data, &l, "places of the shards", o.name)
 		}
-		if err == nil && (l.Shards < 1 || l.Shards > machine.MaxShards || l.Shards > 1 && len(l.Addresses) != l.Shards) {
-			err = relay.ErrMalformed
+		if err == nil && (l.Shards < 1 || l.Shards > invoke.MaxShards || l.Shards > 1 && len(l.Addresses) != l.Shards) {
+			err = client.ErrMalformed
 		}
 		return err
-	}, []byte{byte(relay.Locate)})
+	}, []byte{byte(client.Locate)})
 	return l, err
 }
 

@@ -8,8 +8,6 @@ import (
 
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // ErrNoReply is the error of a Reply of a member that failed, or left, before it answered.
@@ -37,7 +35,7 @@ func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) it
 			if at, err = locate(ctx, to, c.key, args); err != nil {
 				break
 			}
-			err = at.Replies(ctx, c.name, &call[A, R]{of: c, args: args}, n, func(a relay.Reply) bool {
+			err = at.Replies(ctx, c.name, &call[A, R]{of: c, args: args}, n, func(a invoke.Reply) bool {
 				some = true
 				more = yield(c.replied(a), nil)
 				return more
@@ -45,7 +43,7 @@ func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) it
 			if refused := (*invoke.Refusal)(nil); errors.As(err, &refused) {
 				err = refusal(refused.Operation, refused.Status, refused.Reply)
 			}
-			if some || !invoke.Again(ctx, err) {
+			if some || !invoke.Retry(ctx, err) {
 				break
 			}
 			err = nil
@@ -57,12 +55,12 @@ func (c *Command[A, R]) Replies(ctx context.Context, t Target, args A, n int) it
 }
 
 // replied decodes what one member answered.
-func (c *Command[A, R]) replied(a relay.Reply) Reply[R] {
+func (c *Command[A, R]) replied(a invoke.Reply) Reply[R] {
 	r := Reply[R]{Member: order.NodeID(a.Member)}
 	switch a.Said {
-	case machine.Returned:
+	case invoke.Returned:
 		r.Err = invoke.Decode(c.reply, a.Data, &r.Value, "reply", c.name)
-	case machine.Refused:
+	case invoke.Refused:
 		r.Err = &HandlerError{Operation: c.name, Text: string(a.Data)}
 	default:
 		r.Err = fmt.Errorf("replicated: member %d: %w", a.Member, ErrNoReply)

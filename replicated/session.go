@@ -9,27 +9,26 @@ import (
 
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // The session of a client with an object. What is decided is in package client.
 
 // begin opens the session if need be, and returns the number of a command.
-func (o *remote) begin(ctx context.Context) (client.Command, error) {
+func (o *remote) begin(ctx context.Context) (client.CommandID, error) {
 	s := &o.session
 	s.Lock()
 	defer s.Unlock()
 	for {
 		if ctx.Err() != nil {
-			return client.Command{}, context.Cause(ctx)
+			return client.CommandID{}, context.Cause(ctx)
 		}
 		c, step := s.Begin(o.client.now())
 		switch step {
 		case client.Go:
 			return c, nil
-		case client.Open:
+		case client.OpenFirst:
 			if err := o.openLocked(ctx); err != nil {
-				return client.Command{}, err
+				return client.CommandID{}, err
 			}
 		case client.Wait:
 			o.client.wait(ctx, o)
@@ -39,7 +38,7 @@ func (o *remote) begin(ctx context.Context) (client.Command, error) {
 
 // again waits until a command that the object refused, because it keeps too many replies, is to be
 // sent again.
-func (o *remote) again(ctx context.Context, c *client.Command) error {
+func (o *remote) again(ctx context.Context, c *client.CommandID) error {
 	s := &o.session
 	s.Lock()
 	defer s.Unlock()
@@ -73,7 +72,7 @@ func (o *remote) sayLocked(ctx context.Context) (err error) {
 	s := &o.session
 	a := s.Acknowledgement()
 	o.unlocked(func() {
-		r := relay.Request{Ask: relay.Acknowledge, Session: a.Session, Acked: a.Acked, Rest: a.Ended}
+		r := client.Request{Ask: client.Acknowledge, Session: a.Session, Acked: a.Acked, Rest: a.Ended}
 		if err = o.client.ask(ctx, o, saidNothing, r.AppendTo(nil)); errors.Is(err, ErrSessionEnded) {
 			o.lost(a.Session)
 		}
@@ -92,14 +91,14 @@ func saidNothing(answer []byte) error {
 // openLocked opens the session. The lock is held, but not while the members are asked.
 func (o *remote) openLocked(ctx context.Context) error {
 	s := &o.session
-	request := (&relay.Request{Ask: relay.Open, Token: s.Token(), Timeout: uint64(o.timeout)}).AppendTo(nil)
+	request := (&client.Request{Ask: client.Open, Token: s.Token(), Timeout: uint64(o.timeout)}).AppendTo(nil)
 	var number uint64
 	var err error
 	o.unlocked(func() {
 		err = o.client.ask(ctx, o, func(answer []byte) error {
 			_, reply, err := parseAnswer("open", answer)
 			if err == nil && len(reply) != 8 {
-				err = relay.ErrMalformed
+				err = client.ErrMalformed
 			}
 			if err == nil {
 				number = binary.LittleEndian.Uint64(reply)
@@ -125,7 +124,7 @@ func (o *remote) unlocked(f func()) {
 }
 
 // finish notes that a number needs no answer any more.
-func (o *remote) finish(c client.Command) {
+func (o *remote) finish(c client.CommandID) {
 	o.session.Lock()
 	defer o.session.Unlock()
 	o.session.End(c)
@@ -164,7 +163,7 @@ func (o *remote) touch(ctx context.Context) {
 		return
 	}
 	o.session.Unlock()
-	err := o.client.ask(ctx, o, saidNothing, (&relay.Request{Ask: relay.Touch, Session: session}).AppendTo(nil))
+	err := o.client.ask(ctx, o, saidNothing, (&client.Request{Ask: client.Touch, Session: session}).AppendTo(nil))
 	if errors.Is(err, ErrSessionEnded) {
 		o.lost(session)
 	}
@@ -179,6 +178,6 @@ func (o *remote) end(ctx context.Context) {
 		return
 	}
 	_ = o.client.ask(ctx, o, func(answer []byte) error { return nil },
-		(&relay.Request{Ask: relay.Close, Session: session}).AppendTo(nil))
+		(&client.Request{Ask: client.Close, Session: session}).AppendTo(nil))
 	o.lost(session)
 }

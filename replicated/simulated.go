@@ -9,8 +9,6 @@ import (
 
 	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // Simulate is for package squalltest: it makes the object that of a simulated client.
@@ -33,11 +31,11 @@ type simulatedClient struct {
 	objects []*remote
 }
 
-func (c *simulatedClient) add(o *remote, token machine.Token) *remote {
+func (c *simulatedClient) add(o *remote, token invoke.Token) *remote {
 	c.objects = append(c.objects, o)
 	o.timeout = c.timeout
 	o.session.Session = client.NewSession(c.timeout, token)
-	o.newToken = func() machine.Token { // the simulator's clients do not guess
+	o.newToken = func() invoke.Token { // the simulator's clients do not guess
 		token[0]++
 		return token
 	}
@@ -161,7 +159,7 @@ func (c *simulatedClient) shard(of *remote, n int) *remote {
 	c.routes[1+n] = &r
 	token := of.session.Token()
 	token[5] = byte(1 + n)
-	return c.add(&remote{client: c, name: relay.ShardName(of.name, n), whole: of, shard: n}, token)
+	return c.add(&remote{client: c, name: client.ShardName(of.name, n), whole: of, shard: n}, token)
 }
 
 // event implements asker.

@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Event is what a handler emitted with member.Context.Emit.
@@ -59,10 +59,10 @@ func Now(ctx context.Context, t Target) (Cursor, error) {
 	return cursorOf(c), err
 }
 
-func cursorOf(c machine.Cursor) Cursor {
+func cursorOf(c invoke.Cursor) Cursor {
 	return Cursor{Version: order.Version{View: order.ViewID(c.View), Seq: order.Seq(c.Seq)}, Index: c.Index}
 }
 
-func (c Cursor) machine() machine.Cursor {
-	return machine.Cursor{View: uint64(c.Version.View), Seq: uint64(c.Version.Seq), Index: c.Index}
+func (c Cursor) machine() invoke.Cursor {
+	return invoke.Cursor{View: uint64(c.Version.View), Seq: uint64(c.Version.Seq), Index: c.Index}
 }

@@ -4,38 +4,38 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall/order"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // parseAnswer takes an answer apart. It returns invoke.ErrAway if another member is to be asked.
 func parseAnswer(name string, b []byte) (v order.Version, reply []byte, err error) {
-	a, err := relay.ParseAnswer(b)
+	a, err := client.ParseAnswer(b)
 	if err != nil {
 		return v, nil, fmt.Errorf("replicated: %w", err)
 	}
 	v = order.Version{View: order.ViewID(a.View), Seq: order.Seq(a.Seq)}
 	reply = a.Text
 	switch a.Said {
-	case relay.Done:
+	case client.Done:
 		return v, reply, nil
-	case relay.Failed:
+	case client.Failed:
 		return v, nil, &HandlerError{Operation: name, Text: string(reply)}
-	case relay.Ended:
+	case client.Ended:
 		return v, nil, ErrSessionEnded
-	case relay.Denied:
+	case client.Denied:
 		return v, nil, parseDenied(reply)
-	case relay.Compacted:
+	case client.Compacted:
 		return v, nil, fmt.Errorf("replicated: %w", ErrCompacted)
-	case relay.Unknown:
+	case client.Unknown:
 		return v, nil, fmt.Errorf("replicated: %w %q: %s", ErrUnknownOperation, name, reply)
-	case relay.NotReached, relay.NotKept:
+	case client.NotReached, client.NotKept:
 		return v, nil, &saidError{saidKinds[a.Said], string(reply)}
-	case relay.Cut, relay.Crowded:
+	case client.Cut, client.Crowded:
 		return v, nil, fmt.Errorf("replicated: %s: %w", name, saidKinds[a.Said])
-	case relay.Full:
+	case client.Full:
 		return v, nil, invoke.ErrFull
-	case relay.Away:
+	case client.Away:
 		return v, nil, fmt.Errorf("%w: %s", invoke.ErrAway, reply)
 	}
 	err = fmt.Errorf("replicated: %s: %s", name, reply)
@@ -46,9 +46,9 @@ func parseAnswer(name string, b []byte) (v order.Version, reply []byte, err erro
 }
 
 // saidKinds are the errors of answers.
-var saidKinds = map[relay.Said]error{
-	relay.NotReached: ErrNotFinal, relay.NotKept: ErrNotKept, relay.Cut: ErrReplyNotKept, relay.Crowded: ErrTooManySessions,
-	relay.TooLarge: ErrTooLarge, relay.NoKey: ErrNoKey, relay.NotPersistent: ErrNotPersistent,
+var saidKinds = map[client.Said]error{
+	client.NotReached: ErrNotFinal, client.NotKept: ErrNotKept, client.Cut: ErrReplyNotKept, client.Crowded: ErrTooManySessions,
+	client.TooLarge: ErrTooLarge, client.NoKey: ErrNoKey, client.NotPersistent: ErrNotPersistent,
 }
 
 // saidError is an error of a member, in the member's words.

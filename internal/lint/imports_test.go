@@ -14,7 +14,7 @@ var layers = [][]string{
 	{"dds/cdr", "dds/qos", "fabric/verbs/device", "internal/background", "internal/callers", "internal/crc", "internal/decode", "internal/descriptors", "internal/errs", "internal/extension", "internal/invariants", "internal/lint", "internal/mapped", "internal/mutant",
 		"internal/netlab", "internal/progress", "internal/testutil", "internal/wait", "replicated/internal/simulate", "trust"},
 	{"dds/filter", "dds/internal/space", "dds/rtps/internal/wire", "fabric/verbs/internal/fake", "internal/proc", "internal/wire", "order"},
-	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/samehost", "nullsend", "rdmc/schedule"},
+	{"dds/internal/remote", "dds/rtps/internal/protocol", "fabric", "internal/samehost", "nullsend", "rdmc/schedule", "replicated/internal/invoke"},
 	{"dds/internal/core", "fabric/port", "internal/handshake", "internal/journal", "internal/relay", "predicates"},
 	{"fabric/verbs", "internal/attach", "internal/fabrictest", "internal/shm", "internal/simnet", "internal/tcp", "persist/internal/engine"},
 	{"fabric/auto", "fabric/verbs/ibverbs", "persist/internal/values"},
@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"replicated/internal/machine", "ripc/directory/internal/registry", "ripc/internal/pair", "ripc/internal/stream", "smc", "views"},
 	{"internal/catchup", "internal/viewchange", "replicated/internal/batch", "replicated/internal/client", "ripc/internal/table"},
 	{"internal/logwire", "internal/multicast", "internal/restart", "internal/shard", "replicated/internal/relay"},
-	{"internal/backlog", "internal/join", "internal/life", "internal/transfer", "replicated/internal/invoke"},
+	{"internal/backlog", "internal/join", "internal/life", "internal/transfer"},
 	{"internal/member"},
 	{"internal/courier"},
 	{"."},
@@ -55,7 +55,7 @@ var transports = map[string][]string{
 // import, also not by way of others: the root and what members do.
 var clients = map[string][]string{
 	"dds":        {".", "dds/member", "internal/member", "internal/multicast", "persist", "sst", "views"},
-	"replicated": {".", "replicated/member", "internal/member", "internal/multicast", "persist", "sst", "views"},
+	"replicated": {".", "replicated/member", "replicated/internal/machine", "internal/member", "internal/multicast", "persist", "predicates", "sst", "views"},
 }
 
 // layer returns the line of a package in the table, or -1.

@@ -2,7 +2,7 @@ package member
 
 import (
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -18,28 +18,28 @@ type Access struct {
 
 // allow asks the application whether a client may have what it asks for. Closing and keeping a
 // session need nothing but the session.
-func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
+func (d *desk) allow(m *ripc.Message, r *client.Request) error {
 	if d.authorize == nil {
 		return nil
 	}
 	a := Access{Peer: m.Peer(), Object: d.object.sg.Name}
 	switch r.Ask {
-	case relay.Open:
+	case client.Open:
 		a.Action = replicated.OpenSession
-	case relay.Command, relay.Replies:
+	case client.Command, client.Replies:
 		a.Action, a.Name = replicated.CallCommand, string(r.Name)
-	case relay.Query:
+	case client.Query:
 		a.Action, a.Name = replicated.CallQuery, string(r.Name)
-	case relay.Watch:
+	case client.Watch:
 		a.Action = replicated.WatchEvents
-		if len(r.Rest) > relay.WatchHead {
-			a.Name = string(r.Rest[relay.WatchHead:])
+		if len(r.Rest) > client.WatchHead {
+			a.Name = string(r.Rest[client.WatchHead:])
 		}
-	case relay.Now:
+	case client.Now:
 		a.Action = replicated.WatchEvents
-	case relay.Describe:
+	case client.Describe:
 		a.Action = replicated.DescribeObject
-	case relay.Enable:
+	case client.Enable:
 		a.Action = replicated.EnableObject
 	default:
 		return nil
@@ -52,7 +52,7 @@ func (d *desk) allow(m *ripc.Message, r *relay.Request) error {
 
 // owns reports whether this member knows the session of a request, and fails if it is another
 // client's.
-func (d *desk) owns(m *ripc.Message, r *relay.Request) (known bool, err error) {
+func (d *desk) owns(m *ripc.Message, r *client.Request) (known bool, err error) {
 	d.object.mu.RLock()
 	owner, known := d.object.machine.Identity(r.Session)
 	d.object.mu.RUnlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
@@ -143,7 +143,7 @@ func TestASessionBelongsToTheIdentityThatOpenedIt(t *testing.T) {
 	all := open(t, 2, newGuests, nil)
 	addrs := secured(t, all, authority, nil)
 	id := serviceOf(all[0].group, "guests")
-	raw := func(name, addr string) func(r relay.Request) relay.Answer {
+	raw := func(name, addr string) func(r client.Request) client.Answer {
 		e, err := ripc.Open(t.Context(), ripc.Config{
 			TLS: authority.Named(name), Resolver: ripc.Static{id: ripc.Place{Addr: addr}},
 		})
@@ -155,14 +155,14 @@ func TestASessionBelongsToTheIdentityThatOpenedIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return func(r relay.Request) relay.Answer {
+		return func(r client.Request) client.Answer {
 			t.Helper()
 			m, err := s.Call(t.Context(), s.To(id), r.AppendTo(nil))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Release()
-			a, err := relay.ParseAnswer(append([]byte(nil), m.Data...))
+			a, err := client.ParseAnswer(append([]byte(nil), m.Data...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,31 +170,31 @@ func TestASessionBelongsToTheIdentityThatOpenedIt(t *testing.T) {
 		}
 	}
 	ann, annThere, eve, eveThere := raw("ann", addrs[0]), raw("ann", addrs[1]), raw("eve", addrs[0]), raw("eve", addrs[1])
-	opened := ann(relay.Request{Ask: relay.Open, Token: [16]byte{7}, Timeout: 60e9})
-	if opened.Said != relay.Done || len(opened.Text) != 8 {
+	opened := ann(client.Request{Ask: client.Open, Token: [16]byte{7}, Timeout: 60e9})
+	if opened.Said != client.Done || len(opened.Text) != 8 {
 		t.Fatalf("%+v", opened)
 	}
 	session := uint64(0)
 	for i := range 8 {
 		session |= uint64(opened.Text[i]) << (8 * i)
 	}
-	command := relay.Request{Ask: relay.Command, Session: session, Number: 1, Name: []byte("whoami"), Args: []byte{0}}
-	for i, ask := range []func(relay.Request) relay.Answer{eve, eveThere} {
-		for _, r := range []relay.Request{command, {Ask: relay.Touch, Session: session}, {Ask: relay.Close, Session: session}} {
-			if a := ask(r); a.Said != relay.Denied {
+	command := client.Request{Ask: client.Command, Session: session, Number: 1, Name: []byte("whoami"), Args: []byte{0}}
+	for i, ask := range []func(client.Request) client.Answer{eve, eveThere} {
+		for _, r := range []client.Request{command, {Ask: client.Touch, Session: session}, {Ask: client.Close, Session: session}} {
+			if a := ask(r); a.Said != client.Denied {
 				t.Errorf("eve at member %d, request %d: %+v", i+1, r.Ask, a)
 			}
 		}
-		if a := ask(relay.Request{Ask: relay.Open, Token: [16]byte{7}, Timeout: 60e9}); a.Said == relay.Done {
+		if a := ask(client.Request{Ask: client.Open, Token: [16]byte{7}, Timeout: 60e9}); a.Said == client.Done {
 			t.Errorf("eve has ann's token: %+v", a)
 		}
 	}
-	if a := annThere(command); a.Said != relay.Done {
+	if a := annThere(command); a.Said != client.Done {
 		t.Errorf("ann: %+v", a)
 	}
 	unknown := command
 	unknown.Session++
-	if a := ann(unknown); a.Said != relay.Ended {
+	if a := ann(unknown); a.Said != client.Ended {
 		t.Errorf("a session that is none: %+v", a)
 	}
 	all[1].bank.View(func(g *guests) {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -63,8 +63,8 @@ type waitingRequest struct {
 
 // isAnswered reports whether the answer to a request may be large. All other requests are served at
 // once, for example one that keeps a session.
-func isAnswered(a relay.Ask) bool {
-	return a == relay.Command || a == relay.Replies || a == relay.Query || a == relay.Watch
+func isAnswered(a client.Ask) bool {
+	return a == client.Command || a == client.Replies || a == client.Query || a == client.Watch
 }
 
 // wait keeps a request if its party has too much in progress, and then leaves m empty.
@@ -230,7 +230,7 @@ func (a *answers) reply(together *ripc.Replies, m *ripc.Message, answer []byte) 
 		err = together.Reply(m, answer)
 	}
 	if err != nil {
-		_ = m.Reply(append(append([]byte{byte(relay.Else)}, make([]byte, relay.AnswerHead-1)...), err.Error()...))
+		_ = m.Reply(append(append([]byte{byte(client.Else)}, make([]byte, client.AnswerHead-1)...), err.Error()...))
 	}
 	m.Release()
 }

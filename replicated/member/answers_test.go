@@ -10,7 +10,8 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
@@ -52,19 +53,19 @@ func TestRequestsOfAClientThatTakesNoAnswersWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	client, err := e.Register(t.Context(), "")
+	caller, err := e.Register(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.TakeLong(ripc.Long{MaxBytes: (taken + 1) * bytes, MaxPeerBytes: (taken + 1) * bytes}); err != nil { // an answer has a head
+	if err := caller.TakeLong(ripc.Long{MaxBytes: (taken + 1) * bytes, MaxPeerBytes: (taken + 1) * bytes}); err != nil { // an answer has a head
 		t.Fatal(err)
 	}
-	to := client.To(ripc.ID("squall object\x00test\x00" + all[0].group.View().Group + "\x00accounts"))
-	request := (&relay.Request{Ask: relay.Query, Consistency: relay.Local, Name: []byte("get"), Args: []byte{0x1a, 0x00, 0x10, 0x00, 0x00}}).AppendTo(nil) // CBOR of 1 MiB
+	to := caller.To(ripc.ID("squall object\x00test\x00" + all[0].group.View().Group + "\x00accounts"))
+	request := (&client.Request{Ask: client.Query, Consistency: byte(invoke.Local), Name: []byte("get"), Args: []byte{0x1a, 0x00, 0x10, 0x00, 0x00}}).AppendTo(nil) // CBOR of 1 MiB
 	answers := make(chan ripc.Message, calls)
 	for range calls {
 		go func() {
-			m, err := client.Call(testutil.Within(t), to, request)
+			m, err := caller.Call(testutil.Within(t), to, request)
 			if err != nil {
 				t.Error(err)
 			}

@@ -84,7 +84,7 @@ func (o *object) applyAll(batch []squall.Message, self squall.NodeID, at *progre
 				o.applied(data, o.context.Index)
 			}
 			o.context.Index++
-			if at.records.More() && o.record.Time != 0 && o.result.Status != machine.Malformed && !o.unknowns && o.check.every == 0 {
+			if at.records.More() && o.record.Time != 0 && o.result.Status != invoke.Malformed && !o.unknowns && o.check.every == 0 {
 				o.applyCommands(m, own, at)
 			}
 		}
@@ -113,9 +113,9 @@ func (o *object) applyCommands(m *squall.Message, own bool, at *progress) {
 		reply, typed, failed := b.execute(o.state, &o.context, args, nil, o.waiting, o.waiting != nil)
 		o.executing = nil
 		if o.waiting != nil {
-			out := o.outcomeOf(m, machine.Done)
+			out := o.outcomeOf(m, invoke.Done)
 			if out.Reply, out.Typed = reply, typed; failed {
-				out.Status = machine.Failed
+				out.Status = invoke.Failed
 			}
 			o.waiting.Complete(out)
 			o.waiting = nil
@@ -181,7 +181,7 @@ func (o *object) complete(m *squall.Message, data []byte, waiting invoke.Pending
 	out := o.outcomeOf(m, result.Status)
 	out.Reply, out.Typed, out.Session = result.Reply, o.typed, result.Session
 	if result.Kind == machine.Command {
-		if out.Reply = o.reply; result.Status == machine.Elsewhere {
+		if out.Reply = o.reply; result.Status == invoke.Elsewhere {
 			out.Args = data[machine.CommandBytes:]
 		}
 	}
@@ -190,7 +190,7 @@ func (o *object) complete(m *squall.Message, data []byte, waiting invoke.Pending
 
 // outcomeOf returns the outcome of a record of a message, without its reply. The outcome is valid
 // until the next call. The lock is held.
-func (o *object) outcomeOf(m *squall.Message, status machine.Status) *invoke.Outcome {
+func (o *object) outcomeOf(m *squall.Message, status invoke.Status) *invoke.Outcome {
 	out := &o.delivery.outcome
 	out.Version, out.Status, out.Session, out.Args, out.Err = m.Version(), status, 0, nil, o.failed
 	return out

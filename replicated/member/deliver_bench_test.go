@@ -107,11 +107,11 @@ func BenchmarkDeliver(b *testing.B) {
 		o, messages := copyOf(), make([]squall.Message, batch)
 		numbers := make([]uint64, batch)
 		for i := range messages {
-			messages[i] = squall.Message{View: 1, Sender: 2, Data: machine.AppendOpen(nil, machine.Header{Time: 2}, machine.Token{byte(i)}, 1e18, machine.Owner{})}
+			messages[i] = squall.Message{View: 1, Sender: 2, Data: machine.AppendOpen(nil, machine.Header{Time: 2}, invoke.Token{byte(i)}, 1e18, invoke.Owner{})}
 		}
 		o.deliver(messages)
 		for i := range messages {
-			numbers[i] = machine.SessionNumber(machine.Token{byte(i)}, uint64(i+1))
+			numbers[i] = machine.SessionNumber(invoke.Token{byte(i)}, uint64(i+1))
 			messages[i].Data = make([]byte, machine.ClientBytes+100)
 		}
 		b.ReportAllocs()

@@ -6,9 +6,9 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // awaited is a call that notes how it ended.
@@ -84,10 +84,10 @@ func TestTheCourierGoesOnWhenARecordSaysWhatArrived(t *testing.T) {
 	}{
 		{"a task", machine.AppendCommand(nil, machine.Header{Time: 2}), 1},
 		{"another task", machine.AppendCommand(nil, machine.Header{Time: 2}), 2},
-		{"the first task is done", machine.AppendHanded(nil, machine.Header{Time: 2}, to, machine.Cursor{View: 1, Seq: 2, Index: 1}), 1},
+		{"the first task is done", machine.AppendHanded(nil, machine.Header{Time: 2}, to, invoke.Cursor{View: 1, Seq: 2, Index: 1}), 1},
 	} {
 		o.deliver([]squall.Message{{View: 1, Seq: squall.Seq(2 + i), Sender: 1, Data: x.data}})
-		if n := len(o.machine.Outgoing(to, machine.Cursor{})); n != x.left {
+		if n := len(o.machine.Outgoing(to, invoke.Cursor{})); n != x.left {
 			t.Errorf("%s: %d tasks wait, want %d", x.what, n, x.left)
 		}
 		select {
@@ -113,7 +113,7 @@ func TestWhatAHandlerEmittedThatPanickedIsForNobody(t *testing.T) {
 	})
 	d := &desk{object: o, most: 1 << 10}
 	answer, none := d.watched(&watching{})
-	if a, err := relay.ParseAnswer(answer); err != nil || a.Said == relay.Done || none {
+	if a, err := client.ParseAnswer(answer); err != nil || a.Said == client.Done || none {
 		t.Errorf("the watcher gets %+v, %v; it waits: %v", a, err, none)
 	}
 }

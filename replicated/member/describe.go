@@ -10,9 +10,9 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -45,14 +45,14 @@ var errHalted = errors.New("replicated: this member has halted")
 // answer appends the answer to a request. Objects that the client may not know of are left out; it
 // is an error if there are no others.
 func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, error) {
-	r, err := relay.Parse(m.Data)
+	r, err := client.Parse(m.Data)
 	switch {
-	case err == nil && m.IsRequest() && r.Ask == relay.Enable:
+	case err == nil && m.IsRequest() && r.Ask == client.Enable:
 		return g.enable(ctx, b, m, &r)
-	case err == nil && m.IsRequest() && r.Ask == relay.Group:
+	case err == nil && m.IsRequest() && r.Ask == client.Group:
 		return g.group(b, string(r.Rest))
-	case err != nil || !m.IsRequest() || r.Ask != relay.Describe:
-		return b, relay.ErrMalformed
+	case err != nil || !m.IsRequest() || r.Ask != client.Describe:
+		return b, client.ErrMalformed
 	}
 	all, err := g.describe(m, &r)
 	if err != nil {
@@ -62,11 +62,11 @@ func (g *guide) answer(ctx context.Context, b []byte, m *ripc.Message) ([]byte, 
 	if err != nil {
 		return b, fmt.Errorf("replicated: describing objects: %w", err)
 	}
-	return (&relay.Answer{Said: relay.Done, Text: data}).AppendTo(b), nil
+	return (&client.Answer{Said: client.Done, Text: data}).AppendTo(b), nil
 }
 
 // describe returns the objects that a client may know of, and why there is none.
-func (g *guide) describe(m *ripc.Message, r *relay.Request) (all []replicated.ObjectInfo, err error) {
+func (g *guide) describe(m *ripc.Message, r *client.Request) (all []replicated.ObjectInfo, err error) {
 	all = []replicated.ObjectInfo{}
 	var denied, halted error
 	for _, d := range g.desks {
@@ -93,7 +93,7 @@ func (g *guide) describe(m *ripc.Message, r *relay.Request) (all []replicated.Ob
 
 // group appends the answer which group with a name this process is in, or nothing if there is none.
 func (g *guide) group(b []byte, cluster string) ([]byte, error) {
-	a := relay.Answer{Said: relay.Done}
+	a := client.Answer{Said: client.Done}
 	for _, d := range g.desks {
 		if d.object.cluster != cluster {
 			continue
@@ -111,7 +111,7 @@ func (g *guide) group(b []byte, cluster string) ([]byte, error) {
 
 // serve registers the service.
 func (g *guide) serve(ctx, serving context.Context, e *ripc.Endpoint, done *sync.WaitGroup) (err error) {
-	if g.service, err = e.Register(ctx, relay.Catalog); err == nil {
+	if g.service, err = e.Register(ctx, client.Catalog); err == nil {
 		g.service.CopyMessages()
 		done.Go(func() { g.receive(serving) })
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
@@ -175,24 +175,24 @@ func TestARequestForADescriptionHasNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	describe := byte(relay.Describe)
+	describe := byte(client.Describe)
 	for _, request := range []struct {
 		to   ripc.ID
 		data []byte
-		said relay.Said
+		said client.Said
 	}{
-		{"squall objects", []byte{describe}, relay.Done},
-		{"squall objects", []byte{describe, 0}, relay.Else},
-		{"squall objects", []byte{byte(relay.Now)}, relay.Else},
-		{"squall objects", make([]byte, 1000), relay.Else},
-		{object, []byte{byte(relay.Group), 'x'}, relay.Else},
-		{object, []byte{describe}, relay.Else},
+		{"squall objects", []byte{describe}, client.Done},
+		{"squall objects", []byte{describe, 0}, client.Else},
+		{"squall objects", []byte{byte(client.Now)}, client.Else},
+		{"squall objects", make([]byte, 1000), client.Else},
+		{object, []byte{byte(client.Group), 'x'}, client.Else},
+		{object, []byte{describe}, client.Else},
 	} {
 		m, err := s.Call(t.Context(), s.To(request.to), request.data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, err := relay.ParseAnswer(m.Data); err != nil || a.Said != request.said {
+		if a, err := client.ParseAnswer(m.Data); err != nil || a.Said != request.said {
 			t.Errorf("%q, %d bytes: %d %q, %v", request.to, len(request.data), a.Said, a.Text, err)
 		}
 		m.Release()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -152,7 +152,7 @@ func (o *object) missing(names []string) (missing []string) {
 const enableWithin = 5 * time.Second
 
 // enable answers a request to enable the operations of an object.
-func (g *guide) enable(ctx context.Context, b []byte, m *ripc.Message, r *relay.Request) ([]byte, error) {
+func (g *guide) enable(ctx context.Context, b []byte, m *ripc.Message, r *client.Request) ([]byte, error) {
 	for _, d := range g.desks {
 		if o := d.object; o.sg.Name != string(r.Name) || len(r.Args) > 0 && o.cluster != string(r.Args) {
 			continue
@@ -166,7 +166,7 @@ func (g *guide) enable(ctx context.Context, b []byte, m *ripc.Message, r *relay.
 		if err != nil {
 			return b, err
 		}
-		return (&relay.Answer{Said: relay.Done, Text: []byte(strings.Join(names, "\x00"))}).AppendTo(b), nil
+		return (&client.Answer{Said: client.Done, Text: []byte(strings.Join(names, "\x00"))}).AppendTo(b), nil
 	}
 	return b, &replicated.HandlerError{Text: fmt.Sprintf("this member serves no object %q", r.Name)} // which the client does not ask another member about
 }

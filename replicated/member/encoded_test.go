@@ -5,6 +5,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -35,8 +36,8 @@ func TestAReplyIsEncodedWhereItIsRead(t *testing.T) {
 	}
 	deliver(self, machine.AppendKnows(nil, h, 1, []string{"step"}))
 	deliver(self, machine.AppendEnable(nil, h, 1, []string{"step"}))
-	deliver(other, machine.AppendOpen(nil, h, machine.Token{1}, 1e18, machine.Owner{}))
-	session := machine.SessionNumber(machine.Token{1}, 1)
+	deliver(other, machine.AppendOpen(nil, h, invoke.Token{1}, 1e18, invoke.Owner{}))
+	session := machine.SessionNumber(invoke.Token{1}, 1)
 	call, err := o.calls.put(nothing{})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,9 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/replicated/internal/simulate"
 )
 
@@ -26,7 +27,7 @@ func (h *ordering) View() (id uint64, shards [][]simulate.Member) {
 	return 1, [][]simulate.Member{nil, {{Node: 1}}}
 }
 
-func (h *ordering) Secret(string, []byte) []byte { return make([]byte, relay.ProofBytes) }
+func (h *ordering) Secret(string, []byte) []byte { return make([]byte, client.ProofBytes) }
 
 // What a handler sent is ordered once more only where it was not executed: its order may take
 // longer each time than a member waits that forwards it.
@@ -52,8 +53,8 @@ func TestWhatACopyHasExecutedIsNotOrderedAgain(t *testing.T) {
 	c.Installed()
 	deliver() // which operations there are
 	to := &desk{object: c.(*simulatedCopy).o, shard: 2}
-	s := &machine.Sent{Cursor: machine.Cursor{View: 1, Seq: 1, Index: 1}, Operation: "bump", Data: []byte{1}}
-	r := forwarding(to.id(), "source", machine.Cursor{}, s, h.Secret)
+	s := &machine.Sent{Cursor: invoke.Cursor{View: 1, Seq: 1, Index: 1}, Operation: "bump", Data: []byte{1}}
+	r := forwarding(to.id(), "source", invoke.Cursor{}, s, h.Secret)
 	request := r.AppendTo(nil)
 	answers := 0
 	forward := func() { c.Take(2, request, func([]byte) { answers++ }) }

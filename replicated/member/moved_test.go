@@ -9,9 +9,9 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // alone opens an object as the only member of its group, in one of two shards or, of 0, without
@@ -49,7 +49,7 @@ func TestAProcessThatLeavesAShardServesItNoMore(t *testing.T) {
 	here := o.object.stay.Load().shard
 	for shard, served := range map[int]bool{here: true, 3 - here: false} {
 		d := &desk{object: o.object, shard: shard, most: 1000}
-		if answer, _ := d.watched(&watching{}); (answer[0] == byte(relay.Done)) != served {
+		if answer, _ := d.watched(&watching{}); (answer[0] == byte(client.Done)) != served {
 			t.Errorf("a watcher of shard %d, and this is shard %d: %v", shard, here, answer)
 		}
 	}
@@ -129,12 +129,12 @@ func TestAReplyOfAMemberThatHasLeftCounts(t *testing.T) {
 	now := a.layouts[0]
 	a.layouts[0].members = slices.Concat(now.members, []machine.Peer{{Node: 2}, {Node: 3}})
 	a.mu.Unlock()
-	said := map[uint64]machine.Answered{}
+	said := map[uint64]invoke.Answered{}
 	args, err := replicated.CBOR[int]().Append(nil, new(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = o.object.repliesTo(ctx, nil, step.Name(), invoke.Encoded(args), 0, func(r relay.Reply) bool {
+	err = o.object.repliesTo(ctx, nil, step.Name(), invoke.Encoded(args), 0, func(r invoke.Reply) bool {
 		if said[r.Member] = r.Said; len(said) == 1 { // members 2 and 3 leave, and one of them has sent its reply
 			a.mu.Lock()
 			a.layouts = slices.Insert(a.layouts, 0, layout{now.view + 1, now.members})
@@ -142,11 +142,11 @@ func TestAReplyOfAMemberThatHasLeftCounts(t *testing.T) {
 			for _, g = range a.gathered {
 			}
 			a.mu.Unlock()
-			g.add(relay.Reply{Member: 2, Said: machine.Returned})
+			g.add(invoke.Reply{Member: 2, Said: invoke.Returned})
 		}
 		return true
 	})
-	if want := machine.Answered(machine.Silent); err != nil || len(said) != 3 || said[1] != machine.Returned || said[2] != machine.Returned || said[3] != want {
+	if want := invoke.Answered(invoke.Silent); err != nil || len(said) != 3 || said[1] != invoke.Returned || said[2] != invoke.Returned || said[3] != want {
 		t.Errorf("the members said %v, %v", said, err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // Object is this process's copy of a replicated value of type S, usually a pointer to a struct.
@@ -118,8 +117,8 @@ func bindings[S any](operations []Binding[S]) (all map[string]*bound, names []st
 	for _, op := range operations {
 		b := op.make()
 		switch {
-		case b.name == "" || len(b.name) > machine.MaxName:
-			err = errors.Join(err, fmt.Errorf("the name of an operation has %d bytes, 1 to %d are allowed", len(b.name), machine.MaxName))
+		case b.name == "" || len(b.name) > invoke.MaxName:
+			err = errors.Join(err, fmt.Errorf("the name of an operation has %d bytes, 1 to %d are allowed", len(b.name), invoke.MaxName))
 		case all[b.name] != nil:
 			err = errors.Join(err, fmt.Errorf("two operations are called %q", b.name))
 		}
@@ -143,8 +142,8 @@ func allowed(sg squall.SubgroupConfig) (err error) {
 	if len(sg.Senders) != 0 || sg.Mode == squall.Unordered {
 		err = errors.Join(err, errors.New("all members of an object send, and in one order: Senders must be empty and Mode not Unordered"))
 	}
-	if len(sg.Name) > machine.MaxName-4 || strings.Contains(sg.Name, "\x00") {
-		err = errors.Join(err, fmt.Errorf("the name of an object has at most %d bytes, and no zero byte", machine.MaxName-4))
+	if len(sg.Name) > invoke.MaxName-4 || strings.Contains(sg.Name, "\x00") {
+		err = errors.Join(err, fmt.Errorf("the name of an object has at most %d bytes, and no zero byte", invoke.MaxName-4))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -43,7 +44,7 @@ func Send[A, R any](from *Context, object string, c *replicated.Command[A, R], a
 		if n := from.shards(object); n > 1 && of.Key == nil {
 			return fmt.Errorf("replicated: object %q: %w", object, replicated.ErrNoKey)
 		} else if n > 1 {
-			object = relay.ShardName(object, replicated.ShardOf(of.Key(args), n))
+			object = client.ShardName(object, replicated.ShardOf(of.Key(args), n))
 		}
 	}
 	return from.hand(machine.Destination{Kind: machine.ToObject, Name: object}, of.Name, data)
@@ -67,8 +68,8 @@ func (c *Context) hand(to machine.Destination, operation string, data []byte) er
 	if c.send == nil {
 		return fmt.Errorf("replicated: object %q: %w", c.object, errNoHandler)
 	}
-	if to.Name == "" || len(to.Name) > machine.MaxName {
-		return fmt.Errorf("replicated: object %q: a name of %d bytes, 1 to %d are allowed", c.object, len(to.Name), machine.MaxName)
+	if to.Name == "" || len(to.Name) > invoke.MaxName {
+		return fmt.Errorf("replicated: object %q: a name of %d bytes, 1 to %d are allowed", c.object, len(to.Name), invoke.MaxName)
 	}
 	return c.send(to, operation, data)
 }
@@ -96,7 +97,7 @@ func (c *common) Outgoing() int {
 	defer o.mu.RUnlock()
 	n := 0
 	for _, to := range o.machine.Destinations(nil) {
-		n += len(o.machine.Outgoing(to, machine.Cursor{}))
+		n += len(o.machine.Outgoing(to, invoke.Cursor{}))
 	}
 	return n
 }
@@ -113,7 +114,7 @@ type courier struct {
 
 // way is how far this member is with one destination.
 type way struct {
-	told   machine.Cursor     // up to here the other members were told
+	told   invoke.Cursor      // up to here the other members were told
 	stuck  error              // why it does not go on
 	cancel context.CancelFunc // of the goroutine that runs tasks
 	more   wait.Bell          // there are more of them
@@ -209,7 +210,7 @@ func (o *object) relays(to machine.Destination) bool {
 	if to.Kind != machine.ToTask {
 		name, in := to.Name, 0
 		if to.Kind == machine.ToObject {
-			name, in = relay.CutShard(to.Name)
+			name, in = client.CutShard(to.Name)
 		}
 		sub, err := o.group.Subgroup(name)
 		if err != nil {
@@ -298,7 +299,7 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arriv
 	if to.Kind == machine.ToSubgroup {
 		return o.forwardMessage(ctx, to, a, s, last)
 	}
-	name, shard := relay.CutShard(to.Name)
+	name, shard := client.CutShard(to.Name)
 	i := slices.IndexFunc(o.together, func(other *object) bool { return other.sg.Name == name })
 	if i < 0 {
 		return fmt.Errorf("replicated: object %q: %w %q", o.sg.Name, replicated.ErrNoObject, name)
@@ -309,7 +310,7 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arriv
 	}
 	source := o.sg.Name
 	if n := o.outbox.stay.number(); n > 0 {
-		source = relay.ShardName(source, n-1)
+		source = client.ShardName(source, n-1)
 	}
 	other.mu.RLock()
 	n, ok := other.numbers[s.Operation]
@@ -371,7 +372,7 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 	if err != nil {
 		return err
 	}
-	to := relay.Service(other.cluster, o.group.View().Group, relay.ShardName(other.sg.Name, shard))
+	to := client.Service(other.cluster, o.group.View().Group, client.ShardName(other.sg.Name, shard))
 	r := forwarding(ripc.ID(to), source, a.before, s, o.group.View().Secret.Sum)
 	ctx, cancel := context.WithTimeout(ctx, forwardTime) // other destinations wait for this one
 	defer cancel()
@@ -384,8 +385,8 @@ func (o *object) forwardTo(ctx context.Context, other *object, shard int, source
 
 // forwarding is the request by which a service gets what a handler of a source sent, with a proof
 // that sum makes.
-func forwarding(to ripc.ID, source string, before machine.Cursor, s *machine.Sent, sum func(use string, text []byte) []byte) relay.Request {
-	r := relay.Request{Ask: relay.Forward, Rest: relay.AppendForward(nil, source, before, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
+func forwarding(to ripc.ID, source string, before invoke.Cursor, s *machine.Sent, sum func(use string, text []byte) []byte) client.Request {
+	r := client.Request{Ask: client.Forward, Rest: client.AppendForward(nil, source, before, s.Cursor), Name: []byte(s.Operation), Args: s.Data}
 	proof, text := r.Proof(string(to))
 	copy(proof, sum(useForward, text))
 	return r
@@ -395,8 +396,8 @@ func forwarding(to ripc.ID, source string, before machine.Cursor, s *machine.Sen
 type arrived struct {
 	o       *object
 	w       *way
-	before  machine.Cursor // of what was sent before it
-	at      machine.Cursor
+	before  invoke.Cursor // of what was sent before it
+	at      invoke.Cursor
 	attempt uint64 // of the way
 }
 
@@ -405,11 +406,11 @@ func (a arrived) Complete(out *invoke.Outcome) {
 	switch {
 	case out.Err != nil:
 		a.w.Lose(a.attempt, out.Err)
-	case out.Status == machine.Disabled:
+	case out.Status == invoke.Disabled:
 		a.w.Lose(a.attempt, replicated.ErrUnknownOperation)
-	case out.Status == machine.Elsewhere:
+	case out.Status == invoke.Elsewhere:
 		a.w.Lose(a.attempt, invoke.ErrElsewhere)
-	case out.Status == machine.Early:
+	case out.Status == invoke.Early:
 		a.w.Lose(a.attempt, errEarly)
 	default:
 		a.w.Confirm(a.at)
@@ -430,7 +431,7 @@ func (o *object) tellHanded(ctx context.Context, to machine.Destination, w *way)
 	confirmed := w.Confirmed()
 	w.mu.Unlock()
 	o.mu.RLock()
-	oldest := first(o.machine.Outgoing(to, machine.Cursor{}), 1)
+	oldest := first(o.machine.Outgoing(to, invoke.Cursor{}), 1)
 	due := len(oldest) > 0 && w.told.Less(oldest[0].Cursor) && !confirmed.Less(oldest[0].Cursor)
 	o.mu.RUnlock()
 	if !due {
@@ -466,7 +467,7 @@ func (o *object) runTasks(ctx context.Context, to machine.Destination, w *way) e
 }
 
 func (o *object) runTasksOf(ctx context.Context, s *stay, to machine.Destination, w *way, f func(context.Context, Task) error) {
-	var done machine.Cursor
+	var done invoke.Cursor
 	for ctx.Err() == nil {
 		o.mu.RLock()
 		next := slices.Clone(first(o.machine.Outgoing(to, done), 1))

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
@@ -27,34 +27,34 @@ func TestAWatcherThatWaitsIsNotLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	client, err := e.Register(t.Context(), "")
+	caller, err := e.Register(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(r relay.Request) (relay.Answer, error) {
-		m, err := client.Call(t.Context(), client.To(id), r.AppendTo(nil))
+	ask := func(r client.Request) (client.Answer, error) {
+		m, err := caller.Call(t.Context(), caller.To(id), r.AppendTo(nil))
 		if err != nil {
-			return relay.Answer{}, err
+			return client.Answer{}, err
 		}
 		defer m.Release()
-		return relay.ParseAnswer(append([]byte(nil), m.Data...))
+		return client.ParseAnswer(append([]byte(nil), m.Data...))
 	}
 	// One goroutine looks for watchers, and then answers what came. So it has looked once between two
 	// answers.
 	look := func() {
 		t.Helper()
 		for range 2 {
-			if a, err := ask(relay.Request{Ask: relay.Now}); err != nil || a.Said != relay.Done {
+			if a, err := ask(client.Request{Ask: client.Now}); err != nil || a.Said != client.Done {
 				t.Fatalf("now: %+v, %v", a, err)
 			}
 		}
 	}
 	look() // the connection is there, and its messages come in their order
 	question := append(binary.LittleEndian.AppendUint32(make([]byte, 24), 10_000), "quiet"...)
-	answers := make(chan relay.Answer, 1)
+	answers := make(chan client.Answer, 1)
 	before := e.Stats().Calls
 	go func() {
-		a, err := ask(relay.Request{Ask: relay.Watch, Rest: question})
+		a, err := ask(client.Request{Ask: client.Watch, Rest: question})
 		if err != nil {
 			t.Error(err)
 		}
@@ -79,7 +79,7 @@ func TestAWatcherThatWaitsIsNotLeftBehind(t *testing.T) {
 	if _, err := emit.Call(t.Context(), all[0].bank, []string{"quiet/1"}); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-answers; a.Said != relay.Done || !strings.HasSuffix(string(a.Text), "quiet1") {
+	if a := <-answers; a.Said != client.Done || !strings.HasSuffix(string(a.Text), "quiet1") {
 		t.Errorf("%+v", a)
 	}
 }

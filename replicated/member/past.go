@@ -9,8 +9,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -250,21 +250,21 @@ func (c *pastCopy) advance(log *squall.Log, v squall.Version) error {
 const pastWait = 500 * time.Millisecond
 
 // answerPast answers a client's query about the past, on a goroutine of its own.
-func (d *desk) answerPast(ctx context.Context, m *ripc.Message, r *relay.Request) {
+func (d *desk) answerPast(ctx context.Context, m *ripc.Message, r *client.Request) {
 	ctx, cancel := context.WithTimeout(ctx, pastWait)
 	defer cancel()
 	o := d.object
 	s, err := d.stay()
 	var answer []byte
 	if err == nil {
-		at := invoke.Moment{Timed: r.Consistency == relay.AtTime, Time: squall.Time(r.At.View)}
+		at := invoke.Moment{Timed: r.Consistency == client.AtTime, Time: squall.Time(r.At.View)}
 		if !at.Timed {
 			at.Version = squall.Version{View: squall.ViewID(r.At.View), Seq: squall.Seq(r.At.Seq)}
 		}
 		err = o.readPast(ctx, s, string(r.Name), at, func(c *replica, b *bound) error {
 			head := c.reading()
 			head.Caller = Caller{Member: squall.NodeID(o.self.Load()), Identity: m.Identity()}
-			answer = (&relay.Answer{Said: relay.Done, View: uint64(head.Version.View), Seq: uint64(head.Version.Seq)}).AppendTo(nil)
+			answer = (&client.Answer{Said: client.Done, View: uint64(head.Version.View), Seq: uint64(head.Version.Seq)}).AppendTo(nil)
 			return guarded(b.name, func() (err error) {
 				answer, err = b.answer(c.state, &head, r.Args, answer)
 				return err

@@ -11,21 +11,21 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
 
 // pretend serves an object as a member would, and has f answer its requests. It returns the
 // address.
-func pretend(t *testing.T, f func(r relay.Request, request []byte) relay.Answer) string {
+func pretend(t *testing.T, f func(r client.Request, request []byte) client.Answer) string {
 	t.Helper()
 	e, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TCP})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	serve := func(id ripc.ID, f func(r relay.Request, request []byte) relay.Answer) {
+	serve := func(id ripc.ID, f func(r client.Request, request []byte) client.Answer) {
 		s, err := e.Register(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func pretend(t *testing.T, f func(r relay.Request, request []byte) relay.Answer)
 				if err != nil {
 					return
 				}
-				r, err := relay.Parse(m.Data)
+				r, err := client.Parse(m.Data)
 				if err != nil {
 					t.Error(err)
 				}
@@ -49,7 +49,9 @@ func pretend(t *testing.T, f func(r relay.Request, request []byte) relay.Answer)
 		}()
 	}
 	serve("squall object\x00test\x00group\x00accounts", f)
-	serve("squall objects", func(relay.Request, []byte) relay.Answer { return relay.Answer{Said: relay.Done, Text: []byte("group")} })
+	serve("squall objects", func(client.Request, []byte) client.Answer {
+		return client.Answer{Said: client.Done, Text: []byte("group")}
+	})
 	return e.Addr()
 }
 
@@ -60,17 +62,17 @@ func TestACommandKeepsItsNumberAtFailOver(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	asked := map[uint64][][]byte{} // requests by their number, in their order
-	answer := func(r relay.Request, request []byte) relay.Answer {
+	answer := func(r client.Request, request []byte) client.Answer {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Ask != relay.Command {
-			return relay.Answer{Said: relay.Done, Text: []byte{1, 0, 0, 0, 0, 0, 0, 0}}
+		if r.Ask != client.Command {
+			return client.Answer{Said: client.Done, Text: []byte{1, 0, 0, 0, 0, 0, 0, 0}}
 		}
 		asked[r.Number] = append(asked[r.Number], request)
 		if len(asked[r.Number]) < 4 {
-			return relay.Answer{Said: relay.Away}
+			return client.Answer{Said: client.Away}
 		}
-		return relay.Answer{Said: relay.Done, Text: []byte{byte(len(asked[r.Number]))}} // CBOR
+		return client.Answer{Said: client.Done, Text: []byte{byte(len(asked[r.Number]))}} // CBOR
 	}
 	addresses := []string{pretend(t, answer), pretend(t, answer), pretend(t, answer)}
 	bank := dial(t, replicated.ClientConfig{Addresses: addresses, Endpoint: ripc.Config{Transport: ripc.TCP}}).Object("accounts")

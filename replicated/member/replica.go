@@ -13,9 +13,9 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // replica is a process's copy of an object: the application's state, and what the machine remembers
@@ -130,7 +130,7 @@ func (r *replica) calledBy(member squall.NodeID, session uint64, identity, sourc
 	if session|c.Caller.Session != 0 || source != "" || c.Caller.Object != "" || c.Caller.Member != member {
 		c.Caller = Caller{Member: member, Session: session, Identity: identity}
 		if source != "" {
-			name, shard := relay.CutShard(source)
+			name, shard := client.CutShard(source)
 			c.Caller.Object, c.Caller.Shard = name, max(0, shard-1)
 		}
 	}
@@ -213,7 +213,7 @@ func (r *replica) reading() Context {
 
 // matching returns events behind a cursor, with up to so many bytes, and the cursor behind all that
 // was looked at. The lock is held.
-func (r *replica) matching(after machine.Cursor, prefix string, bytes int) (events []machine.Event, next machine.Cursor, err error) {
+func (r *replica) matching(after invoke.Cursor, prefix string, bytes int) (events []invoke.Event, next invoke.Cursor, err error) {
 	all, ok := r.machine.Events(after)
 	if !ok {
 		return nil, after, fmt.Errorf("replicated: object %q: %w", r.name, replicated.ErrCompacted)
@@ -222,7 +222,7 @@ func (r *replica) matching(after machine.Cursor, prefix string, bytes int) (even
 	for i := range all {
 		e := &all[i]
 		if strings.HasPrefix(e.Topic, prefix) {
-			size := relay.EventBytes + len(e.Topic) + len(e.Data)
+			size := client.EventBytes + len(e.Topic) + len(e.Data)
 			if bytes -= size; bytes < 0 && len(events) > 0 {
 				return events, next, nil
 			}

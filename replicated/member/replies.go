@@ -11,6 +11,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/wait"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -24,7 +25,7 @@ type gathering struct {
 	mu      sync.Mutex
 	of      squall.ViewID  // in which the command has its position; 0: it has none yet
 	out     invoke.Outcome // of this member
-	come    []relay.Reply  // not yielded yet
+	come    []invoke.Reply // not yielded yet
 	changed wait.Bell
 	done    chan struct{} // the command has its position, or failed
 }
@@ -37,7 +38,7 @@ func (g *gathering) Complete(out *invoke.Outcome) {
 	g.out.Reply, g.out.Args = reply, nil
 	g.mu.Unlock()
 	if a, ok := answerOf(out.Status); ok && out.Err == nil {
-		g.add(relay.Reply{Member: uint64(g.o.group.ID()), Said: a, Data: reply})
+		g.add(invoke.Reply{Member: uint64(g.o.group.ID()), Said: a, Data: reply})
 	}
 }
 
@@ -54,17 +55,17 @@ func (g *gathering) view() squall.ViewID {
 func (g *gathering) Typed() any { return nil }
 
 // answerOf returns how a member answers a command that ended so, if it was executed.
-func answerOf(s machine.Status) (machine.Answered, bool) {
+func answerOf(s invoke.Status) (invoke.Answered, bool) {
 	switch s {
-	case machine.Done, machine.Again:
-		return machine.Returned, true
-	case machine.Failed, machine.AgainFail:
-		return machine.Refused, true
+	case invoke.Done, invoke.Again:
+		return invoke.Returned, true
+	case invoke.Failed, invoke.AgainFail:
+		return invoke.Refused, true
 	}
 	return 0, false
 }
 
-func (g *gathering) add(a relay.Reply) {
+func (g *gathering) add(a invoke.Reply) {
 	g.mu.Lock()
 	g.come = append(g.come, a)
 	g.mu.Unlock()
@@ -72,7 +73,7 @@ func (g *gathering) add(a relay.Reply) {
 }
 
 // take returns what came.
-func (g *gathering) take() (come []relay.Reply) {
+func (g *gathering) take() (come []invoke.Reply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	come, g.come = g.come, nil
@@ -168,7 +169,7 @@ func (a *answering) layout(view squall.ViewID) (then, since []machine.Peer, err 
 }
 
 // answer has the reply of a command sent to the member that gathers. The lock is held.
-func (o *object) answer(to squall.NodeID, call uint64, status machine.Status, reply []byte) {
+func (o *object) answer(to squall.NodeID, call uint64, status invoke.Status, reply []byte) {
 	said, ok := answerOf(status)
 	if !ok {
 		return
@@ -216,12 +217,12 @@ func (o *object) gather(sender squall.NodeID, data []byte) {
 	g := o.answers.gathered[call]
 	o.answers.mu.Unlock()
 	if g != nil {
-		g.add(relay.Reply{Member: uint64(sender), Said: said, Data: bytes.Clone(reply)})
+		g.add(invoke.Reply{Member: uint64(sender), Said: said, Data: bytes.Clone(reply)})
 	}
 }
 
 // repliesTo has a command of a stay executed, and yields what the members answer.
-func (o *object) repliesTo(ctx context.Context, s *stay, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
+func (o *object) repliesTo(ctx context.Context, s *stay, name string, args invoke.Encoder, n int, yield func(invoke.Reply) bool) error {
 	if err := o.ready(); err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (o *object) repliesTo(ctx context.Context, s *stay, name string, args invok
 
 // gatherFrom sends a command and yields its replies. A command of this process is one of its stay
 // s.
-func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, yield func(relay.Reply) bool, record func(call uint64) ([]byte, error), name string) error {
+func (o *object) gatherFrom(ctx context.Context, g *gathering, s *stay, n int, yield func(invoke.Reply) bool, record func(call uint64) ([]byte, error), name string) error {
 	g.changed, g.done = wait.NewBell(), make(chan struct{})
 	if !s.begin() {
 		return o.elsewhere()
@@ -284,7 +285,7 @@ func (a *answering) expect(number uint64, g *gathering) func() {
 
 // collect yields the replies of a command that was executed: the first n, or those of all members
 // of its layout if n is 0.
-func (o *object) collect(ctx context.Context, g *gathering, n int, yield func(relay.Reply) bool) error {
+func (o *object) collect(ctx context.Context, g *gathering, n int, yield func(invoke.Reply) bool) error {
 	awaited, there, err := o.answers.layout(g.of)
 	if err != nil {
 		return err
@@ -328,15 +329,15 @@ func (o *object) collect(ctx context.Context, g *gathering, n int, yield func(re
 // withoutLeavers yields an answer without a reply for each member that is awaited, is not there any
 // more, and sent none before it left. It returns those that are awaited still, and whether more
 // replies are wanted.
-func (o *object) withoutLeavers(ctx context.Context, g *gathering, awaited, there []machine.Peer, yield func(relay.Reply) bool) (rest []machine.Peer, more bool, _ error) {
+func (o *object) withoutLeavers(ctx context.Context, g *gathering, awaited, there []machine.Peer, yield func(invoke.Reply) bool) (rest []machine.Peer, more bool, _ error) {
 	if err := o.passOrder(ctx); err != nil { // what members sent before they left comes before a record that is sent now
 		return nil, false, err
 	}
 	late := g.take()
 	for _, p := range awaited {
-		if slices.Contains(there, p) || slices.ContainsFunc(late, func(r relay.Reply) bool { return r.Member == p.Node }) {
+		if slices.Contains(there, p) || slices.ContainsFunc(late, func(r invoke.Reply) bool { return r.Member == p.Node }) {
 			rest = append(rest, p)
-		} else if !yield(relay.Reply{Member: p.Node}) {
+		} else if !yield(invoke.Reply{Member: p.Node}) {
 			return nil, false, nil
 		}
 	}
@@ -387,14 +388,14 @@ func (p *passing) Signal()                      { close(p.done) }
 func (p *passing) Typed() any                   { return nil }
 
 // gatherFor gathers the replies for a client, and answers it with all of them.
-func (d *desk) gatherFor(ctx context.Context, m *ripc.Message, r *relay.Request, operation int) {
-	head := relay.Answer{Said: relay.Done}
+func (d *desk) gatherFor(ctx context.Context, m *ripc.Message, r *client.Request, operation int) {
+	head := client.Answer{Said: client.Done}
 	answer := head.AppendTo(nil)
-	err := d.object.gatherFrom(ctx, &gathering{o: d.object}, nil, int(r.Count), func(a relay.Reply) bool {
-		answer = a.AppendTo(answer)
+	err := d.object.gatherFrom(ctx, &gathering{o: d.object}, nil, int(r.Count), func(a invoke.Reply) bool {
+		answer = client.AppendReply(answer, &a)
 		return true
 	}, func(call uint64) ([]byte, error) {
-		return r.AppendRecord(nil, machine.Header{Operation: operation, Call: call, Replies: true, Shard: d.shard}), nil
+		return relay.AppendRecord(nil, r, machine.Header{Operation: operation, Call: call, Replies: true, Shard: d.shard}), nil
 	}, string(r.Name))
 	if refused := (*invoke.Refusal)(nil); errors.As(err, &refused) {
 		answer = relay.AppendResult(answer[:0], 0, 0, refused.Status, 0, refused.Reply)

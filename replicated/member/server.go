@@ -13,6 +13,7 @@ import (
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/internal/wait"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -89,7 +90,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	}
 	if err == nil && cfg.TLS == nil {
 		// Without a socket for this host, clients here come by TCP.
-		s.withdraw, _ = ripc.OneHost("").Publish(ctx, ripc.ID(relay.Presence(e.Addr())), e.Place())
+		s.withdraw, _ = ripc.OneHost("").Publish(ctx, ripc.ID(client.Presence(e.Addr())), e.Place())
 	}
 	if err == nil {
 		err = s.serveShards(ctx, cfg)
@@ -119,7 +120,7 @@ func (s *Server) serve(ctx, serving context.Context, o *object, cfg *ServerConfi
 		}
 		svc.CopyMessages() // a client can change a request between the check of its access and its execution
 		d.service, d.authorize, d.done = svc, cfg.Authorize, &s.done
-		d.most = max(cfg.Endpoint.RingBytes, ripc.DefaultRingBytes)/4 - relay.AnswerHead - relay.EventBytes
+		d.most = max(cfg.Endpoint.RingBytes, ripc.DefaultRingBytes)/4 - client.AnswerHead - client.EventBytes
 		d.queries.wake = wait.NewBell()
 		if shard == 0 {
 			g.desks = append(g.desks, d)
@@ -205,11 +206,11 @@ func requestOf(m *ripc.Message) []byte {
 
 // take serves a request, or hands it on; then it leaves m empty.
 func (d *desk) take(ctx context.Context, m *ripc.Message) error {
-	r, err := relay.Parse(requestOf(m))
-	if err != nil || !m.IsRequest() || r.Ask == relay.Describe || r.Ask == relay.Enable || r.Ask == relay.Group { // the guide answers these
-		return relay.ErrMalformed
+	r, err := client.Parse(requestOf(m))
+	if err != nil || !m.IsRequest() || r.Ask == client.Describe || r.Ask == client.Enable || r.Ask == client.Group { // the guide answers these
+		return client.ErrMalformed
 	}
-	if r.Ask == relay.Locate {
+	if r.Ask == client.Locate {
 		return d.locate(m)
 	}
 	if err := d.allow(m, &r); err != nil {
@@ -221,8 +222,8 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if isAnswered(r.Ask) && d.answers.wait(d, m) {
 		return nil
 	}
-	if r.Ask == relay.Forward && !d.vouched(&r, d.object.group.View().Secret.Vouches) {
-		return relay.ErrMalformed
+	if r.Ask == client.Forward && !d.vouched(&r, d.object.group.View().Secret.Vouches) {
+		return client.ErrMalformed
 	}
 	if said, done := d.executed(&r); done {
 		return m.Reply(said)
@@ -235,7 +236,7 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 		if known {
 			return d.serve(ctx, m, &r)
 		}
-	} else if r.Ordered() {
+	} else if relay.Ordered(&r) {
 		return d.serve(ctx, m, &r)
 	}
 	d.queue(m)
@@ -252,8 +253,8 @@ func (d *desk) queue(m *ripc.Message) {
 }
 
 // serve relays a request, or notes that a session is in use.
-func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) error {
-	if r.Ordered() {
+func (d *desk) serve(ctx context.Context, m *ripc.Message, r *client.Request) error {
+	if relay.Ordered(r) {
 		return d.relay(ctx, m, r)
 	}
 	known, err := d.object.touch(r.Session, d.shard)
@@ -262,7 +263,7 @@ func (d *desk) serve(ctx context.Context, m *ripc.Message, r *relay.Request) err
 	}
 	out := invoke.Outcome{}
 	if !known {
-		out.Status = machine.NotThere
+		out.Status = invoke.NotThere
 	}
 	return m.Reply(appendOutcome(nil, &out))
 }
@@ -334,19 +335,19 @@ func account(m *ripc.Message) string {
 var relays = sync.Pool{New: func() any { return new(relayed) }}
 
 // relay sends the record of a request. The client is answered when the record was applied.
-func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Request) (err error) {
+func (d *desk) relay(ctx context.Context, m *ripc.Message, request *client.Request) (err error) {
 	h := machine.Header{Shard: d.shard}
-	if request.Ask == relay.Command || request.Ask == relay.Replies || request.Ask == relay.Forward {
+	if request.Ask == client.Command || request.Ask == client.Replies || request.Ask == client.Forward {
 		if h.Operation, err = d.operation(request.Name); err != nil {
 			return err
 		}
 	}
-	if request.Ask == relay.Replies {
+	if request.Ask == client.Replies {
 		of, operation := *request, h.Operation // the goroutine has copies: those of a command stay on the stack
 		d.answers.work(d, m, func(m *ripc.Message) { d.gatherFor(ctx, m, &of, operation) })
 		return nil
 	}
-	request.Owner = machine.Owner{Account: account(m), Identity: m.Identity()}
+	request.Owner = invoke.Owner{Account: account(m), Identity: m.Identity()}
 	if m.BodySize() > 0 { // its record waits for its place, and the requests of other clients do not wait for that
 		of, header := *request, h
 		d.answers.work(d, m, func(m *ripc.Message) {
@@ -361,13 +362,13 @@ func (d *desk) relay(ctx context.Context, m *ripc.Message, request *relay.Reques
 }
 
 // order sends the record of a request, and then leaves m empty.
-func (d *desk) order(ctx context.Context, m *ripc.Message, request *relay.Request, h machine.Header) error {
+func (d *desk) order(ctx context.Context, m *ripc.Message, request *client.Request, h machine.Header) error {
 	o := d.object
 	r := relays.Get().(*relayed)
 	r.m, r.answers = *m, d.answers
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	*buf = request.AppendRecord((*buf)[:0], h) // first: a move of this member may end the call at once, and with it the bytes of the request
+	*buf = relay.AppendRecord((*buf)[:0], request, h) // first: a move of this member may end the call at once, and with it the bytes of the request
 	call, under, err := o.calls.add(r, nil)
 	if err != nil {
 		return err
@@ -480,19 +481,19 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 	var answer []byte
 	for _, m := range batch {
 		var err error
-		r, _ := relay.Parse(requestOf(&m)) // it was parsed when it came
+		r, _ := client.Parse(requestOf(&m)) // it was parsed when it came
 		switch r.Ask {
-		case relay.Watch:
+		case client.Watch:
 			var w watching
 			if w, err = parseWatch(m, r.Rest); err == nil {
 				watchers = append(watchers, w)
 				continue
 			}
-		case relay.Now:
+		case client.Now:
 			if err = confirm(); err == nil {
 				answer, err = d.latest(answer[:0], s)
 			}
-		case relay.Query:
+		case client.Query:
 			if d.answers.wait(d, &m) {
 				continue
 			}
@@ -501,7 +502,7 @@ func (d *desk) answer(ctx context.Context, batch []ripc.Message, watchers []watc
 				d.answers.work(d, &m, func(m *ripc.Message) { d.answerPast(ctx, m, &past) })
 				continue
 			}
-			if r.Confirms() {
+			if relay.Confirms(&r) {
 				err = confirm()
 			}
 			if err == nil {
@@ -538,12 +539,12 @@ func (d *desk) latest(b []byte, s *stay) ([]byte, error) {
 	if !d.has(s) {
 		return b, d.object.elsewhere()
 	}
-	b = append(append(b, byte(relay.Done)), make([]byte, relay.AnswerHead-1)...)
-	return relay.AppendCursor(b, d.object.machine.LastEvent()), nil
+	b = append(append(b, byte(client.Done)), make([]byte, client.AnswerHead-1)...)
+	return client.AppendCursor(b, d.object.machine.LastEvent()), nil
 }
 
 // query runs one query. The confirmation, if there was one, counts for a stay.
-func (d *desk) query(b []byte, identity string, r *relay.Request, s *stay) (_ []byte, err error) {
+func (d *desk) query(b []byte, identity string, r *client.Request, s *stay) (_ []byte, err error) {
 	o := d.object
 	q := o.bound[string(r.Name)]
 	if q == nil || !q.query {
@@ -559,7 +560,7 @@ func (d *desk) query(b []byte, identity string, r *relay.Request, s *stay) (_ []
 	}
 	c := o.reading()
 	c.Caller = Caller{Member: squall.NodeID(o.self.Load()), Identity: identity}
-	b = append(b, byte(relay.Done))
+	b = append(b, byte(client.Done))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.View))
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Version.Seq))
 	err = guarded(q.name, func() (err error) {

@@ -8,9 +8,8 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -135,8 +134,8 @@ func (s *Server) endShards() {
 }
 
 // located looks it up in the view in force.
-func (o *object) located() relay.Places {
-	l := relay.Places{Shards: max(1, o.sg.Shards)}
+func (o *object) located() client.Places {
+	l := client.Places{Shards: max(1, o.sg.Shards)}
 	if !o.sharded() {
 		return l
 	}
@@ -163,7 +162,7 @@ func (d *desk) locate(m *ripc.Message) error {
 	if err != nil {
 		return err
 	}
-	d.answers.reply(nil, m, (&relay.Answer{Said: relay.Done, Text: data}).AppendTo(nil))
+	d.answers.reply(nil, m, (&client.Answer{Said: client.Done, Text: data}).AppendTo(nil))
 	*m = ripc.Message{}
 	return nil
 }
@@ -187,15 +186,15 @@ const useForward = "squall objects forward"
 
 // vouched reports whether a request to forward a command comes, as it is, from a member of the
 // group, and is for this service.
-func (d *desk) vouched(r *relay.Request, vouches func(use string, text, proof []byte) bool) bool {
+func (d *desk) vouched(r *client.Request, vouches func(use string, text, proof []byte) bool) bool {
 	proof, text := r.Proof(string(d.id()))
 	return vouches(useForward, text, proof)
 }
 
 // executed returns the answer to a request to forward a command that this copy has executed. The
 // command is not ordered again: that may take longer than a member waits that forwards it.
-func (d *desk) executed(r *relay.Request) (said []byte, done bool) {
-	if r.Ask != relay.Forward {
+func (d *desk) executed(r *client.Request) (said []byte, done bool) {
+	if r.Ask != client.Forward {
 		return nil, false
 	}
 	o := d.object
@@ -205,13 +204,13 @@ func (d *desk) executed(r *relay.Request) (said []byte, done bool) {
 	if !o.hasShard(d.shard) || !o.machine.HasExecuted(source, at) {
 		return nil, false
 	}
-	return appendOutcome(nil, &invoke.Outcome{Status: machine.Again}), true
+	return appendOutcome(nil, &invoke.Outcome{Status: invoke.Again}), true
 }
 
 // id returns the id of the service.
 func (d *desk) id() ripc.ID {
 	if d.shard == 0 {
-		return ripc.ID(relay.Service(d.object.cluster, d.group, d.object.sg.Name))
+		return ripc.ID(client.Service(d.object.cluster, d.group, d.object.sg.Name))
 	}
-	return ripc.ID(relay.Service(d.object.cluster, d.group, relay.ShardName(d.object.sg.Name, d.shard-1)))
+	return ripc.ID(client.Service(d.object.cluster, d.group, client.ShardName(d.object.sg.Name, d.shard-1)))
 }

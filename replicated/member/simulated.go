@@ -7,6 +7,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/replicated/internal/batch"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/replicated/internal/relay"
@@ -233,15 +234,15 @@ func (s *simulatedCopy) tend() {
 // Take implements simulate.Copy.
 func (s *simulatedCopy) Take(shard int, request []byte, answer func([]byte)) {
 	d := &desk{object: s.o, shard: shard, most: maxWatched}
-	r, err := relay.Parse(request)
+	r, err := client.Parse(request)
 	switch {
 	case err != nil:
-	case r.Ask == relay.Locate:
+	case r.Ask == client.Locate:
 		answer(s.locate())
 		return
 	default:
-		if err = d.here(); err == nil && r.Ask == relay.Forward && !d.vouched(&r, s.vouches) {
-			err = relay.ErrMalformed
+		if err = d.here(); err == nil && r.Ask == client.Forward && !d.vouched(&r, s.vouches) {
+			err = client.ErrMalformed
 		}
 	}
 	if err == nil {
@@ -263,7 +264,7 @@ func (s *simulatedCopy) vouches(use string, text, proof []byte) bool {
 // locate says where the shards are.
 func (s *simulatedCopy) locate() []byte {
 	_, shards := s.host.View()
-	l := relay.Places{Shards: max(1, s.o.sg.Shards), Addresses: make([][]string, len(shards))}
+	l := client.Places{Shards: max(1, s.o.sg.Shards), Addresses: make([][]string, len(shards))}
 	for i, all := range shards {
 		for _, m := range all {
 			l.Addresses[i] = append(l.Addresses[i], m.Place)
@@ -273,25 +274,25 @@ func (s *simulatedCopy) locate() []byte {
 	if err != nil {
 		return appendError(nil, err)
 	}
-	return (&relay.Answer{Said: relay.Done, Text: data}).AppendTo(nil)
+	return (&client.Answer{Said: client.Done, Text: data}).AppendTo(nil)
 }
 
 // serve does what a request asks for.
-func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer func([]byte)) (err error) {
+func (s *simulatedCopy) serve(d *desk, r *client.Request, request []byte, answer func([]byte)) (err error) {
 	o, stay := s.o, s.o.stay.Load()
 	switch {
-	case r.Ordered():
+	case relay.Ordered(r):
 		return s.order(d, r, answer)
-	case r.Ask == relay.Touch:
+	case r.Ask == client.Touch:
 		out := invoke.Outcome{}
 		if known, _ := o.touch(r.Session, d.shard); !known {
-			out.Status = machine.NotThere
+			out.Status = invoke.NotThere
 		}
 		s.tend()
 		answer(appendOutcome(nil, &out))
 	case r.Past():
-		answer((&relay.Answer{Said: relay.Else, Text: []byte("simulated objects do not answer about the past")}).AppendTo(nil))
-	case r.Ask == relay.Watch:
+		answer((&client.Answer{Said: client.Else, Text: []byte("simulated objects do not answer about the past")}).AppendTo(nil))
+	case r.Ask == client.Watch:
 		w, err := parseWatch(ripc.Message{}, r.Rest)
 		if err != nil {
 			return err
@@ -304,20 +305,20 @@ func (s *simulatedCopy) serve(d *desk, r *relay.Request, request []byte, answer 
 			said, _ := d.watched(&w)
 			answer(said)
 		})
-	case r.Confirms():
+	case relay.Confirms(r):
 		s.host.Confirm(func(err error) { s.read(d, request, stay, err, answer) })
-	case r.Ask == relay.Query || r.Ask == relay.Now:
+	case r.Ask == client.Query || r.Ask == client.Now:
 		s.read(d, request, stay, nil, answer)
 	default:
-		return relay.ErrMalformed
+		return client.ErrMalformed
 	}
 	return nil
 }
 
 // order sends the record of a request.
-func (s *simulatedCopy) order(d *desk, r *relay.Request, answer func([]byte)) (err error) {
+func (s *simulatedCopy) order(d *desk, r *client.Request, answer func([]byte)) (err error) {
 	h := machine.Header{Shard: d.shard}
-	if r.Ask == relay.Command || r.Ask == relay.Forward {
+	if r.Ask == client.Command || r.Ask == client.Forward {
 		n, ok := s.o.numbers[string(r.Name)]
 		if !ok {
 			return errors.New("the operation is not enabled yet")
@@ -326,7 +327,7 @@ func (s *simulatedCopy) order(d *desk, r *relay.Request, answer func([]byte)) (e
 	}
 	var under int
 	if h.Call, under, err = s.o.calls.add(answeredTo(answer), nil); err == nil {
-		s.post(r.AppendRecord(nil, h), posted{call: h.Call}, under)
+		s.post(relay.AppendRecord(nil, r, h), posted{call: h.Call}, under)
 	}
 	return err
 }
@@ -350,7 +351,7 @@ func (s *simulatedCopy) Call(name string, args []byte, done func(executed, not b
 type ownCall func(executed, not bool)
 
 func (c ownCall) Complete(o *invoke.Outcome) {
-	executed := o.Err == nil && (o.Status == machine.Done || o.Status == machine.Failed)
+	executed := o.Err == nil && (o.Status == invoke.Done || o.Status == invoke.Failed)
 	c(executed, o.Err == nil && !executed)
 }
 func (c ownCall) Signal()  {}
@@ -371,9 +372,9 @@ func (s *simulatedCopy) Forwards() (all []simulate.Forward) {
 	if s.relaying != stay {
 		s.relaying, s.ways = stay, map[string]*relay.Way{}
 	}
-	source := relay.ShardName(o.sg.Name, stay.shard-1)
+	source := client.ShardName(o.sg.Name, stay.shard-1)
 	for _, to := range o.machine.Destinations(nil) {
-		_, shard := relay.CutShard(to.Name)
+		_, shard := client.CutShard(to.Name)
 		if to.Kind != machine.ToObject || shard == 0 {
 			continue
 		}
@@ -403,12 +404,12 @@ func (s *simulatedCopy) Handed(f simulate.Forward, answer []byte) {
 	if s.relaying != stay || w == nil {
 		return
 	}
-	a, err := relay.ParseAnswer(answer)
-	if err != nil || a.Said != relay.Done && a.Said != relay.Failed {
+	a, err := client.ParseAnswer(answer)
+	if err != nil || a.Said != client.Done && a.Said != client.Failed {
 		w.Lose(f.Attempt, errEarly)
 		return
 	}
-	w.Confirm(machine.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]})
+	w.Confirm(invoke.Cursor{View: f.At[0], Seq: f.At[1], Index: f.At[2]})
 	if stay.number() != 0 && s.o.has(stay) {
 		to := machine.Destination{Kind: machine.ToObject, Name: f.Name}
 		s.host.Send(machine.AppendHanded(nil, machine.Header{Time: s.host.Wall(), Shard: f.From}, to, w.Confirmed()))
@@ -418,10 +419,10 @@ func (s *simulatedCopy) Handed(f simulate.Forward, answer []byte) {
 // read answers what may be answered now: err is that of the confirmation, which counts for a stay.
 func (s *simulatedCopy) read(d *desk, request []byte, stay *stay, err error, answer func([]byte)) {
 	var b []byte
-	r, _ := relay.Parse(request)
+	r, _ := client.Parse(request)
 	switch {
 	case err != nil:
-	case r.Ask == relay.Now:
+	case r.Ask == client.Now:
 		b, err = d.latest(nil, stay)
 	default:
 		b, err = d.query(nil, "", &r, stay)

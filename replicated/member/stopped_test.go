@@ -10,7 +10,7 @@ import (
 	"github.com/squall-go/squall/internal/proc"
 	"github.com/squall-go/squall/internal/testutil"
 	"github.com/squall-go/squall/replicated"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/member"
 	"github.com/squall-go/squall/ripc"
 )
@@ -139,7 +139,7 @@ func TestAClientLeavesAMemberThatIsStopped(t *testing.T) {
 			client := dial(t, replicated.ClientConfig{Addresses: f.clients(), Seed: 1, MemberTimeout: time.Second})
 			bank := client.Object("accounts")
 			ctx := testutil.Within(t)
-			const before, atOnce, after = 3, 5, 2 * machine.MaxOutstanding
+			const before, atOnce, after = 3, 5, 2 * invoke.MaxOutstanding
 			for range before {
 				if _, err := deposit.Call(ctx, bank, depositArgs{public, 1}); err != nil {
 					t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 
 	"github.com/squall-go/squall/replicated"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // What operations are called on in this process: an object, a shard of one wherever that is now
@@ -49,7 +47,7 @@ func (w whole) Start(ctx context.Context, name string, args invoke.Encoder, p in
 	return w.o.command(ctx, nil, name, args, p)
 }
 
-func (w whole) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
+func (w whole) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(invoke.Reply) bool) error {
 	if err := w.o.unsharded(); err != nil {
 		return err
 	}
@@ -70,16 +68,16 @@ func (w whole) Past(ctx context.Context, name string, at invoke.Moment, r invoke
 	return w.o.queryPast(ctx, nil, name, at, r)
 }
 
-func (w whole) Events(ctx context.Context, after machine.Cursor, prefix string) ([]machine.Event, machine.Cursor, error) {
+func (w whole) Events(ctx context.Context, after invoke.Cursor, prefix string) ([]invoke.Event, invoke.Cursor, error) {
 	if err := w.o.unsharded(); err != nil {
 		return nil, after, err
 	}
 	return w.o.events(ctx, nil, after, prefix)
 }
 
-func (w whole) Latest(ctx context.Context) (machine.Cursor, error) {
+func (w whole) Latest(ctx context.Context) (invoke.Cursor, error) {
 	if err := w.o.unsharded(); err != nil {
-		return machine.Cursor{}, err
+		return invoke.Cursor{}, err
 	}
 	return w.o.latest(ctx, nil)
 }
@@ -157,7 +155,7 @@ func (s oneShard) Start(ctx context.Context, name string, args invoke.Encoder, p
 	return t.Start(ctx, name, args, p)
 }
 
-func (s oneShard) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
+func (s oneShard) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(invoke.Reply) bool) error {
 	t, err := s.Now(ctx)
 	if err != nil {
 		return err
@@ -181,27 +179,27 @@ func (s oneShard) Past(ctx context.Context, name string, at invoke.Moment, r inv
 	return t.Past(ctx, name, at, r)
 }
 
-func (s oneShard) Events(ctx context.Context, after machine.Cursor, prefix string) ([]machine.Event, machine.Cursor, error) {
+func (s oneShard) Events(ctx context.Context, after invoke.Cursor, prefix string) ([]invoke.Event, invoke.Cursor, error) {
 	for {
 		t, err := s.Now(ctx)
 		if err != nil {
 			return nil, after, err
 		}
 		events, next, err := t.Events(ctx, after, prefix)
-		if !invoke.Again(ctx, err) {
+		if !invoke.Retry(ctx, err) {
 			return events, next, err
 		}
 	}
 }
 
-func (s oneShard) Latest(ctx context.Context) (machine.Cursor, error) {
+func (s oneShard) Latest(ctx context.Context) (invoke.Cursor, error) {
 	for {
 		t, err := s.Now(ctx)
 		if err != nil {
-			return machine.Cursor{}, err
+			return invoke.Cursor{}, err
 		}
 		c, err := t.Latest(ctx)
-		if !invoke.Again(ctx, err) {
+		if !invoke.Retry(ctx, err) {
 			return c, err
 		}
 	}
@@ -226,7 +224,7 @@ func (s ownShard) Start(ctx context.Context, name string, args invoke.Encoder, p
 	return s.o.command(ctx, s.stay, name, args, &rerouted{Pending: p, ctx: ctx, name: name, shard: oneShard{s.o, s.stay.shard - 1}})
 }
 
-func (s ownShard) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(relay.Reply) bool) error {
+func (s ownShard) Replies(ctx context.Context, name string, args invoke.Encoder, n int, yield func(invoke.Reply) bool) error {
 	return s.o.repliesTo(ctx, s.stay, name, args, n, yield)
 }
 
@@ -238,11 +236,11 @@ func (s ownShard) Past(ctx context.Context, name string, at invoke.Moment, r inv
 	return s.o.queryPast(ctx, s.stay, name, at, r)
 }
 
-func (s ownShard) Events(ctx context.Context, after machine.Cursor, prefix string) ([]machine.Event, machine.Cursor, error) {
+func (s ownShard) Events(ctx context.Context, after invoke.Cursor, prefix string) ([]invoke.Event, invoke.Cursor, error) {
 	return s.o.events(ctx, s.stay, after, prefix)
 }
 
-func (s ownShard) Latest(ctx context.Context) (machine.Cursor, error) {
+func (s ownShard) Latest(ctx context.Context) (invoke.Cursor, error) {
 	return s.o.latest(ctx, s.stay)
 }
 
@@ -259,7 +257,7 @@ type rerouted struct {
 
 // Complete implements invoke.Pending.
 func (r *rerouted) Complete(o *invoke.Outcome) {
-	if o.Status != machine.Elsewhere && !errors.Is(o.Err, invoke.ErrElsewhere) {
+	if o.Status != invoke.Elsewhere && !errors.Is(o.Err, invoke.ErrElsewhere) {
 		r.Pending.Complete(o)
 		return
 	}
@@ -291,7 +289,7 @@ func (r *rerouted) call() {
 		if err == nil {
 			return
 		}
-		if !invoke.Again(r.ctx, err) {
+		if !invoke.Retry(r.ctx, err) {
 			r.end(&invoke.Outcome{Err: err})
 			return
 		}

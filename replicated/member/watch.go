@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/invoke"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 	"github.com/squall-go/squall/ripc"
 )
 
@@ -23,7 +22,7 @@ func (c *Context) Emit(topic string, data []byte) {
 const maxWatched = 1 << 20
 
 // events returns events of a stay, as invoke.Target says.
-func (o *object) events(ctx context.Context, s *stay, after machine.Cursor, prefix string) ([]machine.Event, machine.Cursor, error) {
+func (o *object) events(ctx context.Context, s *stay, after invoke.Cursor, prefix string) ([]invoke.Event, invoke.Cursor, error) {
 	for {
 		inside, err := o.readable(ctx, s, invoke.Local)
 		if err != nil {
@@ -47,10 +46,10 @@ func (o *object) events(ctx context.Context, s *stay, after machine.Cursor, pref
 }
 
 // latest returns the cursor behind every event of commands of a stay that were answered before.
-func (o *object) latest(ctx context.Context, s *stay) (machine.Cursor, error) {
+func (o *object) latest(ctx context.Context, s *stay) (invoke.Cursor, error) {
 	inside, err := o.readable(ctx, s, invoke.Linearizable)
 	if err != nil {
-		return machine.Cursor{}, err
+		return invoke.Cursor{}, err
 	}
 	defer o.unlockRead(inside)
 	return o.machine.LastEvent(), nil
@@ -59,7 +58,7 @@ func (o *object) latest(ctx context.Context, s *stay) (machine.Cursor, error) {
 // watching is a client's question for events, which is answered when there are some, or at its end.
 type watching struct {
 	m      ripc.Message
-	after  machine.Cursor
+	after  invoke.Cursor
 	prefix string
 	end    time.Time
 }
@@ -68,7 +67,7 @@ type watching struct {
 func parseWatch(m ripc.Message, body []byte) (w watching, err error) {
 	w.m = m
 	var milliseconds uint32
-	w.after, milliseconds, w.prefix, err = relay.ParseWatch(body)
+	w.after, milliseconds, w.prefix, err = client.ParseWatch(body)
 	w.end = time.Now().Add(min(time.Duration(milliseconds)*time.Millisecond, maxWatchWait))
 	return w, err
 }
@@ -110,9 +109,9 @@ func (d *desk) watched(w *watching) (answer []byte, none bool) {
 		return appendError(nil, err), false
 	}
 	w.after = next
-	answer = relay.AppendCursor((&relay.Answer{Said: relay.Done}).AppendTo(nil), next)
+	answer = client.AppendCursor((&client.Answer{Said: client.Done}).AppendTo(nil), next)
 	for i := range events {
-		answer = relay.AppendEvent(answer, &events[i])
+		answer = client.AppendEvent(answer, &events[i])
 	}
 	return answer, len(events) == 0
 }

@@ -144,7 +144,7 @@ func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
 	for seed := range testutil.Seeds[uint64](60, 200) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		copies := []*traced{newTraced(t, true), newTraced(t, false)}
-		time, shard := uint64(1), []int{0, 1, machine.MaxShards}[rnd.IntN(3)]
+		time, shard := uint64(1), []int{0, 1, invoke.MaxShards}[rnd.IntN(3)]
 		deliver := func(m squall.Message) {
 			for _, d := range copies {
 				own := m
@@ -186,16 +186,16 @@ func TestCommandsOfAMessageAreAppliedAlikeBothWays(t *testing.T) {
 				var record []byte
 				switch kind := rnd.IntN(24); kind {
 				case 0:
-					command, record = false, machine.AppendOpen(nil, h, machine.Token{byte(rnd.IntN(2))}, 1+rnd.Uint64N(60), machine.Owner{Identity: "ann"})
+					command, record = false, machine.AppendOpen(nil, h, invoke.Token{byte(rnd.IntN(2))}, 1+rnd.Uint64N(60), invoke.Owner{Identity: "ann"})
 				case 1, 2:
 					n := 1 + rnd.Uint64N(30)
-					command, record = false, append(machine.AppendClient(nil, h, machine.SessionNumber(machine.Token{byte(rnd.IntN(2))}, 1+rnd.Uint64N(6)), n, rnd.Uint64N(n)), args...)
+					command, record = false, append(machine.AppendClient(nil, h, machine.SessionNumber(invoke.Token{byte(rnd.IntN(2))}, 1+rnd.Uint64N(6)), n, rnd.Uint64N(n)), args...)
 				case 3:
 					h.Replies = true
 					record = append(machine.AppendCommand(nil, h), args...)
 				case 4:
-					at := machine.Cursor{View: 1, Seq: rnd.Uint64N(uint64(seq)), Index: 1}
-					command, record = false, append(machine.AppendForwarded(nil, h, "other", machine.Cursor{}, at), args...)
+					at := invoke.Cursor{View: 1, Seq: rnd.Uint64N(uint64(seq)), Index: 1}
+					command, record = false, append(machine.AppendForwarded(nil, h, "other", invoke.Cursor{}, at), args...)
 				case 5:
 					record = append(machine.AppendCommand(nil, h), args...)
 					record[0] = byte(13 + rnd.IntN(240)) // no kind

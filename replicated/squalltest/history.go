@@ -7,7 +7,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/replicated/internal/relay"
+	"github.com/squall-go/squall/replicated/internal/client"
 	"github.com/squall-go/squall/replicated/internal/simulate"
 )
 
@@ -15,7 +15,7 @@ import (
 type call struct {
 	client  int
 	shard   int // 1 + its number; 0: of an object without shards, or of none
-	request relay.Request
+	request client.Request
 	began   time.Duration
 	ended   time.Duration // 0: it has not
 	at      simulate.At
@@ -27,7 +27,7 @@ type call struct {
 
 // Ask implements client.Carrier.
 func (c *Client) Ask(shard int, request []byte) int {
-	r, _ := relay.Parse(request)
+	r, _ := client.Parse(request)
 	c.run.calls = append(c.run.calls, call{client: c.number, shard: shard, request: r, began: c.run.world.Now(), unknown: true})
 	return len(c.run.calls) - 1
 }
@@ -38,31 +38,31 @@ func (c *Client) Asked(i int, answer []byte, err error) {
 	k := &r.calls[i]
 	k.ended = r.world.Now()
 	r.world.Stir()
-	if k.request.Ask != relay.Command && k.request.Ask != relay.Query {
+	if k.request.Ask != client.Command && k.request.Ask != client.Query {
 		return
 	}
-	a, bad := relay.ParseAnswer(answer)
+	a, bad := client.ParseAnswer(answer)
 	said := a.Said
 	if bad != nil {
-		said = relay.Away // there was no answer
+		said = client.Away // there was no answer
 	}
 	r.world.Note(uint64(c.number), uint64(i), uint64(said))
 	switch said {
-	case relay.Done, relay.Failed:
-		k.unknown, k.failed, k.reply = false, said == relay.Failed, bytes.Clone(a.Text)
+	case client.Done, client.Failed:
+		k.unknown, k.failed, k.reply = false, said == client.Failed, bytes.Clone(a.Text)
 		k.at = r.places[place{max(0, k.shard-1), version(a.View, a.Seq)}]
 		r.answered++
-		if n := (number{max(0, k.shard-1), k.request.Session, k.request.Number}); k.request.Ask == relay.Command {
+		if n := (number{max(0, k.shard-1), k.request.Session, k.request.Number}); k.request.Ask == client.Command {
 			at, executed := r.executions[n]
 			if !executed {
 				c.Fail(fmt.Errorf("number %d of session %x was answered and not executed", n.number, n.session))
 			}
 			k.at = at
 		}
-	case relay.Full:
+	case client.Full:
 		k.refused = true
 		r.refused++
-	case relay.Else, relay.Unknown, relay.TooLarge, relay.NoKey, relay.NotPersistent:
+	case client.Else, client.Unknown, client.TooLarge, client.NoKey, client.NotPersistent:
 		c.Fail(fmt.Errorf("%s, number %d of session %x: %w", k.request.Name, k.request.Number, k.request.Session, err))
 	}
 }
@@ -98,7 +98,7 @@ func (r *run) judgeShard(shard int) error {
 		k := &r.calls[i]
 		ended := k.ended
 		switch {
-		case k.refused, max(0, k.shard-1) != shard, k.request.Ask != relay.Command && (k.request.Ask != relay.Query || k.request.Consistency != 0 || k.unknown):
+		case k.refused, max(0, k.shard-1) != shard, k.request.Ask != client.Command && (k.request.Ask != client.Query || k.request.Consistency != 0 || k.unknown):
 			continue
 		case k.unknown: // it was executed at some later time, or never
 			at, executed := r.executions[number{shard, k.request.Session, k.request.Number}]
@@ -131,7 +131,7 @@ func (r *run) describe() string {
 	var b bytes.Buffer
 	for i := range r.calls {
 		k := &r.calls[i]
-		if k.refused || k.request.Ask != relay.Command && k.request.Ask != relay.Query {
+		if k.refused || k.request.Ask != client.Command && k.request.Ask != client.Query {
 			continue
 		}
 		fmt.Fprintf(&b, "client %d, %v to %v: %s(% x)", k.client, k.began, k.ended, k.request.Name, k.request.Args)

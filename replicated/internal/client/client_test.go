@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/testutil"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 var start = time.Unix(1_700_000_000, 0)
@@ -18,15 +18,15 @@ var start = time.Unix(1_700_000_000, 0)
 func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
 	seed := testutil.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	s := NewSession(time.Second, machine.Token{1})
-	var open []Command
+	s := NewSession(time.Second, invoke.Token{1})
+	var open []CommandID
 	over := map[uint64]bool{} // numbers of the session that have ended
 	last, low := uint64(0), uint64(0)
 	sessions, waited := uint64(0), 0
 	begin := func() {
 		c, step := s.Begin(start)
 		switch step {
-		case Open:
+		case OpenFirst:
 			if _, again := s.Begin(start); again != Wait {
 				t.Fatal("a session is opened twice at the same time")
 			}
@@ -47,7 +47,7 @@ func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
 			if c.Acked > low {
 				t.Fatalf("RC2: %d is acknowledged, and %d has not ended", c.Acked, low+1)
 			}
-			if c.Number-c.Acked > machine.MaxOutstanding {
+			if c.Number-c.Acked > invoke.MaxOutstanding {
 				t.Fatalf("RC3: number %d, and %d is acknowledged", c.Number, c.Acked)
 			}
 			open = append(open, c)
@@ -66,7 +66,7 @@ func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
 	for range 100 {
 		most := 1 + rnd.IntN(10)
 		if rnd.IntN(10) == 0 {
-			most = 2 * machine.MaxOutstanding // one that waits holds the others back
+			most = 2 * invoke.MaxOutstanding // one that waits holds the others back
 		}
 		for range 3000 {
 			if len(open) == 0 || len(open) < most && rnd.IntN(2) == 0 {
@@ -78,15 +78,15 @@ func TestRC1RC2RC3NumbersAreForOneCommandAndAcknowledgedInOrder(t *testing.T) {
 		for len(open) > 0 && rnd.IntN(2) == 0 {
 			end()
 		}
-		if s.Lost(s.number+1, machine.Token{2}) {
+		if s.Lost(s.number+1, invoke.Token{2}) {
 			t.Fatal("another session was lost, and this one is forgotten")
 		}
 		if rnd.IntN(4) == 0 {
-			s.Lost(s.number, machine.Token{byte(rnd.IntN(256))})
+			s.Lost(s.number, invoke.Token{byte(rnd.IntN(256))})
 		}
 	}
 	open = open[:0]
-	for range machine.MaxOutstanding + 2 {
+	for range invoke.MaxOutstanding + 2 {
 		begin()
 	}
 	if waited == 0 || sessions < 2 {
@@ -138,13 +138,13 @@ func TestRC4ALinkThatFailsIsDroppedOnce(t *testing.T) {
 }
 
 func TestASessionIsTouchedWhenItIsIdle(t *testing.T) {
-	s := NewSession(3*time.Second, machine.Token{1})
+	s := NewSession(3*time.Second, invoke.Token{1})
 	if s.Idle(start) {
 		t.Fatal("a session that is not open is idle")
 	}
 	s.Begin(start)
 	s.Opened(7)
-	if c, step := s.Begin(start); step != Go || c != (Command{7, 1, 0}) {
+	if c, step := s.Begin(start); step != Go || c != (CommandID{7, 1, 0}) {
 		t.Fatalf("%v, step %d", c, step)
 	}
 	if s.Idle(start.Add(time.Second)) || !s.Idle(start.Add(time.Second+1)) {

@@ -1,6 +1,7 @@
 // Package client decides what a client of replicated objects does: which member it asks, which
-// number a command has, and which replies it acknowledges. It is pure: package replicated performs
-// what it decides with connections and goroutines, and package squalltest in virtual time.
+// number a command has, and which replies it acknowledges. It also has what clients and members say
+// to each other, as bytes: Request and Answer. It is pure: package replicated performs what it
+// decides with connections and goroutines, and package squalltest in virtual time.
 //
 // Life of a command: begun (it has a number of a session that is open) → asked, of one member after
 // the other with the same number, as long as members fail → ended (it was answered, or its caller

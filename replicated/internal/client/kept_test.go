@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -21,7 +22,7 @@ type kept struct {
 	executed map[uint64]int // how often, by number
 	number   uint64         // that is being executed
 	answers  []answer       // that have not come yet
-	waiting  []*Command     // refused
+	waiting  []*CommandID   // refused
 	begun    int
 	givenUp  map[uint64]bool // numbers
 	requests int
@@ -30,8 +31,8 @@ type kept struct {
 
 // answer is an answer to a command, or else to an acknowledgement.
 type answer struct {
-	command *Command
-	status  machine.Status
+	command *CommandID
+	status  invoke.Status
 	ack     Acknowledgement
 }
 
@@ -52,7 +53,7 @@ func (k *kept) apply(record []byte) (out machine.Result) {
 	return out
 }
 
-func (k *kept) send(c *Command) {
+func (k *kept) send(c *CommandID) {
 	k.requests++
 	k.number = c.Number
 	out := k.apply(machine.AppendClient(nil, machine.Header{}, c.Session, c.Number, c.Acked))
@@ -111,8 +112,8 @@ func (k *kept) check() error {
 // the count of the unsaid ones is right.
 func checkEnded(s *Session) error {
 	count := 0
-	for i := range uint64(machine.MaxOutstanding) {
-		switch n := s.acked + 1 + i; s.ended[n%machine.MaxOutstanding] {
+	for i := range uint64(invoke.MaxOutstanding) {
+		switch n := s.acked + 1 + i; s.ended[n%invoke.MaxOutstanding] {
 		case open:
 			continue
 		case unsaid:
@@ -146,7 +147,7 @@ func (k *kept) come() bool {
 	switch {
 	case a.command == nil:
 		k.session.Said(a.ack, k.random.IntN(4) > 0) // the answer may be lost
-	case a.status == machine.Full:
+	case a.status == invoke.Full:
 		k.session.Refused(*a.command)
 		k.waiting = append(k.waiting, a.command)
 	default:
@@ -156,11 +157,11 @@ func (k *kept) come() bool {
 }
 
 func playKept(seed uint64) error {
-	k := &kept{random: rand.New(rand.NewPCG(seed, 7)), session: NewSession(1, machine.Token{1}), executed: map[uint64]int{}, givenUp: map[uint64]bool{}}
+	k := &kept{random: rand.New(rand.NewPCG(seed, 7)), session: NewSession(1, invoke.Token{1}), executed: map[uint64]int{}, givenUp: map[uint64]bool{}}
 	k.apply(machine.AppendKnows(nil, machine.Header{}, 7, []string{"op"}))
 	k.apply(machine.AppendEnable(nil, machine.Header{}, 1, []string{"op"}))
 	k.session.Begin(start)
-	k.session.Opened(k.apply(machine.AppendOpen(nil, machine.Header{}, machine.Token{1}, 1e9, machine.Owner{})).Session)
+	k.session.Opened(k.apply(machine.AppendOpen(nil, machine.Header{}, invoke.Token{1}, 1e9, invoke.Owner{})).Session)
 	atOnce := 20 + k.random.IntN(100)
 	for {
 		for k.begun < keptCommands && len(k.answers)+len(k.waiting) < atOnce {
@@ -209,10 +210,10 @@ func TestRC7RefusedCommandsGoOnWhileAnEarlierOneIsAwaited(t *testing.T) {
 
 // twoForEach refuses some commands, and ends the accepted ones one after the other.
 func twoForEach() error {
-	s := NewSession(1, machine.Token{1})
+	s := NewSession(1, invoke.Token{1})
 	s.Begin(start)
 	s.Opened(7)
-	var all []Command
+	var all []CommandID
 	for range 8 {
 		c, _ := s.Begin(start)
 		all = append(all, c)
@@ -244,7 +245,7 @@ func TestRC7TwoRefusedCommandsGoOnForEachThatEnds(t *testing.T) {
 
 // TestASessionThatBecomesIdleAcknowledgesItsReplies touches a session twice after a command.
 func TestASessionThatBecomesIdleAcknowledgesItsReplies(t *testing.T) {
-	s := NewSession(3, machine.Token{1})
+	s := NewSession(3, invoke.Token{1})
 	s.Begin(start)
 	s.Opened(7)
 	for range 3 {
@@ -277,7 +278,7 @@ func TestASessionThatBecomesIdleAcknowledgesItsReplies(t *testing.T) {
 }
 
 func TestASessionSendsOneAcknowledgementAtATime(t *testing.T) {
-	s := NewSession(3, machine.Token{1})
+	s := NewSession(3, invoke.Token{1})
 	s.Begin(start)
 	s.Opened(7)
 	s.Begin(start)
@@ -297,7 +298,7 @@ func TestASessionSendsOneAcknowledgementAtATime(t *testing.T) {
 
 // What a failed acknowledgement named first may be acknowledged by now.
 func TestAnAcknowledgementThatFailsNamesNothingThatIsAcknowledged(t *testing.T) {
-	s := NewSession(3, machine.Token{1})
+	s := NewSession(3, invoke.Token{1})
 	s.Begin(start)
 	s.Opened(7)
 	one, _ := s.Begin(start)
@@ -313,7 +314,7 @@ func TestAnAcknowledgementThatFailsNamesNothingThatIsAcknowledged(t *testing.T) 
 
 // A command that goes on without a permit takes one, if all that are refused have one.
 func TestACommandThatIsSentAgainLeavesNoPermit(t *testing.T) {
-	s := NewSession(3, machine.Token{1})
+	s := NewSession(3, invoke.Token{1})
 	s.Begin(start)
 	s.Opened(7)
 	one, _ := s.Begin(start)

@@ -5,18 +5,18 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/internal/mutant"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Session is a client's session with one object.
 type Session struct {
 	timeout time.Duration
-	token   machine.Token
+	token   invoke.Token
 	opening bool
 	number  uint64 // 0: it is not open
 	last    uint64 // number of the last command
 	acked   uint64 // all up to here have ended
-	ended   [machine.MaxOutstanding]ended
+	ended   [invoke.MaxOutstanding]ended
 	used    time.Time
 	kept    bool // the object may keep replies that are not needed any more
 
@@ -49,8 +49,8 @@ type Acknowledgement struct {
 	first   []uint64 // numbers that none has named before
 }
 
-// Command is what a request says of a command.
-type Command struct {
+// CommandID is what a request says of a command but its operation.
+type CommandID struct {
 	Session uint64
 	Number  uint64
 	Acked   uint64 // replies of numbers up to here are not needed any more
@@ -61,36 +61,36 @@ type Step uint8
 
 // What comes before a command.
 const (
-	Go   Step = iota // nothing
-	Open             // the session is to be opened, and then Opened called
-	Wait             // something else of the session ends first
-	Say              // an Acknowledgement is to be sent, and then Said called
+	Go        Step = iota // nothing
+	OpenFirst             // the session is to be opened, and then Opened called
+	Wait                  // something else of the session ends first
+	Say                   // an Acknowledgement is to be sent, and then Said called
 )
 
 // NewSession returns a session that is not open. It lives as long as it is used once in every
 // timeout. No other session has its token.
-func NewSession(timeout time.Duration, token machine.Token) Session {
+func NewSession(timeout time.Duration, token invoke.Token) Session {
 	return Session{timeout: timeout, token: token}
 }
 
 // Token returns what stands for the session while it is being opened.
-func (s *Session) Token() machine.Token { return s.token }
+func (s *Session) Token() invoke.Token { return s.token }
 
 // Number returns the number of the session, or 0 if it is not open.
 func (s *Session) Number() uint64 { return s.number }
 
 // Begin gives a command a number (RC1), if the step is Go.
-func (s *Session) Begin(now time.Time) (Command, Step) {
+func (s *Session) Begin(now time.Time) (CommandID, Step) {
 	switch {
 	case s.number == 0 && !s.opening:
 		s.opening = true
-		return Command{}, Open
-	case s.number == 0 || s.last >= s.acked+machine.MaxOutstanding: // RC3
-		return Command{}, Wait
+		return CommandID{}, OpenFirst
+	case s.number == 0 || s.last >= s.acked+invoke.MaxOutstanding: // RC3
+		return CommandID{}, Wait
 	}
 	s.last++
 	s.used, s.kept = now, true
-	return Command{s.number, s.last, s.acked}, Go
+	return CommandID{s.number, s.last, s.acked}, Go
 }
 
 // Opened takes the number of the session, or 0 if it could not be opened.
@@ -99,23 +99,23 @@ func (s *Session) Opened(number uint64) {
 }
 
 // End notes that a command needs no answer any more (RC2).
-func (s *Session) End(c Command) {
+func (s *Session) End(c CommandID) {
 	if c.Session != s.number || c.Number <= s.acked || c.Number > s.last {
 		return
 	}
-	if s.ended[c.Number%machine.MaxOutstanding] == open {
-		s.ended[c.Number%machine.MaxOutstanding] = unsaid
+	if s.ended[c.Number%invoke.MaxOutstanding] == open {
+		s.ended[c.Number%invoke.MaxOutstanding] = unsaid
 		s.unsaid++
 	}
 	if mutant.Enabled && mutant.On(mutant.EarlyAcknowledged) {
 		s.acked = max(s.acked, c.Number)
 	}
-	for s.acked < s.last && s.ended[(s.acked+1)%machine.MaxOutstanding] != open {
+	for s.acked < s.last && s.ended[(s.acked+1)%invoke.MaxOutstanding] != open {
 		s.acked++
-		if s.ended[s.acked%machine.MaxOutstanding] == unsaid {
+		if s.ended[s.acked%invoke.MaxOutstanding] == unsaid {
 			s.unsaid--
 		}
-		s.ended[s.acked%machine.MaxOutstanding] = open
+		s.ended[s.acked%invoke.MaxOutstanding] = open
 	}
 	if i, ok := slices.BinarySearch(s.refused, c.Number); ok { // its caller gave it up
 		s.refused = slices.Delete(s.refused, i, i+1)
@@ -129,7 +129,7 @@ func (s *Session) permit(n int) { s.permits = min(s.permits+n, len(s.refused)) }
 
 // Refused notes that the object has not executed a command, because it keeps too many replies.
 // Again says when it is sent again.
-func (s *Session) Refused(c Command) {
+func (s *Session) Refused(c CommandID) {
 	if i, ok := slices.BinarySearch(s.refused, c.Number); !ok && c.Session == s.number {
 		s.refused = slices.Insert(s.refused, i, c.Number)
 	}
@@ -137,7 +137,7 @@ func (s *Session) Refused(c Command) {
 
 // Again decides how a refused command goes on (RC7). If the step is Go, it is sent again as c says
 // then.
-func (s *Session) Again(c *Command) Step {
+func (s *Session) Again(c *CommandID) Step {
 	i, ok := slices.BinarySearch(s.refused, c.Number)
 	switch {
 	case c.Session != s.number || !ok: // the object says that the session has ended
@@ -155,7 +155,7 @@ func (s *Session) Again(c *Command) Step {
 
 // Retry has a refused command sent again before anything else has ended, as c says then: an
 // acknowledgement failed.
-func (s *Session) Retry(c *Command) {
+func (s *Session) Retry(c *CommandID) {
 	if c.Session != s.number {
 		return
 	}
@@ -171,7 +171,7 @@ func (s *Session) Acknowledgement() Acknowledgement {
 	a := Acknowledgement{Session: s.number, Acked: s.acked}
 	s.saying, s.unsaid = true, 0
 	for n := s.acked + 1; n <= s.last; n++ {
-		if at := &s.ended[n%machine.MaxOutstanding]; *at != open {
+		if at := &s.ended[n%invoke.MaxOutstanding]; *at != open {
 			if *at == unsaid {
 				*at, a.first = said, append(a.first, n)
 			}
@@ -194,7 +194,7 @@ func (s *Session) Said(a Acknowledgement, known bool) {
 		s.kept = true
 		for _, n := range a.first {
 			if n > s.acked {
-				s.ended[n%machine.MaxOutstanding] = unsaid
+				s.ended[n%invoke.MaxOutstanding] = unsaid
 				s.unsaid++
 			}
 		}
@@ -202,7 +202,7 @@ func (s *Session) Said(a Acknowledgement, known bool) {
 }
 
 // Lost forgets a session that has ended. The next command opens another one, with the token.
-func (s *Session) Lost(number uint64, token machine.Token) (lost bool) {
+func (s *Session) Lost(number uint64, token invoke.Token) (lost bool) {
 	if number == 0 || s.number != number {
 		return false
 	}

@@ -2,7 +2,6 @@ package invoke
 
 import (
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // Operation describes a command or a query.
@@ -52,7 +51,7 @@ func (e Encoded) Known(*Numbering) int { return -1 }
 // Outcome is what became of a command.
 type Outcome struct {
 	Version order.Version
-	Status  machine.Status
+	Status  Status
 	Session uint64 // of a record that opened one
 	Reply   []byte // encoded; valid during Complete. Unused if the handler set the value itself
 	Args    []byte // encoded; valid during Complete. Of a member's command that came to another shard than its own

@@ -7,6 +7,9 @@
 // Pending → the target encodes the arguments → the order → Pending.Complete, with the Outcome →
 // Pending.Signal.
 //
+// Clients and objects have the same words for what comes back: how a record ended (Status), what a
+// member answered (Reply), and events with their places (Cursor).
+//
 // A caller and a handler in one process pass values without encoding them, where their types agree:
 // Pending.Typed and Reading.Typed return a pointer of a type of this package, which the handler's
 // side recognises.

@@ -7,8 +7,6 @@ import (
 
 	"github.com/squall-go/squall/internal/errs"
 	"github.com/squall-go/squall/order"
-	"github.com/squall-go/squall/replicated/internal/machine"
-	"github.com/squall-go/squall/replicated/internal/relay"
 )
 
 // Callee has a Target.
@@ -30,16 +28,16 @@ type Target interface {
 	Start(ctx context.Context, name string, args Encoder, p Pending) error
 	// Replies has a command ordered and yields what the members answer. The error of a command that
 	// was not executed is a *Refusal.
-	Replies(ctx context.Context, name string, args Encoder, n int, yield func(relay.Reply) bool) error
+	Replies(ctx context.Context, name string, args Encoder, n int, yield func(Reply) bool) error
 	// Query runs a query.
 	Query(ctx context.Context, name string, c Consistency, r Reading) error
 	// Past runs a query about the past.
 	Past(ctx context.Context, name string, at Moment, r Reading) error
 	// Events returns events after a cursor whose topics begin with prefix, and the cursor after all
 	// that it looked at. It waits a while if there is none, and may return none.
-	Events(ctx context.Context, after machine.Cursor, prefix string) ([]machine.Event, machine.Cursor, error)
+	Events(ctx context.Context, after Cursor, prefix string) ([]Event, Cursor, error)
 	// Latest returns the cursor after every event of commands that were answered before.
-	Latest(ctx context.Context) (machine.Cursor, error)
+	Latest(ctx context.Context) (Cursor, error)
 }
 
 // Sharded is a Target that may have shards.
@@ -59,10 +57,10 @@ type Forwarder interface {
 // Consistency is what a query may see.
 type Consistency uint8
 
-// What a query may see.
+// What a query may see. Requests carry the numbers.
 const (
-	Linearizable Consistency = relay.Linearizable // every command that was answered before
-	Local        Consistency = relay.Local        // the copy as it is
+	Linearizable Consistency = iota // every command that was answered before
+	Local                           // the copy as it is
 )
 
 // Moment is what a query about the past asks for: a version, or a time.
@@ -89,16 +87,16 @@ var (
 	ErrFull = errors.New("too many replies are not acknowledged")
 )
 
-// Again reports whether a call that failed is made again: its member left the shard before it did
+// Retry reports whether a call that failed is made again: its member left the shard before it did
 // anything.
-func Again(ctx context.Context, err error) bool {
+func Retry(ctx context.Context, err error) bool {
 	return err != nil && errors.Is(err, ErrElsewhere) && ctx.Err() == nil
 }
 
 // Refusal is the outcome of a record that was not executed.
 type Refusal struct {
 	Operation string
-	Status    machine.Status
+	Status    Status
 	Reply     []byte
 }
 

@@ -1,10 +1,6 @@
 package machine
 
-// Owner is the client that opens a session.
-type Owner struct {
-	Account  string // the party whose clients share limits: an identity, a host or a process
-	Identity string // what its certificate proves; or empty
-}
+import "github.com/squall-go/squall/replicated/internal/invoke"
 
 // account is what the sessions of one party take. It follows from the sessions.
 type account struct {
@@ -22,7 +18,7 @@ func (k *kept) drop(r *reply) { k.replies, k.bytes = k.replies-1, k.bytes-len(r.
 // maps does not matter.
 func (m *Machine) join(s *session) {
 	if m.tokens == nil {
-		m.tokens, m.accounts = map[Token]*session{}, map[string]*account{}
+		m.tokens, m.accounts = map[invoke.Token]*session{}, map[string]*account{}
 	}
 	m.tokens[s.token] = s
 	a := m.accounts[s.owner.Account]

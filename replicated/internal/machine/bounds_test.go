@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 	"github.com/squall-go/squall/views"
 )
@@ -56,19 +57,19 @@ func enable(m *machine.Machine, h machine.Handler) {
 // fillings is what the machine should keep: all that was emitted, and what was sent and not
 // forwarded.
 type fillings struct {
-	events []machine.Event
+	events []invoke.Event
 	outbox map[machine.Destination][]machine.Sent
 }
 
 // kept returns the events that fit, and the cursor of the last one that does not.
-func (f *fillings) kept() (kept []machine.Event, dropped machine.Cursor) {
+func (f *fillings) kept() (kept []invoke.Event, dropped invoke.Cursor) {
 	size := 0
 	for i := len(f.events) - 1; i >= 0; i-- {
 		if size += 64 + len(f.events[i].Topic) + len(f.events[i].Data); size > machine.MaxEventBytes && i < len(f.events)-1 {
 			return f.events[i+1:], f.events[i].Cursor
 		}
 	}
-	return f.events, machine.Cursor{}
+	return f.events, invoke.Cursor{}
 }
 
 func (f *fillings) outboxBytes() (n int) {
@@ -89,11 +90,11 @@ func TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds(t *testing.T) 
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		m := &machine.Machine{}
 		want := &fillings{outbox: map[machine.Destination][]machine.Sent{}}
-		at, index, emitted := machine.Cursor{View: 1}, uint64(0), uint64(0)
+		at, index, emitted := invoke.Cursor{View: 1}, uint64(0), uint64(0)
 		b := &bulky{Machine: m}
 		b.emitted = func(topic string, n int) {
 			emitted++
-			want.events = append(want.events, machine.Event{Cursor: machine.Cursor{View: at.View, Seq: at.Seq, Index: emitted}, Topic: topic, Data: zeros[:n]})
+			want.events = append(want.events, invoke.Event{Cursor: invoke.Cursor{View: at.View, Seq: at.Seq, Index: emitted}, Topic: topic, Data: zeros[:n]})
 		}
 		b.sent = func(to machine.Destination, n int, ok bool) {
 			if fits := want.outboxBytes()+64+len("op")+n <= machine.MaxOutboxBytes; ok != fits {
@@ -104,7 +105,7 @@ func TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds(t *testing.T) 
 				return
 			}
 			index++
-			want.outbox[to] = append(want.outbox[to], machine.Sent{Cursor: machine.Cursor{View: at.View, Seq: at.Seq, Index: index}, Operation: "op", Data: zeros[:n]})
+			want.outbox[to] = append(want.outbox[to], machine.Sent{Cursor: invoke.Cursor{View: at.View, Seq: at.Seq, Index: index}, Operation: "op", Data: zeros[:n]})
 		}
 		enable(m, b)
 		for range 120 {
@@ -152,12 +153,12 @@ func TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds(t *testing.T) 
 				m, b.Machine = again, again
 			}
 			events, dropped := want.kept()
-			if dropped != (machine.Cursor{}) {
+			if dropped != (invoke.Cursor{}) {
 				dropping++
 			}
 			for i, e := range want.events[max(0, len(want.events)-len(events)-2):] {
 				got, ok := m.Events(e.Cursor)
-				rest := slices.IndexFunc(events, func(x machine.Event) bool { return e.Cursor.Less(x.Cursor) })
+				rest := slices.IndexFunc(events, func(x invoke.Event) bool { return e.Cursor.Less(x.Cursor) })
 				if rest < 0 {
 					rest = len(events)
 				}
@@ -165,14 +166,14 @@ func TestEventsAndOutboxesAreWhatWasEmittedAndSentUpToTheirBounds(t *testing.T) 
 					t.Fatalf("seed %d, event %d: behind %v are %d events, %v; %d are kept, the last one dropped is %v", seed, i, e.Cursor, len(got), ok, len(events), dropped)
 				}
 			}
-			if _, ok := m.Events(machine.Cursor{}); ok != (dropped == machine.Cursor{}) {
+			if _, ok := m.Events(invoke.Cursor{}); ok != (dropped == invoke.Cursor{}) {
 				t.Fatalf("seed %d: all events are there: %v, the last one dropped is %v", seed, ok, dropped)
 			}
 			if got := m.Destinations(nil); len(got) != len(want.outbox) {
 				t.Fatalf("seed %d, %v: destinations %v", seed, at, got)
 			}
 			for to, all := range want.outbox {
-				if got := m.Outgoing(to, machine.Cursor{}); !slices.EqualFunc(got, all, func(x, y machine.Sent) bool { return x.Cursor == y.Cursor && len(x.Data) == len(y.Data) }) {
+				if got := m.Outgoing(to, invoke.Cursor{}); !slices.EqualFunc(got, all, func(x, y machine.Sent) bool { return x.Cursor == y.Cursor && len(x.Data) == len(y.Data) }) {
 					t.Fatalf("seed %d, %v: to %s go %d items, want %d", seed, at, to.Name, len(got), len(all))
 				}
 			}
@@ -209,15 +210,15 @@ func (s *sessions) apply(data []byte, h machine.Handler) (out machine.Result) {
 // open opens another session of an account.
 func (s *sessions) open(account string, timeout uint64) machine.Result {
 	s.last++
-	var token machine.Token
+	var token invoke.Token
 	binary.LittleEndian.PutUint32(token[:], s.last)
-	return s.apply(machine.AppendOpen(nil, machine.Header{}, token, timeout, machine.Owner{Account: account, Identity: "ann"}), nil)
+	return s.apply(machine.AppendOpen(nil, machine.Header{}, token, timeout, invoke.Owner{Account: account, Identity: "ann"}), nil)
 }
 
 func (s *sessions) mustOpen(account string) uint64 {
 	s.t.Helper()
 	r := s.open(account, machine.MaxTimeout)
-	if r.Status != machine.Done || r.Session == 0 {
+	if r.Status != invoke.Done || r.Session == 0 {
 		s.t.Fatalf("session %d of %s: %v", s.last, account, r.Status)
 	}
 	return r.Session
@@ -240,17 +241,17 @@ func TestAnAccountHasHalfOfTheSessions(t *testing.T) {
 		one = s.mustOpen("host 1")
 	}
 	s = s.decoded()
-	if r := s.open("host 1", 1); r.Status != machine.Crowded {
+	if r := s.open("host 1", 1); r.Status != invoke.Crowded {
 		t.Errorf("one more session of an account: %v", r.Status)
 	}
 	for i := range machine.MaxSessions / 2 {
 		s.mustOpen(fmt.Sprint("host ", 2+i%2))
 	}
 	s = s.decoded()
-	if r := s.open("host 4", 1); r.Status != machine.Crowded || s.Sessions() != machine.MaxSessions {
+	if r := s.open("host 4", 1); r.Status != invoke.Crowded || s.Sessions() != machine.MaxSessions {
 		t.Errorf("one more session: %v, of %d", r.Status, s.Sessions())
 	}
-	if r := s.apply(machine.AppendClose(nil, machine.Header{}, one), nil); r.Status != machine.Done {
+	if r := s.apply(machine.AppendClose(nil, machine.Header{}, one), nil); r.Status != invoke.Done {
 		t.Fatal(r.Status)
 	}
 	s.mustOpen("host 1")
@@ -273,7 +274,7 @@ func (s *sessions) call(h machine.Handler, session, number, acked uint64, replyB
 // account and an object.
 func TestRepliesThatAreTooLargeAreNotKept(t *testing.T) {
 	s, b := newSessions(t)
-	look := func(session, number uint64, want machine.Status) {
+	look := func(session, number uint64, want invoke.Status) {
 		t.Helper()
 		executed := b.executed
 		if r := s.call(b, session, number, 0, 0); r.Status != want || b.executed != executed {
@@ -282,39 +283,39 @@ func TestRepliesThatAreTooLargeAreNotKept(t *testing.T) {
 	}
 	call := func(session, number uint64, n int) {
 		t.Helper()
-		if r := s.call(b, session, number, 0, n); r.Status != machine.Done || len(r.Reply) != n {
+		if r := s.call(b, session, number, 0, n); r.Status != invoke.Done || len(r.Reply) != n {
 			t.Fatalf("a reply of %d bytes: %v, %d bytes", n, r.Status, len(r.Reply))
 		}
 	}
 	first := s.mustOpen("host 1")
 	call(first, 1, machine.MaxKeptBytes+1)
-	look(first, 1, machine.NotKept)
+	look(first, 1, invoke.NotKept)
 	call(first, 2, machine.MaxKeptBytes)
-	look(first, 2, machine.Again)
+	look(first, 2, invoke.Again)
 	const each = machine.MaxRepliesBytes / machine.MaxKeptBytes // sessions for all replies
 	for host := range 2 {
 		account := fmt.Sprint("host ", 1+host)
 		for range each/2 - (1 - host) {
 			session := s.mustOpen(account)
 			call(session, 1, machine.MaxKeptBytes)
-			look(session, 1, machine.Again)
+			look(session, 1, invoke.Again)
 		}
 		session := s.mustOpen(account) // the account has its half
 		call(session, 1, 1)
-		look(session, 1, machine.NotKept)
+		look(session, 1, invoke.NotKept)
 	}
 	d := s.decoded()
 	s, b.Machine = d, &d.Machine
-	look(first, 1, machine.NotKept)
-	look(first, 2, machine.Again)
+	look(first, 1, invoke.NotKept)
+	look(first, 2, invoke.Again)
 	other := s.mustOpen("host 3") // the object has all
 	call(other, 1, 1)
-	look(other, 1, machine.NotKept)
-	if r := s.apply(machine.AppendClose(nil, machine.Header{}, first), b); r.Status != machine.Done {
+	look(other, 1, invoke.NotKept)
+	if r := s.apply(machine.AppendClose(nil, machine.Header{}, first), b); r.Status != invoke.Done {
 		t.Fatal(r.Status)
 	}
 	call(other, 2, 1)
-	look(other, 2, machine.Again)
+	look(other, 2, invoke.Again)
 	if n := len(s.Append(nil)); n > machine.MaxEncodedBytes/2 {
 		t.Errorf("the machine takes %d bytes", n)
 	}
@@ -324,37 +325,37 @@ func TestRepliesThatAreTooLargeAreNotKept(t *testing.T) {
 func TestAnAccountHasHalfOfTheRepliesThatAreKept(t *testing.T) {
 	s, b := newSessions(t)
 	var session uint64
-	for range machine.MaxReplies / 2 / machine.MaxOutstanding {
+	for range machine.MaxReplies / 2 / invoke.MaxOutstanding {
 		session = s.mustOpen("host 1")
-		for n := range uint64(machine.MaxOutstanding) {
-			if r := s.call(b, session, n+1, 0, 0); r.Status != machine.Done {
+		for n := range uint64(invoke.MaxOutstanding) {
+			if r := s.call(b, session, n+1, 0, 0); r.Status != invoke.Done {
 				t.Fatalf("number %d: %v", n+1, r.Status)
 			}
 		}
 	}
 	another := s.mustOpen("host 1")
-	if r := s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, 0, []byte{1 << 1}), b); r.Status != machine.Done {
+	if r := s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, 0, []byte{1 << 1}), b); r.Status != invoke.Done {
 		t.Errorf("a reply that is not needed: %v", r.Status)
 	}
-	if r := s.call(b, another, 2, 0, 0); r.Status != machine.Full { // its number is kept
+	if r := s.call(b, another, 2, 0, 0); r.Status != invoke.Full { // its number is kept
 		t.Errorf("one more: %v", r.Status)
 	}
-	if r := s.call(b, another, 1, 0, 0); r.Status != machine.Done {
+	if r := s.call(b, another, 1, 0, 0); r.Status != invoke.Done {
 		t.Errorf("RO11: the first one of another session: %v", r.Status)
 	}
-	if r := s.call(b, another, 2, 0, 0); r.Status != machine.Full {
+	if r := s.call(b, another, 2, 0, 0); r.Status != invoke.Full {
 		t.Errorf("the one after it, before that is acknowledged: %v", r.Status)
 	}
-	if r := s.call(b, another, 2, 1, 0); r.Status != machine.Done {
+	if r := s.call(b, another, 2, 1, 0); r.Status != invoke.Done {
 		t.Errorf("RO11: and after that: %v", r.Status)
 	}
-	if r := s.call(b, s.mustOpen("host 2"), 1, 0, 0); r.Status != machine.Done {
+	if r := s.call(b, s.mustOpen("host 2"), 1, 0, 0); r.Status != invoke.Done {
 		t.Errorf("of another account: %v", r.Status)
 	}
-	if r := s.call(b, session, machine.MaxOutstanding+1, machine.MaxOutstanding, 0); r.Status != machine.Done {
+	if r := s.call(b, session, invoke.MaxOutstanding+1, invoke.MaxOutstanding, 0); r.Status != invoke.Done {
 		t.Errorf("after an acknowledgement: %v", r.Status)
 	}
-	if r := s.call(b, another, 4, 1, 0); r.Status != machine.Done {
+	if r := s.call(b, another, 4, 1, 0); r.Status != invoke.Done {
 		t.Errorf("another session after it: %v", r.Status)
 	}
 }
@@ -365,48 +366,48 @@ func TestASessionWithFullRepliesExecutesItsNextNumber(t *testing.T) {
 	s, b := newSessions(t)
 	session := s.mustOpen("host 1")
 	const half = machine.MaxKeptBytes / 2
-	call := func(number, acked uint64, want machine.Status) {
+	call := func(number, acked uint64, want invoke.Status) {
 		t.Helper()
 		if r := s.call(b, session, number, acked, half); r.Status != want {
 			t.Fatalf("number %d: %v, want %v", number, r.Status, want)
 		}
 	}
-	ended := func(acked uint64, bits ...byte) machine.Status {
+	ended := func(acked uint64, bits ...byte) invoke.Status {
 		t.Helper()
 		return s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, acked, bits), b).Status
 	}
-	call(2, 0, machine.Done)
-	call(3, 0, machine.Done)
-	call(4, 0, machine.Done)
-	call(5, 0, machine.Full)
-	call(1, 0, machine.Done) // RO11
-	call(5, 0, machine.Full)
-	if got := ended(0, 0b1110); got != machine.Done { // 2, 3 and 4
+	call(2, 0, invoke.Done)
+	call(3, 0, invoke.Done)
+	call(4, 0, invoke.Done)
+	call(5, 0, invoke.Full)
+	call(1, 0, invoke.Done) // RO11
+	call(5, 0, invoke.Full)
+	if got := ended(0, 0b1110); got != invoke.Done { // 2, 3 and 4
 		t.Fatal(got)
 	}
-	call(2, 0, machine.NotKept) // and is not executed again
-	call(1, 0, machine.Again)
+	call(2, 0, invoke.NotKept) // and is not executed again
+	call(1, 0, invoke.Again)
 	s = s.decoded()
 	b.Machine = &s.Machine
-	call(3, 0, machine.NotKept)
-	call(1, 0, machine.Again)
-	call(5, 0, machine.Done)
-	call(6, 0, machine.Done)
-	call(7, 0, machine.Full)
-	if got := ended(4, 0b10); got != machine.Done { // 1, too, and 6
+	call(3, 0, invoke.NotKept)
+	call(1, 0, invoke.Again)
+	call(5, 0, invoke.Done)
+	call(6, 0, invoke.Done)
+	call(7, 0, invoke.Full)
+	if got := ended(4, 0b10); got != invoke.Done { // 1, too, and 6
 		t.Fatal(got)
 	}
-	call(1, 0, machine.Forgotten)
-	call(5, 0, machine.Again)
-	call(6, 0, machine.NotKept)
-	call(7, 0, machine.Done)
-	if got := ended(0, make([]byte, machine.EndedBytes+1)...); got != machine.Malformed {
+	call(1, 0, invoke.Forgotten)
+	call(5, 0, invoke.Again)
+	call(6, 0, invoke.NotKept)
+	call(7, 0, invoke.Done)
+	if got := ended(0, make([]byte, invoke.EndedBytes+1)...); got != invoke.Malformed {
 		t.Errorf("bits of more numbers than a session has: %v", got)
 	}
-	if got := s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, 0, nil)[:machine.CommandBytes+15], b).Status; got != machine.Malformed {
+	if got := s.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, 0, nil)[:machine.CommandBytes+15], b).Status; got != invoke.Malformed {
 		t.Errorf("an acknowledgement that ends early: %v", got)
 	}
-	if session++; ended(0) != machine.NotThere {
+	if session++; ended(0) != invoke.NotThere {
 		t.Error("an acknowledgement of a session that does not exist")
 	}
 }
@@ -420,7 +421,7 @@ func TestRO3TheTimeOfASessionBeginsAnewInEachView(t *testing.T) {
 	s.apply([]byte{0}, nil) // which cannot be read
 	s = s.decoded()
 	b.Machine = &s.Machine
-	if r := s.call(b, session, 1, 0, 0); r.Status != machine.Done {
+	if r := s.call(b, session, 1, 0, 0); r.Status != invoke.Done {
 		t.Fatalf("after an outage: %v", r.Status)
 	}
 	s.time = 5099

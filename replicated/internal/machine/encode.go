@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // format is the version of an encoded machine.
@@ -110,7 +111,7 @@ func (m *Machine) Decode(data []byte) error {
 	for _, v := range []*uint64{&n.time, &n.view, &n.executed, &n.opened, &n.digest.node, &n.digest.count, &n.digest.sum, &n.at.View, &n.at.Seq} {
 		*v = r.uint64()
 	}
-	if n.shard = r.uint16(); n.shard > MaxShards {
+	if n.shard = r.uint16(); n.shard > invoke.MaxShards {
 		r.fail(errShard)
 	}
 	n.enabled = r.names()
@@ -134,7 +135,9 @@ func (m *Machine) Decode(data []byte) error {
 	return nil
 }
 
-func (r *reader) cursor() Cursor { return Cursor{View: r.uint64(), Seq: r.uint64(), Index: r.uint64()} }
+func (r *reader) cursor() invoke.Cursor {
+	return invoke.Cursor{View: r.uint64(), Seq: r.uint64(), Index: r.uint64()}
+}
 
 func (r *reader) sessions(m *Machine) {
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {
@@ -156,20 +159,20 @@ func (r *reader) events(m *Machine) {
 	m.dropped = r.cursor()
 	last := m.dropped
 	for i := r.uint64(); i > 0 && r.err == nil; i-- {
-		e := Event{Cursor: r.cursor(), Topic: string(r.bytes()), Data: append([]byte(nil), r.bytes()...)}
+		e := invoke.Event{Cursor: r.cursor(), Topic: string(r.bytes()), Data: append([]byte(nil), r.bytes()...)}
 		if !last.Less(e.Cursor) {
 			r.fail(errOrder)
 			return
 		}
 		last = e.Cursor
 		m.events = append(m.events, e)
-		m.eventBytes += e.size()
+		m.eventBytes += eventSize(&e)
 	}
 }
 
 func (r *reader) session() *session {
 	s := &session{number: r.uint64()}
-	copy(s.token[:], r.take(TokenBytes))
+	copy(s.token[:], r.take(invoke.TokenBytes))
 	s.owner.Account = string(r.bytes())
 	s.owner.Identity = string(r.bytes())
 	s.timeout, s.expiry, s.acked = r.uint64(), r.uint64(), r.uint64()

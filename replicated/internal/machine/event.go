@@ -4,31 +4,8 @@ import (
 	"sort"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
-
-// Cursor is a place in the events of an object: behind an event.
-type Cursor struct {
-	View, Seq uint64 // of the message with the command that emitted it
-	Index     uint64 // among the events of all commands of that message, from 1
-}
-
-// Less reports whether c comes before d.
-func (c Cursor) Less(d Cursor) bool {
-	if c.View != d.View {
-		return c.View < d.View
-	}
-	if c.Seq != d.Seq {
-		return c.Seq < d.Seq
-	}
-	return c.Index < d.Index
-}
-
-// Event is what a command emitted.
-type Event struct {
-	Cursor
-	Topic string
-	Data  []byte
-}
 
 // MaxEventBytes bounds the events that are kept, with eventBytes for each: 4 MiB. The oldest ones
 // are dropped first.
@@ -37,11 +14,11 @@ const (
 	eventBytes    = 64
 )
 
-func (e *Event) size() int { return eventBytes + len(e.Topic) + len(e.Data) }
+func eventSize(e *invoke.Event) int { return eventBytes + len(e.Topic) + len(e.Data) }
 
 // Emit keeps an event of the command that is executed. It takes data over.
 func (m *Machine) Emit(view, seq uint64, topic string, data []byte) {
-	c := Cursor{View: view, Seq: seq, Index: 1}
+	c := invoke.Cursor{View: view, Seq: seq, Index: 1}
 	if n := len(m.events); n > 0 && m.events[n-1].View == view && m.events[n-1].Seq == seq {
 		c.Index = m.events[n-1].Index + 1
 	}
@@ -50,13 +27,13 @@ func (m *Machine) Emit(view, seq uint64, topic string, data []byte) {
 			c.Index = 1
 		}
 	}
-	m.events = append(m.events, Event{Cursor: c, Topic: topic, Data: data})
-	m.eventBytes += m.events[len(m.events)-1].size()
+	m.events = append(m.events, invoke.Event{Cursor: c, Topic: topic, Data: data})
+	m.eventBytes += eventSize(&m.events[len(m.events)-1])
 	drop := 0
 	for m.eventBytes > MaxEventBytes && drop < len(m.events)-1 {
-		m.eventBytes -= m.events[drop].size()
+		m.eventBytes -= eventSize(&m.events[drop])
 		m.dropped = m.events[drop].Cursor
-		m.events[drop] = Event{}
+		m.events[drop] = invoke.Event{}
 		drop++
 	}
 	m.events = m.events[drop:]
@@ -64,7 +41,7 @@ func (m *Machine) Emit(view, seq uint64, topic string, data []byte) {
 
 // Events returns the events behind a cursor, oldest first, which must not be changed. It reports
 // false if some of them are not kept any more (RO7).
-func (m *Machine) Events(after Cursor) ([]Event, bool) {
+func (m *Machine) Events(after invoke.Cursor) ([]invoke.Event, bool) {
 	if after.Less(m.dropped) {
 		return nil, false
 	}
@@ -73,7 +50,7 @@ func (m *Machine) Events(after Cursor) ([]Event, bool) {
 }
 
 // LastEvent returns the cursor behind the newest event.
-func (m *Machine) LastEvent() Cursor {
+func (m *Machine) LastEvent() invoke.Cursor {
 	if n := len(m.events); n > 0 {
 		return m.events[n-1].Cursor
 	}

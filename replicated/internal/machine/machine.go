@@ -1,10 +1,10 @@
 package machine
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Machine is the state of an object beside the application's. The zero value is that of an object
@@ -20,20 +20,20 @@ type Machine struct {
 	opened   uint64         // sessions so far
 	expiry   uint64         // no session expires before; 0 if there is none
 	digest   digest
-	at       Cursor // of the last record
+	at       invoke.Cursor // of the last record
 
-	tokens   map[Token]*session
+	tokens   map[invoke.Token]*session
 	accounts map[string]*account
 	kept     kept // of all sessions
 
-	events     []Event // in their order
+	events     []invoke.Event // in their order
 	eventBytes int
-	dropped    Cursor // of the last event that is not kept any more
+	dropped    invoke.Cursor // of the last event that is not kept any more
 
 	sources  []source // by name
 	outboxes []outbox // by destination
 	outBytes int
-	lastSent Cursor // of what the handlers of the records at it sent last
+	lastSent invoke.Cursor // of what the handlers of the records at it sent last
 
 	emitted, sent int // by the command that is executed, with mutants
 }
@@ -86,31 +86,10 @@ type Execution struct {
 	Time      uint64
 }
 
-// Status is how a record ended.
-type Status uint8
-
-// How a record ended.
-const (
-	Done      Status = iota // executed now, or it had nothing to execute
-	Failed                  // executed now; the reply is the text of the application's error
-	Again                   // it was executed before; the reply is that of the execution
-	AgainFail               // the same, and the reply is the text of an error
-	NotThere                // the session does not exist, or has ended
-	Forgotten               // it was executed before, and its reply was acknowledged
-	TooMany                 // the number is too far after the acknowledged numbers
-	Disabled                // the operation is not enabled
-	Malformed               // the record cannot be read
-	Elsewhere               // the record is for another shard: its sender was there when it sent the record
-	Early                   // the command that its object sent before it was not executed
-	NotKept                 // it was executed before, and its reply was too large to be kept
-	Crowded                 // there are too many sessions, of all clients or of the account
-	Full                    // too much is kept for the session, or for all: it is executed once the numbers before it are acknowledged
-)
-
 // Result is what became of a record.
 type Result struct {
 	Header
-	Status  Status
+	Status  invoke.Status
 	Session uint64 // of Open: the session
 	Reply   []byte // of a Client record: valid until the next Apply. A member's command gives its reply through the Handler.
 	Enabled bool   // operations were enabled
@@ -236,14 +215,14 @@ func (m *Machine) announced(p Peer) (int, bool) {
 // that applied the same records before. A caller that applies many records uses one Result for all:
 // nothing of it is copied or allocated for a record.
 func (m *Machine) Apply(r *Record, h Handler, out *Result) {
-	m.at = Cursor{View: r.View, Seq: r.Seq}
+	m.at = invoke.Cursor{View: r.View, Seq: r.Seq}
 	if mutant.Enabled {
 		m.emitted, m.sent = 0, 0
 	}
-	out.Status, out.Session, out.Reply, out.Enabled, out.Parted, out.Hash = Done, 0, nil, false, nil, false
+	out.Status, out.Session, out.Reply, out.Enabled, out.Parted, out.Hash = invoke.Done, 0, nil, false, nil, false
 	header := &out.Header
 	if parse(r.Data, header) != nil {
-		out.Status = Malformed
+		out.Status = invoke.Malformed
 		return
 	}
 	t := r.Time
@@ -255,12 +234,12 @@ func (m *Machine) Apply(r *Record, h Handler, out *Result) {
 	}
 	m.advance(t)
 	if !m.has(header) {
-		out.Status = Elsewhere
+		out.Status = invoke.Elsewhere
 		return
 	}
 	if header.Kind == Command {
 		if header.Operation >= len(m.enabled) {
-			out.Status = Disabled
+			out.Status = invoke.Disabled
 			return
 		}
 		m.execute(r, h, out, 0, "", "", r.Data[headerBytes:], nil)
@@ -374,16 +353,16 @@ func (m *Machine) execute(r *Record, h Handler, out *Result, session uint64, ide
 	}
 	reply, failed := h.Execute(x, args, room)
 	if failed {
-		out.Status = Failed
+		out.Status = invoke.Failed
 	}
 	return reply
 }
 
-func (m *Machine) announce(node uint64, rest reader) Status {
+func (m *Machine) announce(node uint64, rest reader) invoke.Status {
 	incarnation := rest.uint64()
 	names := rest.names()
 	if rest.err != nil || len(rest.b) != 0 {
-		return Malformed
+		return invoke.Malformed
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -393,20 +372,20 @@ func (m *Machine) announce(node uint64, rest reader) Status {
 		m.known = slices.Delete(m.known, 0, 1)
 	}
 	m.known = append(m.known, announcement{node, incarnation, names})
-	return Done
+	return invoke.Done
 }
 
 // enable enables operations if the record has its position in the view whose members its sender
 // looked at (RO5): a member that joined later may not know them. Its sender is in this shard, since
 // it was in that view (RO10).
-func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) Status {
+func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) invoke.Status {
 	of := rest.uint64()
 	names := rest.names()
 	if rest.err != nil || len(rest.b) != 0 {
-		return Malformed
+		return invoke.Malformed
 	}
 	if of != view {
-		return Done
+		return invoke.Done
 	}
 	if m.shard != shard {
 		m.shard, out.Enabled = shard, true
@@ -417,15 +396,15 @@ func (m *Machine) enable(view uint64, shard int, rest reader, out *Result) Statu
 			out.Enabled = true
 		}
 	}
-	return Done
+	return invoke.Done
 }
 
 // compare compares a member's digest with the first one of the same count. One of no commands is a
 // wish that all members hash their states.
-func (m *Machine) compare(node uint64, rest reader, out *Result) Status {
+func (m *Machine) compare(node uint64, rest reader, out *Result) invoke.Status {
 	count, sum := rest.uint64(), rest.uint64()
 	if rest.err != nil || len(rest.b) != 0 {
-		return Malformed
+		return invoke.Malformed
 	}
 	switch first := m.digest; {
 	case count == 0:
@@ -435,39 +414,5 @@ func (m *Machine) compare(node uint64, rest reader, out *Result) Status {
 	case count == first.count && sum != first.sum:
 		out.Parted = &Parted{Count: count, One: first.node, OneSum: first.sum, Other: node, OtherSum: sum}
 	}
-	return Done
-}
-
-func (s Status) String() string {
-	switch s {
-	case Done:
-		return "done"
-	case Failed:
-		return "failed"
-	case Again:
-		return "done before"
-	case AgainFail:
-		return "failed before"
-	case NotThere:
-		return "no such session"
-	case Forgotten:
-		return "acknowledged before"
-	case TooMany:
-		return "too many numbers are not acknowledged"
-	case Full:
-		return "too many replies are not acknowledged"
-	case Disabled:
-		return "the operation is not enabled"
-	case Malformed:
-		return "malformed"
-	case Elsewhere:
-		return "the record is for another shard"
-	case Early:
-		return "what was sent before it was not executed"
-	case NotKept:
-		return "it was executed before, and its reply was too large to be kept"
-	case Crowded:
-		return "there are too many sessions"
-	}
-	return fmt.Sprintf("status %d", uint8(s))
+	return invoke.Done
 }

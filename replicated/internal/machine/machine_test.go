@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -82,39 +83,39 @@ func client(time, session, number, acked uint64, args string) []byte {
 }
 
 func openSession(time uint64, token byte, timeout uint64, identity string) []byte {
-	return machine.AppendOpen(nil, machine.Header{Time: time}, machine.Token{machine.TokenBytes - 1: token}, timeout, machine.Owner{Identity: identity})
+	return machine.AppendOpen(nil, machine.Header{Time: time}, invoke.Token{invoke.TokenBytes - 1: token}, timeout, invoke.Owner{Identity: identity})
 }
 
 func TestRO1RO2ACommandIsExecutedOnceAndItsReplyKept(t *testing.T) {
 	o := enabled(t)
 	s := o.apply(record(1, 1, openSession(10, 1, 1000, "ann"))).Session
 	first := o.apply(record(1, 1, client(11, s, 1, 0, "a")))
-	if first.Status != machine.Done || string(first.Reply) != "reply to a, the 1." {
+	if first.Status != invoke.Done || string(first.Reply) != "reply to a, the 1." {
 		t.Fatalf("got %v, %q", first.Status, first.Reply)
 	}
 	for _, relay := range []uint64{1, 2} {
 		again := o.apply(record(1, relay, client(12, s, 1, 0, "a")))
-		if again.Status != machine.Again || string(again.Reply) != "reply to a, the 1." {
+		if again.Status != invoke.Again || string(again.Reply) != "reply to a, the 1." {
 			t.Errorf("the second time through %d: %v, %q", relay, again.Status, again.Reply)
 		}
 	}
 	// Numbers may come in any order, and a failure is kept, too.
-	if r := o.apply(record(1, 1, client(13, s, 3, 0, "x7"))); r.Status != machine.Failed {
+	if r := o.apply(record(1, 1, client(13, s, 3, 0, "x7"))); r.Status != invoke.Failed {
 		t.Errorf("got %v", r.Status)
 	}
 	o.apply(record(1, 1, client(13, s, 2, 0, "b")))
-	if r := o.apply(record(1, 1, client(13, s, 3, 0, "x7"))); r.Status != machine.AgainFail || string(r.Reply) != "reply to x7, the 2." {
+	if r := o.apply(record(1, 1, client(13, s, 3, 0, "x7"))); r.Status != invoke.AgainFail || string(r.Reply) != "reply to x7, the 2." {
 		t.Errorf("got %v, %q", r.Status, r.Reply)
 	}
 	// What was acknowledged is neither kept nor executed.
 	o.apply(record(1, 1, client(14, s, 4, 3, "c")))
-	if r := o.apply(record(1, 2, client(15, s, 2, 0, "b"))); r.Status != machine.Forgotten || r.Reply != nil {
+	if r := o.apply(record(1, 2, client(15, s, 2, 0, "b"))); r.Status != invoke.Forgotten || r.Reply != nil {
 		t.Errorf("got %v, %q", r.Status, r.Reply)
 	}
 	if want := []string{"a", "x7", "b", "c"}; !slices.Equal(o.executed, want) {
 		t.Errorf("executed %v, want %v", o.executed, want)
 	}
-	if r := o.apply(record(1, 1, client(15, s, machine.MaxOutstanding+4, 3, "d"))); r.Status != machine.TooMany {
+	if r := o.apply(record(1, 1, client(15, s, invoke.MaxOutstanding+4, 3, "d"))); r.Status != invoke.TooMany {
 		t.Errorf("a number far ahead: %v", r.Status)
 	}
 }
@@ -127,13 +128,13 @@ func TestATokenStandsForOneSession(t *testing.T) {
 	if a.Session == 0 || a.Session != b.Session || c.Session == a.Session || c.Session == 0 {
 		t.Errorf("sessions %d, %d and %d", a.Session, b.Session, c.Session)
 	}
-	if r := o.apply(record(1, 2, openSession(12, 1, 1000, "eve"))); r.Status != machine.NotThere || r.Session != 0 {
+	if r := o.apply(record(1, 2, openSession(12, 1, 1000, "eve"))); r.Status != invoke.NotThere || r.Session != 0 {
 		t.Errorf("another identity with the token: %v, session %d", r.Status, r.Session)
 	}
-	if r := o.apply(record(1, 1, machine.AppendClose(nil, machine.Header{Time: 13}, a.Session))); r.Status != machine.Done {
+	if r := o.apply(record(1, 1, machine.AppendClose(nil, machine.Header{Time: 13}, a.Session))); r.Status != invoke.Done {
 		t.Errorf("closing: %v", r.Status)
 	}
-	if r := o.apply(record(1, 1, client(14, a.Session, 1, 0, "a"))); r.Status != machine.NotThere || len(o.executed) != 0 {
+	if r := o.apply(record(1, 1, client(14, a.Session, 1, 0, "a"))); r.Status != invoke.NotThere || len(o.executed) != 0 {
 		t.Errorf("a command of a closed session: %v", r.Status)
 	}
 }
@@ -141,19 +142,19 @@ func TestATokenStandsForOneSession(t *testing.T) {
 // TestTheNumberOfASessionIsAsHardToGuessAsItsToken opens sessions whose tokens differ in one bit,
 // and counts the bits of their numbers that differ.
 func TestTheNumberOfASessionIsAsHardToGuessAsItsToken(t *testing.T) {
-	first := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, machine.Token{}, 1000, machine.Owner{}))).Session
+	first := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, invoke.Token{}, 1000, invoke.Owner{}))).Session
 	var differ [64]int
-	for bit := range 8 * machine.TokenBytes {
-		var token machine.Token
+	for bit := range 8 * invoke.TokenBytes {
+		var token invoke.Token
 		token[bit/8] = 1 << (bit % 8)
-		s := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, token, 1000, machine.Owner{}))).Session
+		s := enabled(t).apply(record(1, 1, machine.AppendOpen(nil, machine.Header{Time: 10}, token, 1000, invoke.Owner{}))).Session
 		for i := range differ {
 			differ[i] += int((first ^ s) >> i & 1)
 		}
 	}
 	for i, n := range differ { // of 128; of random numbers 64, with a deviation of 6
 		if n < 24 || n > 104 {
-			t.Errorf("bit %d of the number changes with %d of %d bits of the token", i, n, 8*machine.TokenBytes)
+			t.Errorf("bit %d of the number changes with %d of %d bits of the token", i, n, 8*invoke.TokenBytes)
 		}
 	}
 }
@@ -177,14 +178,14 @@ func TestWhatAClientMayTakeIsBounded(t *testing.T) {
 	large := string(make([]byte, machine.MaxKeptBytes/4))
 	n := uint64(2)
 	for ; n < 10; n++ {
-		if r := o.apply(record(1, 1, client(11, s, n, 0, large))); r.Status == machine.Full {
+		if r := o.apply(record(1, 1, client(11, s, n, 0, large))); r.Status == invoke.Full {
 			break
 		}
 	}
 	if n != 6 {
 		t.Errorf("command %d was refused as its session keeps too many bytes", n)
 	}
-	if r := o.apply(record(1, 1, client(11, s, n, n-1, "x"))); r.Status != machine.Done {
+	if r := o.apply(record(1, 1, client(11, s, n, n-1, "x"))); r.Status != invoke.Done {
 		t.Errorf("after it acknowledged: %v", r.Status)
 	}
 	if o.apply(record(1, 1, machine.AppendTouch(nil, machine.Header{Time: 20 + machine.MaxTimeout}, nil))); o.Sessions() != 0 {
@@ -204,10 +205,10 @@ func TestRO3RO4SessionsEndInTheTimeOfTheObject(t *testing.T) {
 	if o.Sessions() != 2 {
 		t.Error("a session ended before its time")
 	}
-	if r := o.apply(record(1, 1, client(1100, s, 1, 0, "a"))); r.Status != machine.NotThere {
+	if r := o.apply(record(1, 1, client(1100, s, 1, 0, "a"))); r.Status != invoke.NotThere {
 		t.Errorf("at its expiry: %v", r.Status)
 	}
-	if r := o.apply(record(1, 1, client(1198, u, 1, 0, "a"))); r.Status != machine.Done {
+	if r := o.apply(record(1, 1, client(1198, u, 1, 0, "a"))); r.Status != invoke.Done {
 		t.Errorf("one that was touched: %v", r.Status)
 	}
 	if o.apply(record(1, 1, machine.AppendTouch(nil, machine.Header{Time: 1298}, nil))); o.Sessions() != 0 {
@@ -231,11 +232,11 @@ func TestRO5AnOperationIsEnabledOnlyInTheViewThatWasLookedAt(t *testing.T) {
 	if r := o.apply(record(2, 1, machine.AppendEnable(nil, machine.Header{}, 1, []string{"old"}))); r.Enabled {
 		t.Error("enabled by a record of the view before")
 	}
-	if r := o.apply(record(1, 1, append(machine.AppendCommand(nil, machine.Header{}), 'x'))); r.Status != machine.Disabled || len(o.executed) != 0 {
+	if r := o.apply(record(1, 1, append(machine.AppendCommand(nil, machine.Header{}), 'x'))); r.Status != invoke.Disabled || len(o.executed) != 0 {
 		t.Errorf("a command that is not enabled: %v", r.Status)
 	}
 	o.apply(record(2, 1, machine.AppendEnable(nil, machine.Header{}, 2, []string{"old"})))
-	if r := o.apply(record(2, 1, append(machine.AppendCommand(nil, machine.Header{}), 'x'))); r.Status != machine.Done || len(o.executed) != 1 {
+	if r := o.apply(record(2, 1, append(machine.AppendCommand(nil, machine.Header{}), 'x'))); r.Status != invoke.Done || len(o.executed) != 1 {
 		t.Errorf("a command that is: %v", r.Status)
 	}
 }
@@ -270,9 +271,9 @@ func script(rnd *rand.Rand, n int) (records []machine.Record) {
 		case 14:
 			data = machine.AppendAcknowledge(nil, machine.Header{Time: skew}, session, rnd.Uint64N(number), []byte{byte(rnd.Uint32()), byte(rnd.Uint32())})
 		case 12:
-			data = machine.AppendForwarded(nil, machine.Header{Time: skew}, fmt.Sprint("object ", rnd.IntN(3)), machine.Cursor{View: 1, Seq: rnd.Uint64N(2)}, machine.Cursor{View: 1, Seq: rnd.Uint64N(40), Index: 1})
+			data = machine.AppendForwarded(nil, machine.Header{Time: skew}, fmt.Sprint("object ", rnd.IntN(3)), invoke.Cursor{View: 1, Seq: rnd.Uint64N(2)}, invoke.Cursor{View: 1, Seq: rnd.Uint64N(40), Index: 1})
 		case 13:
-			data = machine.AppendHanded(nil, machine.Header{Time: skew}, target, machine.Cursor{View: 1, Seq: rnd.Uint64N(uint64(n))})
+			data = machine.AppendHanded(nil, machine.Header{Time: skew}, target, invoke.Cursor{View: 1, Seq: rnd.Uint64N(uint64(n))})
 		case 0, 1:
 			data = openSession(skew, byte(rnd.UintN(8)), 50+rnd.Uint64N(400), "somebody")
 		case 2:
@@ -355,11 +356,11 @@ func TestRO7EventsAreKeptInOrderUpToABound(t *testing.T) {
 	for i := range uint64(100) {
 		o.Emit(1, 10+i/2, "t", append(make([]byte, size), byte(i)))
 	}
-	if _, ok := o.Events(machine.Cursor{}); ok {
+	if _, ok := o.Events(invoke.Cursor{}); ok {
 		t.Error("events from the first one on, of which some are not kept")
 	}
-	all, ok := o.Events(machine.Cursor{View: 1, Seq: 40})
-	if !ok || len(all) != 40 || all[0].Cursor != (machine.Cursor{View: 1, Seq: 40, Index: 1}) || all[39].Data[size] != 99 {
+	all, ok := o.Events(invoke.Cursor{View: 1, Seq: 40})
+	if !ok || len(all) != 40 || all[0].Cursor != (invoke.Cursor{View: 1, Seq: 40, Index: 1}) || all[39].Data[size] != 99 {
 		t.Fatalf("%v, %d events", ok, len(all))
 	}
 	for i := range all[1:] {
@@ -374,8 +375,8 @@ func TestRO7EventsAreKeptInOrderUpToABound(t *testing.T) {
 	if err := b.Decode(o.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
-	again, ok := b.Events(machine.Cursor{View: 1, Seq: 40})
-	if _, first := b.Events(machine.Cursor{}); !ok || first || len(again) != 40 || b.LastEvent() != o.LastEvent() {
+	again, ok := b.Events(invoke.Cursor{View: 1, Seq: 40})
+	if _, first := b.Events(invoke.Cursor{}); !ok || first || len(again) != 40 || b.LastEvent() != o.LastEvent() {
 		t.Errorf("after decoding: %v, %v, %d events", ok, first, len(again))
 	}
 }
@@ -422,24 +423,24 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 		client(1, 1, 1, 0, ""), openSession(1, 1, 1, ""), machine.AppendClose(nil, machine.Header{}, 1),
 		machine.AppendKnows(nil, machine.Header{}, 7, []string{"a", "b"}), machine.AppendEnable(nil, machine.Header{}, 1, []string{"a"}),
 		machine.AppendDigest(nil, machine.Header{}, 1, 2),
-		machine.AppendForwarded(nil, machine.Header{}, "a", machine.Cursor{}, machine.Cursor{View: 1, Seq: 1, Index: 1}),
-		machine.AppendHanded(nil, machine.Header{}, target, machine.Cursor{}),
+		machine.AppendForwarded(nil, machine.Header{}, "a", invoke.Cursor{}, invoke.Cursor{View: 1, Seq: 1, Index: 1}),
+		machine.AppendHanded(nil, machine.Header{}, target, invoke.Cursor{}),
 	} {
 		for n := range full {
-			if r := o.apply(record(1, 1, full[:n])); r.Status != machine.Malformed {
+			if r := o.apply(record(1, 1, full[:n])); r.Status != invoke.Malformed {
 				t.Errorf("%d of %d bytes of kind %d: %v", n, len(full), full[0], r.Status)
 			}
 		}
 	}
 	flagged := machine.AppendClose(nil, machine.Header{Replies: true}, 1)
-	if r := o.apply(record(1, 1, flagged)); r.Status != machine.Malformed {
+	if r := o.apply(record(1, 1, flagged)); r.Status != invoke.Malformed {
 		t.Errorf("replies to what is no command: %v", r.Status)
 	}
-	answer := machine.AppendReply(nil, machine.Header{Call: 9}, 3, machine.Returned, []byte("reply"))
-	if to, call, said, reply, ok := machine.ParseReply(answer); !ok || to != 3 || call != 9 || said != machine.Returned || string(reply) != "reply" {
+	answer := machine.AppendReply(nil, machine.Header{Call: 9}, 3, invoke.Returned, []byte("reply"))
+	if to, call, said, reply, ok := machine.ParseReply(answer); !ok || to != 3 || call != 9 || said != invoke.Returned || string(reply) != "reply" {
 		t.Errorf("a reply: %d %d %d %q %v", to, call, said, reply, ok)
 	}
-	if _, _, said, reply, ok := machine.ParseReply(machine.RefuseReply(answer, "no")); !ok || said != machine.Refused || string(reply) != "no" {
+	if _, _, said, reply, ok := machine.ParseReply(machine.RefuseReply(answer, "no")); !ok || said != invoke.Refused || string(reply) != "no" {
 		t.Errorf("an error in its place: %d %q %v", said, reply, ok)
 	}
 	for n := range len(answer) - len("reply") {
@@ -449,11 +450,11 @@ func TestATruncatedRecordIsRefused(t *testing.T) {
 	}
 	unknown := machine.AppendTouch(nil, machine.Header{}, nil)
 	unknown[0] = 200
-	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {
+	if r := o.apply(record(1, 1, unknown)); r.Status != invoke.Malformed {
 		t.Errorf("an unknown kind: %v", r.Status)
 	}
 	binary.LittleEndian.PutUint16(unknown, 0)
-	if r := o.apply(record(1, 1, unknown)); r.Status != machine.Malformed {
+	if r := o.apply(record(1, 1, unknown)); r.Status != invoke.Malformed {
 		t.Errorf("the kind 0: %v", r.Status)
 	}
 }
@@ -467,9 +468,9 @@ func (silent) Execute(_ *machine.Execution, _, out []byte) ([]byte, bool) {
 
 // silently returns a function that applies records of a node, with commands that return nothing. It
 // allocates nothing.
-func (o *object) silently() func(node uint64, data []byte) machine.Status {
+func (o *object) silently() func(node uint64, data []byte) invoke.Status {
 	r, out := new(machine.Record), new(machine.Result)
-	return func(node uint64, data []byte) machine.Status {
+	return func(node uint64, data []byte) invoke.Status {
 		*r = record(1, node, data)
 		o.Apply(r, silent{}, out)
 		return out.Status
@@ -486,7 +487,7 @@ func TestASessionWithManyRepliesAllocatesNothing(t *testing.T) {
 	next := func() {
 		n++
 		data = machine.AppendClient(data[:0], machine.Header{Time: 11}, s, n, max(n, under)-under)
-		if got := apply(1, data); got != machine.Done {
+		if got := apply(1, data); got != invoke.Done {
 			t.Fatalf("command %d: %v", n, got)
 		}
 	}
@@ -497,7 +498,7 @@ func TestASessionWithManyRepliesAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for each command", a)
 	}
 	for k := n - under + 1; k <= n; k++ {
-		if got := apply(2, machine.AppendClient(nil, machine.Header{Time: 11}, s, k, n-under)); got != machine.Again {
+		if got := apply(2, machine.AppendClient(nil, machine.Header{Time: 11}, s, k, n-under)); got != invoke.Again {
 			t.Fatalf("command %d again: %v", k, got)
 		}
 	}
@@ -512,7 +513,7 @@ func TestACommandOfASessionAllocatesNothing(t *testing.T) {
 		step := func() {
 			n++
 			data = machine.AppendClient(data[:0], machine.Header{Time: 11}, s, n, max(n, under)-under)
-			if got := apply(1, data); got != machine.Done {
+			if got := apply(1, data); got != invoke.Done {
 				t.Fatalf("command %d: %v", n, got)
 			}
 		}
@@ -547,14 +548,14 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 	const own, other = 2, 1 // 1 + the number of the shard
 	o := &object{}
 	header := func(shard int) machine.Header { return machine.Header{Time: 1, Shard: shard} }
-	token := machine.Token{1}
+	token := invoke.Token{1}
 	opening := func(shard int) machine.Result {
-		return o.apply(record(1, 1, machine.AppendOpen(nil, header(shard), token, 1000, machine.Owner{})))
+		return o.apply(record(1, 1, machine.AppendOpen(nil, header(shard), token, 1000, invoke.Owner{})))
 	}
 	// Nothing is executed before the leader of a view has said which shard it is, not even of the own
 	// shard.
 	for _, shard := range []int{0, own, other} {
-		if r := opening(shard); shard != 0 && r.Status != machine.Elsewhere {
+		if r := opening(shard); shard != 0 && r.Status != invoke.Elsewhere {
 			t.Errorf("a session for shard %d: %v", shard, r.Status)
 		}
 	}
@@ -585,14 +586,14 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 		"client":    append(machine.AppendClient(nil, header(other), s, 1, 0), "x"...),
 		"no shard":  append(machine.AppendClient(nil, header(0), s, 1, 0), "x"...),
 		"close":     machine.AppendClose(nil, header(other), s),
-		"open":      machine.AppendOpen(nil, header(other), machine.Token{9}, 1000, machine.Owner{}),
-		"forwarded": machine.AppendForwarded(nil, header(other), "source", machine.Cursor{}, machine.Cursor{View: 1, Index: 1}),
-		"handed":    machine.AppendHanded(nil, header(other), target, machine.Cursor{View: 9}),
+		"open":      machine.AppendOpen(nil, header(other), invoke.Token{9}, 1000, invoke.Owner{}),
+		"forwarded": machine.AppendForwarded(nil, header(other), "source", invoke.Cursor{}, invoke.Cursor{View: 1, Index: 1}),
+		"handed":    machine.AppendHanded(nil, header(other), target, invoke.Cursor{View: 9}),
 		"digest":    machine.AppendDigest(nil, header(other), 1, 1),
 		"touch":     machine.AppendTouch(nil, header(other), []uint64{s}),
 		"ended":     machine.AppendAcknowledge(nil, header(other), s, 1, nil),
 	} {
-		if r := o.apply(record(1, 1, data)); r.Status != machine.Elsewhere {
+		if r := o.apply(record(1, 1, data)); r.Status != invoke.Elsewhere {
 			t.Errorf("a %s record for another shard: %v", name, r.Status)
 		}
 	}
@@ -604,7 +605,7 @@ func TestRO10AShardExecutesOnlyWhatIsForIt(t *testing.T) {
 		t.Fatalf("a decoded machine is that of shard %d, %v", copied.Shard(), err)
 	}
 	for _, c := range []*object{o, copied} {
-		if r := c.apply(record(1, 1, append(machine.AppendClient(nil, header(own), s, 1, 0), "x"...))); r.Status != machine.Done {
+		if r := c.apply(record(1, 1, append(machine.AppendClient(nil, header(own), s, 1, 0), "x"...))); r.Status != invoke.Done {
 			t.Errorf("the session's own command: %v", r.Status)
 		}
 	}
@@ -615,7 +616,7 @@ func TestWhatAnObjectBeginsWithIsEnabledAtOnce(t *testing.T) {
 	var m machine.Machine
 	self := machine.Peer{Node: 1, Incarnation: 7}
 	seq := uint64(0)
-	apply := func(data []byte) machine.Status {
+	apply := func(data []byte) invoke.Status {
 		var out machine.Result
 		seq++
 		m.Apply(&machine.Record{View: 1, Seq: seq, Sender: self.Node, Data: data}, nil, &out)
@@ -640,7 +641,7 @@ func TestAMemberAnnouncesAsManyOperationsAsThereMayBe(t *testing.T) {
 	for i := range machine.MaxOperations + 1 {
 		names = append(names, fmt.Sprintf("%05d", i))
 	}
-	for n, want := range map[int]machine.Status{machine.MaxOperations: machine.Done, machine.MaxOperations + 1: machine.Malformed} {
+	for n, want := range map[int]invoke.Status{machine.MaxOperations: invoke.Done, machine.MaxOperations + 1: invoke.Malformed} {
 		var out machine.Result
 		m.Apply(&machine.Record{View: 1, Seq: 1, Sender: 1, Data: machine.AppendKnows(nil, machine.Header{}, 7, names[:n])}, nil, &out)
 		if out.Status != want {

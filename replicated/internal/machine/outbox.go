@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Destination is where something goes that a handler sent.
@@ -28,7 +29,7 @@ const (
 // Sent is what a handler sent. Its cursor is the message with the command that sent it, and the
 // number among what all commands of that message sent, from 1.
 type Sent struct {
-	Cursor
+	invoke.Cursor
 	Operation string // of an object
 	Data      []byte // arguments, a message, or what the task gets
 }
@@ -52,7 +53,7 @@ type outbox struct {
 // executed (RO8).
 type source struct {
 	name string
-	last Cursor
+	last invoke.Cursor
 }
 
 func (d Destination) compare(e Destination) int {
@@ -100,7 +101,7 @@ func (m *Machine) Destinations(all []Destination) []Destination {
 
 // Outgoing returns what is to be handed over to a destination behind a cursor, oldest first. It
 // must not be changed, and is valid until the next Apply.
-func (m *Machine) Outgoing(to Destination, after Cursor) []Sent {
+func (m *Machine) Outgoing(to Destination, after invoke.Cursor) []Sent {
 	i, ok := m.outbox(to)
 	if !ok {
 		return nil
@@ -110,14 +111,14 @@ func (m *Machine) Outgoing(to Destination, after Cursor) []Sent {
 }
 
 // handed drops what was handed over to a destination.
-func (m *Machine) handed(rest reader) Status {
+func (m *Machine) handed(rest reader) invoke.Status {
 	to, upTo := rest.destination(), rest.cursor()
 	if rest.err != nil || len(rest.b) != 0 {
-		return Malformed
+		return invoke.Malformed
 	}
 	i, ok := m.outbox(to)
 	if !ok {
-		return Done
+		return invoke.Done
 	}
 	o := &m.outboxes[i]
 	drop := sort.Search(len(o.sent), func(k int) bool { return upTo.Less(o.sent[k].Cursor) })
@@ -126,11 +127,11 @@ func (m *Machine) handed(rest reader) Status {
 	}
 	if drop == len(o.sent) {
 		m.outboxes = slices.Delete(m.outboxes, i, i+1)
-		return Done
+		return invoke.Done
 	}
 	clear(o.sent[:drop])
 	o.sent = o.sent[drop:]
-	return Done
+	return invoke.Done
 }
 
 func (m *Machine) source(name string) (int, bool) {
@@ -138,7 +139,7 @@ func (m *Machine) source(name string) (int, bool) {
 }
 
 // HasExecuted reports whether a command that a handler of an object sent was executed.
-func (m *Machine) HasExecuted(source string, at Cursor) bool {
+func (m *Machine) HasExecuted(source string, at invoke.Cursor) bool {
 	i, ok := m.source(source)
 	return ok && !m.sources[i].last.Less(at) && !(mutant.Enabled && mutant.On(mutant.SourceForgotten))
 }
@@ -148,23 +149,23 @@ func (m *Machine) HasExecuted(source string, at Cursor) bool {
 func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
 	name, before, at := rest.name(), rest.cursor(), rest.cursor()
 	if rest.err != nil || name == "" || at.Index == 0 || !before.Less(at) {
-		out.Status = Malformed
+		out.Status = invoke.Malformed
 		return
 	}
 	i, ok := m.source(name)
-	last := Cursor{}
+	last := invoke.Cursor{}
 	if ok {
 		last = m.sources[i].last
 	}
 	switch {
 	case m.HasExecuted(name, at):
-		out.Status = Again
+		out.Status = invoke.Again
 		return
 	case last.Less(before) && !(mutant.Enabled && mutant.On(mutant.GapExecuted)):
-		out.Status = Early
+		out.Status = invoke.Early
 		return
 	case out.Operation >= len(m.enabled):
-		out.Status = Disabled
+		out.Status = invoke.Disabled
 		return
 	case !ok:
 		m.sources = slices.Insert(m.sources, i, source{name: name})
@@ -173,7 +174,7 @@ func (m *Machine) forwarded(r *Record, rest reader, h Handler, out *Result) {
 	m.execute(r, h, out, 0, "", name, rest.b, nil)
 }
 
-func appendCursor(b []byte, c Cursor) []byte {
+func appendCursor(b []byte, c invoke.Cursor) []byte {
 	for _, v := range []uint64{c.View, c.Seq, c.Index} {
 		b = order.AppendUint64(b, v)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -41,10 +42,10 @@ func (s *sender) apply(view uint64, data []byte) {
 func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 	type item struct {
 		machine.Sent
-		before machine.Cursor
+		before invoke.Cursor
 	}
 	type relay struct {
-		at    machine.Cursor
+		at    invoke.Cursor
 		route []item // in flight, in order
 	}
 	refused := 0
@@ -54,16 +55,16 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 		s.apply(1, machine.AppendKnows(nil, machine.Header{}, 7, []string{"op"}))
 		s.apply(1, machine.AppendEnable(nil, machine.Header{}, 1, []string{"op"}))
 		var relays []*relay
-		confirmed := machine.Cursor{}
+		confirmed := invoke.Cursor{}
 		deliver := func(r *relay) {
 			x := r.route[0]
 			r.route = r.route[1:]
 			data := append(machine.AppendForwarded(nil, machine.Header{}, "sender", x.before, x.Cursor), x.Data...)
 			switch status := o.apply(record(1, 1, data)).Status; status {
-			case machine.Done, machine.Again:
-			case machine.Early:
+			case invoke.Done, invoke.Again:
+			case invoke.Early:
 				refused++
-				r.at = machine.Cursor{}
+				r.at = invoke.Cursor{}
 				return
 			default:
 				t.Fatalf("seed %d: %v", seed, status)
@@ -118,8 +119,8 @@ func TestRO8RO9WhatAnObjectSendsIsExecutedOnceAndInOrder(t *testing.T) {
 				r := relays[rnd.IntN(len(relays))]
 				if next := s.Outgoing(target, r.at); len(next) > 0 && rnd.IntN(2) == 0 {
 					before := r.at
-					if len(next) == len(s.Outgoing(target, machine.Cursor{})) {
-						before = machine.Cursor{}
+					if len(next) == len(s.Outgoing(target, invoke.Cursor{})) {
+						before = invoke.Cursor{}
 					}
 					r.route = append(r.route, item{next[0], before})
 					r.at = next[0].Cursor
@@ -164,11 +165,11 @@ func TestAnOutboxSharesItsRoomAmongItsDestinations(t *testing.T) {
 		t.Errorf("destinations %v", got)
 	}
 	for i, to := range all {
-		if got := m.Outgoing(to, machine.Cursor{}); len(got) != 1 || got[0].Cursor != (machine.Cursor{View: 1, Seq: 5, Index: uint64(i + 1)}) {
+		if got := m.Outgoing(to, invoke.Cursor{}); len(got) != 1 || got[0].Cursor != (invoke.Cursor{View: 1, Seq: 5, Index: uint64(i + 1)}) {
 			t.Errorf("%v: %v", to, got)
 		}
 	}
-	m.Apply(&machine.Record{View: 1, Seq: 6, Data: machine.AppendHanded(nil, machine.Header{}, all[0], machine.Cursor{View: 1, Seq: 5, Index: 3})}, nil, new(machine.Result))
+	m.Apply(&machine.Record{View: 1, Seq: 6, Data: machine.AppendHanded(nil, machine.Header{}, all[0], invoke.Cursor{View: 1, Seq: 5, Index: 3})}, nil, new(machine.Result))
 	if got := m.Destinations(nil); len(got) != 2 || !m.Send(all[0], "op", make([]byte, machine.MaxOutboxBytes/4)) {
 		t.Errorf("after one was handed over: %v", got)
 	}

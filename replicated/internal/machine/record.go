@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Kind is what a record is about.
@@ -43,14 +45,9 @@ const sessionBytes = 24
 
 // Limits of what a record may say.
 const (
-	MaxName        = 255                // bytes of the name of an operation
-	MaxShards      = 1 << 6             // of an object
-	MaxOperations  = 1 << 12            // of an object
-	MaxIdentity    = 1 << 10            // bytes of a client's identity, and of the name of its account
-	MaxTimeout     = 24 * 3600 * 1e9    // nanoseconds in which a session is not used; a longer timeout is one of this
-	TokenBytes     = 16                 // of a session's token
-	MaxOutstanding = 1 << 10            // numbers of a session above the acknowledged one
-	EndedBytes     = MaxOutstanding / 8 // at most, of the numbers in an Acknowledge record
+	MaxOperations = 1 << 12         // of an object
+	MaxIdentity   = 1 << 10         // bytes of a client's identity, and of the name of its account
+	MaxTimeout    = 24 * 3600 * 1e9 // nanoseconds in which a session is not used; a longer timeout is one of this
 )
 
 // Limits of what sessions may take. One account may take half of what an object has for all.
@@ -121,12 +118,9 @@ func AppendClient(b []byte, h Header, session, number, acked uint64) []byte {
 	return order.AppendUint64(b, acked)
 }
 
-// Token stands for a session before it has a number.
-type Token [TokenBytes]byte
-
 // AppendOpen appends the opening of a session that ends when it is not used for timeout
 // nanoseconds.
-func AppendOpen(b []byte, h Header, token Token, timeout uint64, of Owner) []byte {
+func AppendOpen(b []byte, h Header, token invoke.Token, timeout uint64, of invoke.Owner) []byte {
 	h.Kind = Open
 	b = h.append(b)
 	b = append(b, token[:]...)
@@ -181,13 +175,13 @@ func AppendDigest(b []byte, h Header, count, digest uint64) []byte {
 // AppendForwarded appends, up to its arguments, a command that a handler of an object sent. Before
 // is the cursor of the one that is executed before it; it is zero if a record of the object said
 // that all earlier ones were.
-func AppendForwarded(b []byte, h Header, source string, before, at Cursor) []byte {
+func AppendForwarded(b []byte, h Header, source string, before, at invoke.Cursor) []byte {
 	h.Kind = Forwarded
 	return appendCursor(appendCursor(appendName(h.append(b), source), before), at)
 }
 
 // AppendHanded appends that everything up to a cursor was handed over to a destination.
-func AppendHanded(b []byte, h Header, to Destination, upTo Cursor) []byte {
+func AppendHanded(b []byte, h Header, to Destination, upTo invoke.Cursor) []byte {
 	h.Kind = Handed
 	return appendCursor(appendDestination(h.append(b), to), upTo)
 }
@@ -202,22 +196,12 @@ func appendNames(b []byte, names []string) []byte {
 	return b
 }
 
-// Answered is how a member answered.
-type Answered uint8
-
-// How a member answered.
-const (
-	Silent   Answered = iota // it did not
-	Returned                 // with a reply
-	Refused                  // with the text of an error
-)
-
 // replyBytes is what a Reply record has behind its header: the node that wants it, 8 bytes, and how
 // the member answered.
 const replyBytes = 8 + 1
 
 // AppendReply appends the reply of a member to the command of a node. The header has the call.
-func AppendReply(b []byte, h Header, to uint64, said Answered, reply []byte) []byte {
+func AppendReply(b []byte, h Header, to uint64, said invoke.Answered, reply []byte) []byte {
 	h.Kind = Reply
 	return append(append(order.AppendUint64(h.append(b), to), byte(said)), reply...)
 }
@@ -225,19 +209,19 @@ func AppendReply(b []byte, h Header, to uint64, said Answered, reply []byte) []b
 // RefuseReply makes a Reply record one with an error in place of its reply.
 func RefuseReply(record []byte, text string) []byte {
 	record = record[:headerBytes+replyBytes]
-	record[headerBytes+8] = byte(Refused)
+	record[headerBytes+8] = byte(invoke.Refused)
 	return append(record, text...)
 }
 
 // ParseReply takes a Reply record apart. It reports false for any other one.
-func ParseReply(data []byte) (to, call uint64, said Answered, reply []byte, ok bool) {
+func ParseReply(data []byte) (to, call uint64, said invoke.Answered, reply []byte, ok bool) {
 	var h Header
 	if err := parse(data, &h); err != nil || h.Kind != Reply || len(data) < headerBytes+replyBytes {
 		return 0, 0, 0, nil, false
 	}
 	rest := data[headerBytes:]
-	said = Answered(rest[8])
-	return order.Uint64(rest), h.Call, said, rest[replyBytes:], said == Returned || said == Refused
+	said = invoke.Answered(rest[8])
+	return order.Uint64(rest), h.Call, said, rest[replyBytes:], said == invoke.Returned || said == invoke.Refused
 }
 
 // reader takes a record apart. What comes from the wire or a disk is checked here.
@@ -404,5 +388,5 @@ func (h *Header) read(data []byte) {
 }
 
 func (h *Header) valid() bool {
-	return h.Kind-1 < kinds-1 && h.Kind != Several && h.Shard <= MaxShards && (!h.Replies || h.Kind <= Client)
+	return h.Kind-1 < kinds-1 && h.Kind != Several && h.Shard <= invoke.MaxShards && (!h.Replies || h.Kind <= Client)
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/squall-go/squall/internal/mutant"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // session is what is remembered of a client.
 type session struct {
 	number  uint64
-	token   Token
-	owner   Owner
+	token   invoke.Token
+	owner   invoke.Owner
 	account *account
 	timeout uint64
 	expiry  uint64
@@ -44,18 +45,18 @@ func (m *Machine) session(number uint64) (int, bool) {
 
 // open opens a session, or finds the one that the token stands for already.
 func (m *Machine) open(rest reader, out *Result) {
-	var token Token
-	copy(token[:], rest.take(TokenBytes))
+	var token invoke.Token
+	copy(token[:], rest.take(invoke.TokenBytes))
 	timeout := rest.uint64()
-	of := Owner{Account: string(rest.take(rest.uint16()))}
+	of := invoke.Owner{Account: string(rest.take(rest.uint16()))}
 	of.Identity = string(rest.b)
 	if rest.err != nil || timeout == 0 || len(of.Account) > MaxIdentity || len(of.Identity) > MaxIdentity {
-		out.Status = Malformed
+		out.Status = invoke.Malformed
 		return
 	}
 	if s := m.tokens[token]; s != nil {
 		if s.owner.Identity != of.Identity {
-			out.Status = NotThere
+			out.Status = invoke.NotThere
 			return
 		}
 		m.extend(s)
@@ -63,14 +64,14 @@ func (m *Machine) open(rest reader, out *Result) {
 		return
 	}
 	if a := m.accounts[of.Account]; len(m.sessions) >= MaxSessions || a != nil && a.sessions >= MaxSessions/2 {
-		out.Status = Crowded
+		out.Status = invoke.Crowded
 		return
 	}
 	m.opened++
 	number := SessionNumber(token, m.opened)
 	i, ok := m.session(number)
 	if ok {
-		out.Status = NotThere
+		out.Status = invoke.NotThere
 		return
 	}
 	s := &session{number: number, token: token, owner: of, timeout: min(timeout, MaxTimeout)}
@@ -84,7 +85,7 @@ func (m *Machine) open(rest reader, out *Result) {
 // token, which is random and a secret of the client, makes it one that no other client guesses:
 // without TLS it is all that distinguishes them. The count makes it one that no session had, also
 // if the client uses the token again.
-func SessionNumber(token Token, nth uint64) uint64 {
+func SessionNumber(token invoke.Token, nth uint64) uint64 {
 	h := sha256.Sum256(order.AppendUint64(token[:], nth))
 	return order.Uint64(h[:])
 }
@@ -98,31 +99,31 @@ func (m *Machine) extend(s *session) {
 	m.expires(s.expiry)
 }
 
-func (m *Machine) close(rest reader) Status {
+func (m *Machine) close(rest reader) invoke.Status {
 	number := rest.uint64()
 	if rest.err != nil || len(rest.b) != 0 {
-		return Malformed
+		return invoke.Malformed
 	}
 	i, ok := m.session(number)
 	if !ok {
-		return NotThere
+		return invoke.NotThere
 	}
 	m.part(m.sessions[i])
 	m.sessions = slices.Delete(m.sessions, i, i+1)
-	return Done
+	return invoke.Done
 }
 
-func (m *Machine) touch(rest reader) Status {
+func (m *Machine) touch(rest reader) invoke.Status {
 	for len(rest.b) > 0 {
 		number := rest.uint64()
 		if rest.err != nil {
-			return Malformed
+			return invoke.Malformed
 		}
 		if i, ok := m.session(number); ok {
 			m.extend(m.sessions[i])
 		}
 	}
-	return Done
+	return invoke.Done
 }
 
 // client executes a client's command if its number was not executed before (RO1), and answers with
@@ -130,12 +131,12 @@ func (m *Machine) touch(rest reader) Status {
 func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 	number, n, acked := rest.uint64(), rest.uint64(), rest.uint64()
 	if rest.err != nil || n == 0 || acked >= n {
-		out.Status = Malformed
+		out.Status = invoke.Malformed
 		return
 	}
 	i, ok := m.session(number)
 	if !ok {
-		out.Status = NotThere
+		out.Status = invoke.NotThere
 		return
 	}
 	s := m.sessions[i]
@@ -150,24 +151,24 @@ func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 	}
 	switch {
 	case n <= s.acked:
-		out.Status = Forgotten
+		out.Status = invoke.Forgotten
 	case found:
-		out.Status, out.Reply = Again, s.replies[at].data
+		out.Status, out.Reply = invoke.Again, s.replies[at].data
 		if s.replies[at].cut {
-			out.Status = NotKept
+			out.Status = invoke.NotKept
 		} else if s.replies[at].failed {
-			out.Status = AgainFail
+			out.Status = invoke.AgainFail
 		}
-	case n > s.acked+MaxOutstanding:
-		out.Status = TooMany
+	case n > s.acked+invoke.MaxOutstanding:
+		out.Status = invoke.TooMany
 	case !m.mayExecute(s, n):
-		out.Status = Full
+		out.Status = invoke.Full
 	case out.Operation >= len(m.enabled):
-		out.Status = Disabled
+		out.Status = invoke.Disabled
 	default:
 		data := m.execute(r, h, out, number, s.owner.Identity, "", rest.b, s.buffer())
 		out.Reply = data
-		kept := reply{number: n, failed: out.Status == Failed, data: data}
+		kept := reply{number: n, failed: out.Status == invoke.Failed, data: data}
 		if !m.mayKeep(s, len(data)) {
 			kept.cut, kept.data = true, nil
 		}
@@ -178,14 +179,14 @@ func (m *Machine) client(r *Record, rest reader, h Handler, out *Result) {
 }
 
 // ended notes which replies of a session are not needed any more.
-func (m *Machine) ended(rest reader) Status {
+func (m *Machine) ended(rest reader) invoke.Status {
 	number, acked := rest.uint64(), rest.uint64()
-	if rest.err != nil || len(rest.b) > EndedBytes {
-		return Malformed
+	if rest.err != nil || len(rest.b) > invoke.EndedBytes {
+		return invoke.Malformed
 	}
 	i, ok := m.session(number)
 	if !ok {
-		return NotThere
+		return invoke.NotThere
 	}
 	s := m.sessions[i]
 	m.extend(s)
@@ -199,7 +200,7 @@ func (m *Machine) ended(rest reader) Status {
 		}
 		m.cut(s, &s.replies[i])
 	}
-	return Done
+	return invoke.Done
 }
 
 // cut drops the data of a reply. Its number is kept: it was executed (RO1).

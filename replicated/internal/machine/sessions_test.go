@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -87,28 +88,28 @@ func (c *clients) touched(number uint64) *remembered {
 }
 
 // open opens a session with one of few tokens.
-func (c *clients) open() (want, got machine.Status) {
-	var token machine.Token
+func (c *clients) open() (want, got invoke.Status) {
+	var token invoke.Token
 	number := 1 + c.Uint32N(4)
 	binary.LittleEndian.PutUint32(token[:], number)
 	timeout := 50 + c.Uint64N(100)
-	r := c.apply(machine.AppendOpen(nil, machine.Header{}, token, timeout, machine.Owner{}), nil)
+	r := c.apply(machine.AppendOpen(nil, machine.Header{}, token, timeout, invoke.Owner{}), nil)
 	for session, k := range c.known {
 		if k.token != number {
 			continue
 		}
 		if c.touched(session); r.Session != session {
-			return machine.Again, r.Status
+			return invoke.Again, r.Status
 		}
-		return machine.Done, r.Status
+		return invoke.Done, r.Status
 	}
 	c.known[r.Session] = &remembered{token: number, timeout: timeout, expiry: c.after(timeout), replies: map[uint64]remembrance{}}
 	c.all = append(c.all, r.Session)
-	return machine.Done, r.Status
+	return invoke.Done, r.Status
 }
 
 // command executes a number of a session, or does not.
-func (c *clients) command() (want, got machine.Status) {
+func (c *clients) command() (want, got invoke.Status) {
 	session := c.any()
 	number, acked := 1+c.Uint64N(8), uint64(0)
 	if k := c.known[session]; k != nil {
@@ -127,36 +128,36 @@ func (c *clients) command() (want, got machine.Status) {
 	before := c.bulky.executed
 	r := c.call(c.bulky, session, number, acked, bytes)
 	k := c.touched(session)
-	want = machine.Done
+	want = invoke.Done
 	if k == nil {
-		want = machine.NotThere
+		want = invoke.NotThere
 	} else {
 		k.acknowledge(acked)
 		reply, found := k.replies[number]
 		switch {
 		case number <= k.acked:
-			want = machine.Forgotten
+			want = invoke.Forgotten
 		case found && reply.cut:
-			want = machine.NotKept
+			want = invoke.NotKept
 		case found:
-			want, bytes = machine.Again, reply.bytes
+			want, bytes = invoke.Again, reply.bytes
 		case number > k.acked+1 && k.kept() > machine.MaxKeptBytes:
-			want = machine.Full
+			want = invoke.Full
 		default:
 			k.replies[number] = remembrance{bytes, bytes > machine.MaxKeptBytes}
 		}
 	}
-	if executed := c.bulky.executed > before; executed != (want == machine.Done) {
+	if executed := c.bulky.executed > before; executed != (want == invoke.Done) {
 		c.t.Fatalf("RO1: number %d is executed: %v, and should be %v", number, executed, want)
 	}
-	if (want == machine.Done || want == machine.Again) && len(r.Reply) != bytes {
+	if (want == invoke.Done || want == invoke.Again) && len(r.Reply) != bytes {
 		c.t.Fatalf("RO2: number %d has a reply of %d bytes, want %d", number, len(r.Reply), bytes)
 	}
 	return want, r.Status
 }
 
 // acknowledge says which replies are not needed any more.
-func (c *clients) acknowledge() (want, got machine.Status) {
+func (c *clients) acknowledge() (want, got invoke.Status) {
 	session, acked := c.any(), uint64(0)
 	if k := c.known[session]; k != nil {
 		acked = k.acked + c.Uint64N(2)
@@ -165,7 +166,7 @@ func (c *clients) acknowledge() (want, got machine.Status) {
 	got = c.apply(machine.AppendAcknowledge(nil, machine.Header{}, session, acked, []byte{bits}), c.bulky).Status
 	k := c.touched(session)
 	if k == nil {
-		return machine.NotThere, got
+		return invoke.NotThere, got
 	}
 	k.acknowledge(acked)
 	for n, reply := range k.replies {
@@ -173,10 +174,10 @@ func (c *clients) acknowledge() (want, got machine.Status) {
 			k.replies[n] = remembrance{reply.bytes, true}
 		}
 	}
-	return machine.Done, got
+	return invoke.Done, got
 }
 
-func (c *clients) step() (did string, want, got machine.Status) {
+func (c *clients) step() (did string, want, got invoke.Status) {
 	c.pass()
 	switch c.IntN(16) {
 	case 0, 1:
@@ -184,9 +185,9 @@ func (c *clients) step() (did string, want, got machine.Status) {
 		return "open", want, got
 	case 2:
 		session := c.any()
-		want = machine.NotThere
+		want = invoke.NotThere
 		if c.known[session] != nil && c.IntN(3) == 0 {
-			want = machine.Done
+			want = invoke.Done
 			delete(c.known, session)
 		} else if c.known[session] != nil {
 			return "nothing", 0, 0
@@ -198,7 +199,7 @@ func (c *clients) step() (did string, want, got machine.Status) {
 		for _, session := range some {
 			c.touched(session)
 		}
-		return "touch", machine.Done, got
+		return "touch", invoke.Done, got
 	case 4, 5, 6:
 		want, got = c.acknowledge()
 		return "acknowledge", want, got
@@ -241,7 +242,7 @@ func TestSessionsDoAsTheModelDoes(t *testing.T) {
 			t.Errorf("%s: %d times", what, seen[what]+seen[what+" done"])
 		}
 	}
-	for _, status := range []machine.Status{machine.Forgotten, machine.NotKept, machine.Full} {
+	for _, status := range []invoke.Status{invoke.Forgotten, invoke.NotKept, invoke.Full} {
 		if what := fmt.Sprint("command ", status); seen[what] < 10 {
 			t.Errorf("%s: %d times", what, seen[what])
 		}

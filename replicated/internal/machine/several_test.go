@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -71,7 +72,7 @@ func TestSeveralRecordsThatAreNot(t *testing.T) {
 		if _, all := split(b); len(all) != 1 || !bytes.Equal(all[0], b) {
 			t.Errorf("% x: % x", b, all)
 		}
-		if r := o.apply(record(1, 1, b)); r.Status != machine.Malformed {
+		if r := o.apply(record(1, 1, b)); r.Status != invoke.Malformed {
 			t.Errorf("% x: %v", b, r.Status)
 		}
 	}
@@ -89,19 +90,19 @@ func TestCursorsOfOneMessageDiffer(t *testing.T) {
 	_, all := split(several(3, client(3, session, 1, 0, "four"), client(3, session, 2, 0, "ab"), client(3, session, 3, 0, "FOUR")))
 	for _, data := range all {
 		o.position = at - 1
-		if r := o.apply(record(1, 1, data)); r.Status != machine.Done {
+		if r := o.apply(record(1, 1, data)); r.Status != invoke.Done {
 			t.Fatal(r.Status)
 		}
 	}
-	events, _ := o.Events(machine.Cursor{})
+	events, _ := o.Events(invoke.Cursor{})
 	for i, e := range events {
-		if want := (machine.Cursor{View: 1, Seq: at, Index: uint64(i + 1)}); e.Cursor != want {
+		if want := (invoke.Cursor{View: 1, Seq: at, Index: uint64(i + 1)}); e.Cursor != want {
 			t.Errorf("event %d has the cursor %v, want %v", i, e.Cursor, want)
 		}
 	}
-	sent := o.Outgoing(target, machine.Cursor{})
+	sent := o.Outgoing(target, invoke.Cursor{})
 	for i, s := range sent {
-		if want := (machine.Cursor{View: 1, Seq: at, Index: uint64(i + 1)}); s.Cursor != want {
+		if want := (invoke.Cursor{View: 1, Seq: at, Index: uint64(i + 1)}); s.Cursor != want {
 			t.Errorf("what was sent at %d has the cursor %v, want %v", i, s.Cursor, want)
 		}
 	}

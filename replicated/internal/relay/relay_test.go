@@ -2,12 +2,14 @@ package relay
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 
 	"github.com/squall-go/squall/internal/testutil"
+	"github.com/squall-go/squall/replicated/internal/client"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -65,110 +67,35 @@ func TestRL1RL2ACallIsFoundOnceByItsNumber(t *testing.T) {
 	}
 }
 
-func TestARequestIsParsedAsItWasWritten(t *testing.T) {
-	for _, r := range []Request{
-		{Ask: Open, Token: machine.Token{1, 2}, Timeout: 7},
-		{Ask: Command, Session: 1 << 60, Number: 2, Acked: 1, Name: []byte("deposit"), Args: []byte("args")},
-		{Ask: Query, Consistency: 1, Name: []byte("balance"), Args: []byte{}},
-		{Ask: Query, Consistency: AtTime, At: struct{ View, Seq uint64 }{7, 8}, Name: []byte("balance"), Args: []byte{}},
-		{Ask: Close, Session: 9},
-		{Ask: Touch, Session: 9},
-		{Ask: Watch, Rest: []byte("rest")},
-		{Ask: Now},
-		{Ask: Describe},
-		{Ask: Group, Rest: []byte("bank")},
-		{Ask: Acknowledge, Session: 9, Acked: 1 << 50, Rest: []byte{1, 2}},
-		{Ask: Locate},
-		{Ask: Forward, Rest: AppendForward(nil, "kv\x003", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")},
-	} {
-		b := r.AppendTo(nil)
-		if got, err := Parse(b); err != nil || !reflect.DeepEqual(got, r) {
-			t.Errorf("%+v was parsed as %+v, %v", r, got, err)
-		}
-	}
-	for _, b := range [][]byte{nil, {0}, {99}, {byte(Open), 1}, make([]byte, 40), append([]byte{byte(Open)}, make([]byte, machine.TokenBytes+8)...),
-		append([]byte{byte(Command)}, make([]byte, 23)...), append(append([]byte{byte(Command)}, make([]byte, 24)...), 2, 'a'), {byte(Query)}, {byte(Query), AtVersion, 1, 2}, {byte(Touch), 1}, append([]byte{byte(Acknowledge)}, make([]byte, 15)...), append([]byte{byte(Acknowledge)}, make([]byte, 17+machine.EndedBytes)...), {byte(Describe), 0}, {byte(Locate), 0}, append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), append(append([]byte{byte(Forward)}, make([]byte, ForwardBytes-1)...), 9)} {
-		if r, err := Parse(b); !errors.Is(err, ErrMalformed) {
-			t.Errorf("% x was parsed as %+v, %v", b, r, err)
-		}
-	}
-}
-
 // A record is built before its call has a number: the number is written in afterwards.
 func TestTheNumberOfACallIsWrittenIntoItsRecord(t *testing.T) {
-	for _, ask := range []Ask{Open, Close, Command, Acknowledge} {
-		r := &Request{Ask: ask, Session: 3, Number: 4, Acked: 2, Args: []byte("arguments")}
+	for _, ask := range []client.Ask{client.Open, client.Close, client.Command, client.Acknowledge} {
+		r := &client.Request{Ask: ask, Session: 3, Number: 4, Acked: 2, Args: []byte("arguments")}
 		h := machine.Header{Operation: 7, Shard: 2}
-		record := r.AppendRecord(nil, h)
+		record := AppendRecord(nil, r, h)
 		machine.SetCall(record, 1<<63+5)
 		h.Call = 1<<63 + 5
-		if want := r.AppendRecord(nil, h); !bytes.Equal(record, want) {
+		if want := AppendRecord(nil, r, h); !bytes.Equal(record, want) {
 			t.Errorf("ask %v: % x, want % x", ask, record, want)
 		}
 	}
 }
 
-// TestAProofIsOfAllThatARequestSays alters each byte of a Forward request behind its proof, and
-// where it goes.
-func TestAProofIsOfAllThatARequestSays(t *testing.T) {
-	r := Request{Ask: Forward, Rest: AppendForward(nil, "kv", machine.Cursor{View: 1, Seq: 1, Index: 9}, machine.Cursor{View: 1, Seq: 2, Index: 3}), Name: []byte("put"), Args: []byte("args")}
-	b := r.AppendTo(nil)
-	_, text := r.Proof("here")
-	if _, other := r.Proof("there"); bytes.Equal(other, text) {
-		t.Error("a request to another service has the same proof")
-	}
-	for i := 1 + ProofBytes; i < len(b); i++ {
-		altered := bytes.Clone(b)
-		altered[i]++
-		if r, err := Parse(altered); err == nil {
-			if _, other := r.Proof("here"); bytes.Equal(other, text) {
-				t.Errorf("byte %d is not proved", i)
-			}
-		}
-	}
-}
-
-// TestTheAcknowledgedNumberOfARequestIsReplaced compares requests that are sent again with ones
-// that are written anew.
-func TestTheAcknowledgedNumberOfARequestIsReplaced(t *testing.T) {
-	for _, ask := range []Ask{Command, Replies} {
-		r := Request{Ask: ask, Session: 1, Number: 1 << 40, Acked: 3, Count: 2, Name: []byte("op"), Args: []byte("args")}
-		b := r.AppendTo(nil)
-		r.Acked = 1 << 33
-		if SetAcked(b, r.Acked); !bytes.Equal(b, r.AppendTo(nil)) {
-			t.Errorf("ask %v: % x", ask, b)
-		}
-	}
-}
-
-func FuzzRequest(f *testing.F) {
-	f.Add((&Request{Ask: Command, Session: 1, Number: 2, Name: []byte("n"), Args: []byte("a")}).AppendTo(nil))
-	f.Add((&Request{Ask: Open, Timeout: 1}).AppendTo(nil))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if r, err := Parse(data); err == nil && r.Ask != Now && !bytes.Equal(r.AppendTo(nil), data) {
-			t.Errorf("% x was parsed as %+v", data, r)
-		}
-	})
-}
-
 func TestAnAnswerSaysWhatBecameOfTheRecord(t *testing.T) {
-	for status, said := range map[machine.Status]Said{
-		machine.Done: Done, machine.Again: Done, machine.Failed: Failed, machine.AgainFail: Failed, machine.NotThere: Ended,
-		machine.Disabled: Unknown, machine.Elsewhere: Away, machine.Forgotten: Else, machine.TooMany: Else, machine.Malformed: Else,
-		machine.Full: Full, machine.NotKept: Cut, machine.Crowded: Crowded, machine.Early: Else,
+	for status, said := range map[invoke.Status]client.Said{
+		invoke.Done: client.Done, invoke.Again: client.Done, invoke.Failed: client.Failed, invoke.AgainFail: client.Failed, invoke.NotThere: client.Ended,
+		invoke.Disabled: client.Unknown, invoke.Elsewhere: client.Away, invoke.Forgotten: client.Else, invoke.TooMany: client.Else, invoke.Malformed: client.Else,
+		invoke.Full: client.Full, invoke.NotKept: client.Cut, invoke.Crowded: client.Crowded, invoke.Early: client.Else,
 	} {
-		a, err := ParseAnswer(AppendResult(nil, 3, 4, status, 0, []byte("reply")))
+		a, err := client.ParseAnswer(AppendResult(nil, 3, 4, status, 0, []byte("reply")))
 		if err != nil || a.Said != said || a.View != 3 || a.Seq != 4 {
 			t.Errorf("%v is told as %+v, %v", status, a, err)
 		}
-		if want := "reply"; said != Else && said != Away && string(a.Text) != want {
+		if want := "reply"; said != client.Else && said != client.Away && string(a.Text) != want {
 			t.Errorf("%v has the text %q", status, a.Text)
 		}
 	}
-	if a, _ := ParseAnswer(AppendResult(nil, 3, 4, machine.Done, 77, nil)); len(a.Text) != 8 || order.Uint64(a.Text) != 77 {
+	if a, _ := client.ParseAnswer(AppendResult(nil, 3, 4, invoke.Done, 77, nil)); len(a.Text) != 8 || binary.LittleEndian.Uint64(a.Text) != 77 {
 		t.Errorf("a session is told as % x", a.Text)
-	}
-	if _, err := ParseAnswer(make([]byte, AnswerHead-1)); err == nil {
-		t.Error("an answer that is too short was parsed")
 	}
 }

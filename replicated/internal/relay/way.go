@@ -1,6 +1,9 @@
 package relay
 
-import "github.com/squall-go/squall/replicated/internal/machine"
+import (
+	"github.com/squall-go/squall/replicated/internal/invoke"
+	"github.com/squall-go/squall/replicated/internal/machine"
+)
 
 // Way is how far a member is with what the handlers of its object sent to one destination. Each
 // item goes with the cursor of the one before it, and the destination executes no item before that
@@ -8,38 +11,38 @@ import "github.com/squall-go/squall/replicated/internal/machine"
 //
 // Invariant: confirmed ≤ sent.
 type Way struct {
-	sent      machine.Cursor // everything up to here was sent or dropped
-	before    machine.Cursor // of the last item that was sent and not dropped; zero if the next item is the oldest of the outbox
-	confirmed machine.Cursor // everything up to here was executed or dropped
+	sent      invoke.Cursor // everything up to here was sent or dropped
+	before    invoke.Cursor // of the last item that was sent and not dropped; zero if the next item is the oldest of the outbox
+	confirmed invoke.Cursor // everything up to here was executed or dropped
 	dropped   []dropped
 	attempt   uint64 // counts the restarts
 	lost      error  // why items of this attempt were not executed
 }
 
 // dropped is an item that no message can carry. It counts as executed when the items before it do.
-type dropped struct{ before, at machine.Cursor }
+type dropped struct{ before, at invoke.Cursor }
 
 // Next returns copies of the next items, at most so many, oldest first.
 func (w *Way) Next(m *machine.Machine, to machine.Destination, most int) []machine.Sent {
-	all := m.Outgoing(to, machine.Cursor{})
+	all := m.Outgoing(to, invoke.Cursor{})
 	next := m.Outgoing(to, w.sent)
 	if len(next) == len(all) { // what came before was executed, and a record said so
-		w.before = machine.Cursor{}
+		w.before = invoke.Cursor{}
 	}
 	return append([]machine.Sent(nil), next[:min(len(next), most)]...)
 }
 
 // Before returns the cursor of the item that the destination executes before the next one, or zero.
-func (w *Way) Before() machine.Cursor { return w.before }
+func (w *Way) Before() invoke.Cursor { return w.before }
 
 // Attempt returns the number under which the outcome of the next item is reported.
 func (w *Way) Attempt() uint64 { return w.attempt }
 
 // Sent notes that the next item was sent.
-func (w *Way) Sent(at machine.Cursor) { w.sent, w.before = at, at }
+func (w *Way) Sent(at invoke.Cursor) { w.sent, w.before = at, at }
 
 // Drop passes over the next item.
-func (w *Way) Drop(at machine.Cursor) {
+func (w *Way) Drop(at invoke.Cursor) {
 	w.dropped = append(w.dropped, dropped{w.sent, at})
 	w.sent = at
 	w.passDropped()
@@ -55,7 +58,7 @@ func (w *Way) passDropped() {
 }
 
 // Confirm notes that an item was executed, and so were all before it.
-func (w *Way) Confirm(at machine.Cursor) {
+func (w *Way) Confirm(at invoke.Cursor) {
 	if w.confirmed.Less(at) {
 		w.confirmed = at
 		w.passDropped()
@@ -63,7 +66,7 @@ func (w *Way) Confirm(at machine.Cursor) {
 }
 
 // Confirmed returns up to where everything was executed or dropped.
-func (w *Way) Confirmed() machine.Cursor { return w.confirmed }
+func (w *Way) Confirmed() invoke.Cursor { return w.confirmed }
 
 // Lose notes why an item of an attempt was not executed. The items behind it are sent again after
 // Restart.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/squall-go/squall/replicated/internal/invoke"
 	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
@@ -41,16 +42,16 @@ func newSource() *source {
 // it.
 func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 	type item struct {
-		before, at machine.Cursor
+		before, at invoke.Cursor
 		attempt    uint64
 	}
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 4))
 		s, w := newSource(), &Way{}
 		var flying []item
-		var answers []machine.Cursor // that have not come yet
-		var last machine.Cursor      // that the destination has executed
-		all, dropped := map[machine.Cursor]bool{}, map[machine.Cursor]bool{}
+		var answers []invoke.Cursor // that have not come yet
+		var last invoke.Cursor      // that the destination has executed
+		all, dropped := map[invoke.Cursor]bool{}, map[invoke.Cursor]bool{}
 		for step := 0; step < 300 || w.Confirmed() != s.lastOf(all); step++ {
 			if step > 20_000 {
 				t.Fatalf("seed %d: confirmed %v of %v", seed, w.Confirmed(), s.lastOf(all))
@@ -69,7 +70,7 @@ func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 			case 0:
 				if step < 300 {
 					s.apply(append(machine.AppendCommand(nil, machine.Header{}), make([]byte, rnd.IntN(4))...))
-					for _, x := range s.Outgoing(s.to, machine.Cursor{}) {
+					for _, x := range s.Outgoing(s.to, invoke.Cursor{}) {
 						if !all[x.Cursor] && rnd.IntN(8) == 0 {
 							dropped[x.Cursor] = true
 						}
@@ -122,7 +123,7 @@ func TestAWayConfirmsWhatWasExecutedOrDropped(t *testing.T) {
 	}
 }
 
-func (s *source) lastOf(all map[machine.Cursor]bool) (last machine.Cursor) {
+func (s *source) lastOf(all map[invoke.Cursor]bool) (last invoke.Cursor) {
 	for c := range all {
 		if last.Less(c) {
 			last = c

@@ -1,9 +1,7 @@
-package relay
+package client
 
 import (
 	"fmt"
-
-	"github.com/squall-go/squall/replicated/internal/machine"
 )
 
 // Said is what an answer begins with.
@@ -45,36 +43,6 @@ func (a *Answer) AppendTo(b []byte) []byte {
 	b = order.AppendUint64(b, a.View)
 	b = order.AppendUint64(b, a.Seq)
 	return append(b, a.Text...)
-}
-
-// AppendResult appends the answer to a request whose record was applied at a place of the order.
-// Session is that of a record that opened one.
-func AppendResult(b []byte, view, seq uint64, status machine.Status, session uint64, reply []byte) []byte {
-	a := Answer{Said: Done, View: view, Seq: seq, Text: reply}
-	switch status {
-	case machine.Done, machine.Again:
-	case machine.Failed, machine.AgainFail:
-		a.Said = Failed
-	case machine.NotThere:
-		a.Said = Ended
-	case machine.Disabled:
-		a.Said = Unknown
-	case machine.Elsewhere:
-		a.Said, a.Text = Away, []byte(status.String())
-	case machine.NotKept:
-		a.Said = Cut
-	case machine.Crowded:
-		a.Said = Crowded
-	case machine.Full:
-		a.Said = Full
-	default:
-		a.Said, a.Text = Else, []byte(status.String())
-	}
-	b = a.AppendTo(b)
-	if a.Said == Done && session != 0 {
-		return order.AppendUint64(b[:len(b)-len(reply)], session)
-	}
-	return b
 }
 
 // ParseAnswer takes an answer apart. Its text refers to data.

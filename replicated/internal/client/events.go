@@ -1,8 +1,6 @@
-package relay
+package client
 
-import (
-	"github.com/squall-go/squall/replicated/internal/machine"
-)
+import "github.com/squall-go/squall/replicated/internal/invoke"
 
 // Sizes of events on the wire.
 const (
@@ -12,23 +10,23 @@ const (
 )
 
 // AppendCursor appends a cursor.
-func AppendCursor(b []byte, c machine.Cursor) []byte {
+func AppendCursor(b []byte, c invoke.Cursor) []byte {
 	b = order.AppendUint64(b, c.View)
 	b = order.AppendUint64(b, c.Seq)
 	return order.AppendUint64(b, c.Index)
 }
 
 // CutCursor cuts a cursor off a text that has one.
-func CutCursor(b []byte) (machine.Cursor, []byte) { return cursor(b), b[CursorBytes:] }
+func CutCursor(b []byte) (invoke.Cursor, []byte) { return cursor(b), b[CursorBytes:] }
 
 // AppendWatch appends a request for events after a cursor whose topics begin with a prefix.
-func AppendWatch(b []byte, after machine.Cursor, milliseconds uint32, prefix string) []byte {
+func AppendWatch(b []byte, after invoke.Cursor, milliseconds uint32, prefix string) []byte {
 	b = AppendCursor(append(b, byte(Watch)), after)
 	return append(order.AppendUint32(b, milliseconds), prefix...)
 }
 
 // ParseWatch takes what follows the kind of a request for events apart.
-func ParseWatch(b []byte) (after machine.Cursor, milliseconds uint32, prefix string, err error) {
+func ParseWatch(b []byte) (after invoke.Cursor, milliseconds uint32, prefix string, err error) {
 	if len(b) < WatchHead {
 		return after, 0, "", ErrMalformed
 	}
@@ -37,7 +35,7 @@ func ParseWatch(b []byte) (after machine.Cursor, milliseconds uint32, prefix str
 }
 
 // AppendEvent appends an event: its cursor, the lengths of topic and data, 4 bytes each, and both.
-func AppendEvent(b []byte, e *machine.Event) []byte {
+func AppendEvent(b []byte, e *invoke.Event) []byte {
 	b = AppendCursor(b, e.Cursor)
 	b = order.AppendUint32(b, uint32(len(e.Topic)))
 	b = order.AppendUint32(b, uint32(len(e.Data)))
@@ -45,7 +43,7 @@ func AppendEvent(b []byte, e *machine.Event) []byte {
 }
 
 // ParseEvents takes an answer with a cursor and events apart. The events do not refer to it.
-func ParseEvents(b []byte) (events []machine.Event, next machine.Cursor, err error) {
+func ParseEvents(b []byte) (events []invoke.Event, next invoke.Cursor, err error) {
 	if len(b) < CursorBytes {
 		return nil, next, ErrMalformed
 	}
@@ -54,7 +52,7 @@ func ParseEvents(b []byte) (events []machine.Event, next machine.Cursor, err err
 		if len(b) < EventBytes {
 			return nil, next, ErrMalformed
 		}
-		var e machine.Event
+		var e invoke.Event
 		e.Cursor, b = CutCursor(b)
 		topic, data := uint64(order.Uint32(b)), uint64(order.Uint32(b[4:]))
 		if b = b[8:]; uint64(len(b)) < topic+data {

@@ -1,36 +1,29 @@
-package relay
+package client
 
 import (
 	"bytes"
 
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
-
-// Reply is what one member answered. The zero Answered stands for a member that did not.
-type Reply struct {
-	Member uint64
-	Said   machine.Answered
-	Data   []byte
-}
 
 // replyHead is the size of a reply without its data.
 const replyHead = 8 + 1 + 4
 
-// AppendTo appends the number of the member, 8 bytes, how it answered, 1 byte, the length of the
+// AppendReply appends the number of the member, 8 bytes, how it answered, 1 byte, the length of the
 // reply, 4 bytes, and the reply.
-func (r *Reply) AppendTo(b []byte) []byte {
+func AppendReply(b []byte, r *invoke.Reply) []byte {
 	b = append(order.AppendUint64(b, r.Member), byte(r.Said))
 	return append(order.AppendUint32(b, uint32(len(r.Data))), r.Data...)
 }
 
 // ParseReplies takes an answer with replies apart. The replies do not refer to it.
-func ParseReplies(b []byte) (all []Reply, err error) {
+func ParseReplies(b []byte) (all []invoke.Reply, err error) {
 	for len(b) > 0 {
 		if len(b) < replyHead || uint64(len(b)-replyHead) < uint64(order.Uint32(b[9:])) {
 			return nil, ErrMalformed
 		}
 		n := replyHead + int(order.Uint32(b[9:]))
-		all = append(all, Reply{order.Uint64(b), machine.Answered(b[8]), bytes.Clone(b[replyHead:n])})
+		all = append(all, invoke.Reply{Member: order.Uint64(b), Said: invoke.Answered(b[8]), Data: bytes.Clone(b[replyHead:n])})
 		b = b[n:]
 	}
 	return all, nil

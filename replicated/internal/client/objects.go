@@ -1,10 +1,10 @@
-package relay
+package client
 
 import (
 	"strconv"
 	"strings"
 
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Catalog is the id of the service that describes the objects of a server. It is the same
@@ -32,7 +32,7 @@ func CutShard(name string) (object string, shard int) {
 		return object, 0
 	}
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || n >= machine.MaxShards {
+	if err != nil || n < 0 || n >= invoke.MaxShards {
 		return name, 0
 	}
 	return object, n + 1

@@ -1,11 +1,11 @@
-package relay
+package client
 
 import (
 	"encoding/binary"
 	"errors"
 
 	"github.com/squall-go/squall/internal/mutant"
-	"github.com/squall-go/squall/replicated/internal/machine"
+	"github.com/squall-go/squall/replicated/internal/invoke"
 )
 
 // Ask is the kind of a request. docs/formats.md has the layout of each.
@@ -38,9 +38,9 @@ type Request struct {
 	Session     uint64
 	Number      uint64 // of a command in its session
 	Acked       uint64
-	Token       machine.Token
+	Token       invoke.Token
 	Timeout     uint64                     // of a session, in nanoseconds
-	Owner       machine.Owner              // the client that opens a session; the member knows it, the request does not say it
+	Owner       invoke.Owner               // the client that opens a session; the member knows it, the request does not say it
 	Consistency byte                       // of a query
 	At          struct{ View, Seq uint64 } // of a query about the past: the version; or the time, in place of View
 	Count       uint16                     // of replies that are wanted; 0: of all members
@@ -52,10 +52,10 @@ type Request struct {
 var order = binary.LittleEndian
 
 func (r *Request) open(b []byte) error {
-	if len(b) != machine.TokenBytes+8 {
+	if len(b) != invoke.TokenBytes+8 {
 		return ErrMalformed
 	}
-	r.Token, r.Timeout = machine.Token(b[:machine.TokenBytes]), order.Uint64(b[machine.TokenBytes:])
+	r.Token, r.Timeout = invoke.Token(b[:invoke.TokenBytes]), order.Uint64(b[invoke.TokenBytes:])
 	if r.Timeout == 0 {
 		return ErrMalformed
 	}
@@ -96,7 +96,7 @@ func Parse(data []byte) (r Request, err error) {
 		}
 		r.Session = order.Uint64(b)
 	case Acknowledge:
-		if len(b) < 2*8 || len(b) > 2*8+machine.EndedBytes {
+		if len(b) < 2*8 || len(b) > 2*8+invoke.EndedBytes {
 			return r, ErrMalformed
 		}
 		r.Session, r.Acked, r.Rest = order.Uint64(b), order.Uint64(b[8:]), b[2*8:]
@@ -192,48 +192,15 @@ func SetAcked(request []byte, acked uint64) {
 	order.PutUint64(request[at:], acked)
 }
 
-// Kinds of consistency of queries.
+// What a query about the past has in place of an invoke.Consistency.
 const (
-	Linearizable = 0
-	Local        = 1
-	AtVersion    = 2
-	AtTime       = 3
+	AtVersion = 2
+	AtTime    = 3
 )
 
 // Past reports whether the request is a query about the past.
 func (r *Request) Past() bool {
 	return r.Ask == Query && (r.Consistency == AtVersion || r.Consistency == AtTime)
-}
-
-// Confirms reports whether the request is answered only after a confirmation: the member has
-// executed by then what any member had when the request came.
-func (r *Request) Confirms() bool {
-	if mutant.Enabled && mutant.On(mutant.ReadUnconfirmed) {
-		return false
-	}
-	return r.Ask == Now || r.Ask == Query && r.Consistency == Linearizable
-}
-
-// Ordered reports whether a record is ordered for the request.
-func (r *Request) Ordered() bool {
-	return r.Ask == Open || r.Ask == Command || r.Ask == Replies || r.Ask == Close || r.Ask == Forward || r.Ask == Acknowledge
-}
-
-// AppendRecord appends the record of a request that is ordered. The header has the call, the time
-// and, of a command, the number of the operation.
-func (r *Request) AppendRecord(b []byte, h machine.Header) []byte {
-	switch r.Ask {
-	case Open:
-		return machine.AppendOpen(b, h, r.Token, r.Timeout, r.Owner)
-	case Close:
-		return machine.AppendClose(b, h, r.Session)
-	case Acknowledge:
-		return machine.AppendAcknowledge(b, h, r.Session, r.Acked, r.Rest)
-	case Forward:
-		source, before, at := r.Forwarded()
-		return append(machine.AppendForwarded(b, h, source, before, at), r.Args...)
-	}
-	return append(machine.AppendClient(b, h, r.Session, r.Number, r.Acked), r.Args...)
 }
 
 // ProofBytes is the size of the proof that a request comes from a member of the group.
@@ -247,7 +214,7 @@ const cursorBytes = 3 * 8
 
 // AppendForward appends what Rest of a Forward request is, but for its proof, for which it leaves
 // space: which object's handler sent the command, when, and when it sent the one before.
-func AppendForward(b []byte, source string, before, at machine.Cursor) []byte {
+func AppendForward(b []byte, source string, before, at invoke.Cursor) []byte {
 	b = append(b, make([]byte, ProofBytes)...)
 	for _, v := range [...]uint64{before.View, before.Seq, before.Index, at.View, at.Seq, at.Index} {
 		b = order.AppendUint64(b, v)
@@ -267,11 +234,11 @@ func (r *Request) Proof(service string) (proof, text []byte) {
 }
 
 // Forwarded takes Rest of a Forward request apart.
-func (r *Request) Forwarded() (source string, before, at machine.Cursor) {
+func (r *Request) Forwarded() (source string, before, at invoke.Cursor) {
 	b := r.Rest[ProofBytes:]
 	return string(b[2*cursorBytes+1:]), cursor(b), cursor(b[cursorBytes:])
 }
 
-func cursor(b []byte) machine.Cursor {
-	return machine.Cursor{View: order.Uint64(b), Seq: order.Uint64(b[8:]), Index: order.Uint64(b[16:])}
+func cursor(b []byte) invoke.Cursor {
+	return invoke.Cursor{View: order.Uint64(b), Seq: order.Uint64(b[8:]), Index: order.Uint64(b[16:])}
 }
