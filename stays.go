@@ -194,8 +194,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 		h.states.source.Withhold(e.View, e.Index)
 		h.states.group.leavers.ring()
 	case shard.Thank:
-		keep := append(shard.StateSources(r.view, r.index, g.cfg.ID), shard.FreshPeers(r.view, r.index, g.cfg.ID)...)
-		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, keep) })
+		h.states.running.Go(func() { r.fetch.Done(h.states.ctx, e.To) })
 	case shard.Arrive:
 		r.arrive()
 	default:

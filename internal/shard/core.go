@@ -347,7 +347,8 @@ func (c *Core) begin(s *stay) {
 		}
 	case HandOver:
 		if s.fresh && !(mutant.Enabled && mutant.On(mutant.StateTwice)) {
-			c.emit(Effect{Do: Thank, Stay: s.id})
+			keep := append(StateSources(s.view, s.index, c.cfg.Self), freshPeers(s.view, s.index, c.cfg.Self)...)
+			c.emit(Effect{Do: Thank, Stay: s.id, To: keep})
 		}
 	}
 	if invariants.Enabled {
@@ -370,7 +371,7 @@ func (c *Core) givers(s *stay) []views.Member {
 	if s.state.Left(before) {
 		return before
 	}
-	peers := FreshPeers(s.view, s.index, c.cfg.Self)
+	peers := freshPeers(s.view, s.index, c.cfg.Self)
 	if !s.orphan && len(peers) > 0 {
 		s.orphan = true
 		own := mark{s.view.ID, s.index}

@@ -41,7 +41,7 @@ const (
 	Cancel        // end Activity early
 	OfferState    // hand over the state at the boundary of View in subgroup Index to the members that are fresh there
 	WithholdState // tell these members that this process does not have the state
-	Thank         // tell the members that keep the state for this process that it needs it no more
+	Thank         // tell To, the members that keep the state for this process, that it needs it no more
 	Arrive        // end the waits for the state of this stay
 	SourceFailed  // tell that Source did not give what it was asked for: Err
 	Begun         // tell that the application began with nothing
@@ -59,6 +59,7 @@ type Effect struct {
 	View     order.ViewID
 	Index    int // of the subgroup in that view
 	Pause    time.Duration
+	To       []views.Member // Thank
 	Err      error
 }
 

@@ -75,7 +75,7 @@ func (o *Offers[S]) expected(v *views.View, i int) *Offer[S] {
 		return nil
 	}
 	f := &Offer[S]{View: v, Index: i, none: !o.Keeps(sg.Name)}
-	for _, m := range FreshPeers(v, i, o.Self) {
+	for _, m := range freshPeers(v, i, o.Self) {
 		f.waiting = append(f.waiting, &Wait{Member: m})
 	}
 	if len(f.waiting) == 0 {

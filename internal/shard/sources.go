@@ -68,10 +68,10 @@ func StateSources(v *views.View, subgroup int, self order.NodeID) []views.Member
 	return append(list, late...)
 }
 
-// FreshPeers are the other members that are fresh in a subgroup of a view. A peer that has got the
+// freshPeers are the other members that are fresh in a subgroup of a view. A peer that has got the
 // state has it as of the begin of the view, until its application gets the messages delivered
 // since.
-func FreshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Member) {
+func freshPeers(v *views.View, subgroup int, self order.NodeID) (list []views.Member) {
 	for _, r := range v.Subgroups[subgroup].Fresh {
 		if m := v.Members[r]; m.ID != self {
 			list = append(list, m)

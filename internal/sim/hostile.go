@@ -8,6 +8,7 @@ import (
 
 	"github.com/squall-go/squall/fabric"
 	"github.com/squall-go/squall/internal/join"
+	"github.com/squall-go/squall/internal/simnet"
 	"github.com/squall-go/squall/order"
 	"github.com/squall-go/squall/trust"
 	"github.com/squall-go/squall/views"
@@ -31,7 +32,7 @@ type hostile struct {
 	dice  dice
 	seat  *seat
 	to    []order.Rank
-	talks []*talk
+	talks []*approach
 	until time.Duration
 	lines int    // where the control lines of its row end
 	kinds []lies // what it says in its row
@@ -189,12 +190,10 @@ func (h *hostile) letter() {
 		if as.ID != h.proc.self.ID {
 			as.PublicKey = trust.PublicKey{1}
 		}
-		t := &talk{conn: w.net.Dial(h.proc.self.ID, to.ID)}
-		t.queue = append(t.queue, join.Request{
+		h.talks = append(h.talks, &approach{Conn: w.net.Dial(h.proc.self.ID, to.ID), request: join.Request{
 			Verb: pick(h.dice, join.Apply, join.Greet, join.Inquire), Cluster: cluster, Member: as, Declarations: w.plan.Decls,
 			Group: pick(h.dice, "", h.seat.record.view.Group, "another group"),
-		})
-		h.talks = append(h.talks, t)
+		}})
 	}
 	for _, t := range slices.Clone(h.talks) {
 		h.say(t)
@@ -202,25 +201,32 @@ func (h *hostile) letter() {
 	w.probes[LiarSpoke]++
 }
 
-func (h *hostile) say(t *talk) {
+// approach is a conversation that it began.
+type approach struct {
+	*simnet.Conn
+	request join.Request
+	asked   bool
+}
+
+func (h *hostile) say(t *approach) {
 	v := h.seat.record.view
-	if !t.up {
-		t.up = t.conn.Up()
+	for _, ok := t.Recv(); ok; _, ok = t.Recv() {
 	}
-	for _, ok := t.conn.Recv(); ok; _, ok = t.conn.Recv() {
-	}
-	if t.up {
+	if t.Up() {
+		if !t.asked {
+			t.asked = true
+			t.Send(t.request)
+		}
 		m := join.Message{Verb: pick[join.Verb](h.dice, "still", "ready", "ready", "greeted", "wait", "meet", "install", "member", "abort", "redirect", "view", "other")}
 		m.ViewID, m.Addr, m.Text = pick(h.dice, v.ID, v.ID+1, 0), address(v.Members[0].ID), "a lie"
 		for _, o := range v.Members {
 			m.Words = append(m.Words, join.Word{ID: o.ID, Text: "0123456789abcdef"})
 		}
-		t.queue = append(t.queue, m)
-		t.flush()
+		t.Send(m)
 	}
-	if t.conn.Closed() != nil || h.dice.oneIn(8) {
-		t.conn.Close()
-		h.talks = slices.DeleteFunc(h.talks, func(o *talk) bool { return o == t })
+	if t.Closed() != nil || h.dice.oneIn(8) {
+		t.Close()
+		h.talks = slices.DeleteFunc(h.talks, func(o *approach) bool { return o == t })
 	}
 }
 

@@ -15,10 +15,9 @@ import (
 type talk struct {
 	ticket  join.Ticket
 	conn    *simnet.Conn
-	up      bool  // its owner knows that it stands
-	asked   bool  // of a member: the request came
-	queue   []any // what the channel did not take yet
-	closing bool  // it ends behind the queue
+	up      bool // its owner knows that it stands
+	asked   bool // of a member: the request came
+	closing bool // it has ended here
 }
 
 // ask begins to join.
@@ -52,22 +51,15 @@ func (p *process) apply(talks *[]*talk, e join.Effects) {
 	}
 	for _, s := range e.Says {
 		if t := find(*talks, s.To); t != nil {
-			t.queue = append(t.queue, s.What)
+			t.conn.Send(s.What)
 			w.joinSaid(p, s.What)
 		}
 	}
-	for _, ticket := range e.HangUps {
-		if t := find(*talks, ticket); t != nil {
-			t.closing = true
-		}
-	}
+	hangUp(*talks, e.HangUps)
 	for _, ev := range e.Events {
 		w.event(joins, p.node.place)
 		p.print("%v", ev)
 		w.joinEvent(p, ev)
-	}
-	for _, t := range *talks {
-		t.flush()
 	}
 	if e.Changed && p.member != nil {
 		p.member.Join(p.gate.Candidates())
@@ -116,13 +108,13 @@ func find(talks []*talk, ticket join.Ticket) *talk {
 	return talks[i]
 }
 
-// flush hands the channel what it takes.
-func (t *talk) flush() {
-	for len(t.queue) > 0 && t.conn.Send(t.queue[0]) {
-		t.queue = t.queue[1:]
-	}
-	if t.closing && len(t.queue) == 0 {
-		t.conn.Close()
+// hangUp ends conversations. The others hear of that behind what was said.
+func hangUp(talks []*talk, tickets []join.Ticket) {
+	for _, ticket := range tickets {
+		if t := find(talks, ticket); t != nil {
+			t.closing = true
+			t.conn.Close()
+		}
 	}
 }
 
@@ -140,7 +132,6 @@ func (p *process) converse() (work int) {
 // askOne is a look of a joiner at one conversation.
 func (p *process) askOne(t *talk) (work int) {
 	a := p.applicant
-	t.flush()
 	if !t.up && t.conn.Up() {
 		t.up = true
 		work++
@@ -191,7 +182,6 @@ func (p *process) answer() (work int) {
 // answerAll is a look at the conversations of joiners with a gate.
 func answerAll(gate *join.Acceptor, talks *[]*talk, now time.Duration, apply func(join.Effects)) (work int) {
 	for _, t := range slices.Clone(*talks) {
-		t.flush()
 		for msg, ok := t.conn.Recv(); ok; msg, ok = t.conn.Recv() {
 			work++
 			switch {

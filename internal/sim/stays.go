@@ -146,7 +146,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 	case shard.WithholdState:
 		p.offers.Withhold(e.View, e.Index)
 	case shard.Thank:
-		for _, m := range append(shard.StateSources(r.view, r.index, p.self.ID), shard.FreshPeers(r.view, r.index, p.self.ID)...) {
+		for _, m := range e.To {
 			p.thank(w.processOf(m), r.view.ID, r.index, w.now+w.plan.Hop())
 		}
 	case shard.Restored:

@@ -82,17 +82,10 @@ func (s *stranger) act(now time.Duration) time.Duration {
 func (s *stranger) apply(e join.Effects) {
 	for _, say := range e.Says {
 		if t := find(s.talks, say.To); t != nil {
-			t.queue = append(t.queue, say.What)
+			t.conn.Send(say.What)
 		}
 	}
-	for _, ticket := range e.HangUps {
-		if t := find(s.talks, ticket); t != nil {
-			t.closing = true
-		}
-	}
-	for _, t := range s.talks {
-		t.flush()
-	}
+	hangUp(s.talks, e.HangUps)
 }
 
 // hear answers a letter of a process that comes back.

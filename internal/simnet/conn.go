@@ -14,10 +14,7 @@ import (
 // ErrClosed says that this end of a channel was closed.
 var ErrClosed = errors.New("the channel is closed")
 
-// connDepth is how many messages are in flight on a channel at most, if the options do not say.
-const connDepth = 16
-
-// Conn is one end of a channel: an ordered, reliable, bounded, non-blocking stream of messages
+// Conn is one end of a channel: an ordered, reliable, non-blocking stream of messages
 // between two nodes. A message is handed over without a copy, and must not be changed afterwards.
 type Conn struct {
 	net        *Net
@@ -34,8 +31,6 @@ type lane struct {
 	random *rand.Rand
 	flight []letter
 	last   time.Duration
-	full   bool // a Send found no room
-	spare  bool // and the receiver made some since; the sender did not look yet
 	ended  bool
 	endAt  time.Duration
 }
@@ -115,16 +110,11 @@ func (c *Conn) Peer() order.NodeID { return c.peer.id }
 // Up reports whether the channel came up; it stays so when it ends.
 func (c *Conn) Up() bool { return c.up }
 
-// Send hands over a message. It reports false if the channel is not up yet, or full, or closed.
+// Send hands over a message. It reports false if the channel is not up yet, or closed.
 func (c *Conn) Send(msg any) bool {
 	n := c.net
 	n.burn(c.self)
 	if !c.up || c.closed != nil || c.self.crashed || c.gone() {
-		return false
-	}
-	c.out.spare = false
-	if len(c.out.flight) >= n.connDepth() {
-		c.out.full = true
 		return false
 	}
 	at := n.reach(c.out)
@@ -133,25 +123,13 @@ func (c *Conn) Send(msg any) bool {
 	return true
 }
 
-func (n *Net) connDepth() int {
-	if n.opts.ConnDepth == 0 {
-		return connDepth
-	}
-	return n.opts.ConnDepth
-}
-
 // Recv takes the next message that has arrived by now.
 func (c *Conn) Recv() (msg any, ok bool) {
-	c.out.spare = false
 	if c.arrives() > c.net.now || len(c.in.flight) == 0 {
 		return nil, false
 	}
 	msg = c.in.flight[0].msg
 	c.in.flight = slices.Delete(c.in.flight, 0, 1)
-	if c.in.full {
-		c.in.full, c.in.spare = false, true
-		c.net.due(c.peer.id, c.net.now)
-	}
 	return msg, true
 }
 
@@ -257,7 +235,7 @@ func (n *Net) loseLetters(l *lane) {
 
 // due is when the owner should look at the channel.
 func (c *Conn) due() time.Duration {
-	if c.closed != nil || c.out.spare {
+	if c.closed != nil {
 		return c.net.now
 	}
 	return c.arrives()

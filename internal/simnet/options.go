@@ -45,7 +45,6 @@ type Options struct {
 	SocketBytes int                               // what a way holds in flight before its socket is full; 0: no limit
 	PieceBytes  int                               // ranges travel in pieces of at most so many bytes, each with a delay of its own; 0: whole
 	FrameRanges int                               // ranges in a frame at most; the lines go with the last. 0: no limit
-	ConnDepth   int                               // messages in flight on a channel at most; 0: 16
 	// NoticeAfter bounds how long after a crash, or after a link was closed, the peers hear of it.
 	NoticeAfter time.Duration
 	// StoreOrder is the order in which owners store the words of a line between two pushes of it;
