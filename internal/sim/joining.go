@@ -50,17 +50,16 @@ func (p *process) apply(talks *[]*talk, e join.Effects) {
 		*talks = append(*talks, &talk{ticket: d.Ticket, conn: w.dial(p, d.Addr)})
 	}
 	for _, s := range e.Says {
-		if t := find(*talks, s.To); t != nil {
-			t.conn.Send(s.What)
+		if find(*talks, s.To) != nil {
 			w.joinSaid(p, s.What)
 		}
 	}
-	hangUp(*talks, e.HangUps)
 	for _, ev := range e.Events {
 		w.event(joins, p.node.place)
 		p.print("%v", ev)
 		w.joinEvent(p, ev)
 	}
+	say(*talks, e)
 	if e.Changed && p.member != nil {
 		p.member.Join(p.gate.Candidates())
 	}
@@ -108,9 +107,14 @@ func find(talks []*talk, ticket join.Ticket) *talk {
 	return talks[i]
 }
 
-// hangUp ends conversations. The others hear of that behind what was said.
-func hangUp(talks []*talk, tickets []join.Ticket) {
-	for _, ticket := range tickets {
+// say says what a gate or an applicant has to say, and hangs up: the others hear of that behind it.
+func say(talks []*talk, e join.Effects) {
+	for _, s := range e.Says {
+		if t := find(talks, s.To); t != nil {
+			t.conn.Send(s.What)
+		}
+	}
+	for _, ticket := range e.HangUps {
 		if t := find(talks, ticket); t != nil {
 			t.closing = true
 			t.conn.Close()

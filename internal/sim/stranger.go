@@ -71,21 +71,12 @@ func (s *stranger) act(now time.Duration) time.Duration {
 	if s.over {
 		return never
 	}
-	answerAll(s.gate, &s.talks, now, s.apply)
+	answerAll(s.gate, &s.talks, now, func(e join.Effects) { say(s.talks, e) })
 	if now >= s.beat {
 		s.beat = now + s.world.plan.FailAfter()/2
 		s.speak()
 	}
 	return now + s.world.plan.Hop()
-}
-
-func (s *stranger) apply(e join.Effects) {
-	for _, say := range e.Says {
-		if t := find(s.talks, say.To); t != nil {
-			t.conn.Send(say.What)
-		}
-	}
-	hangUp(s.talks, e.HangUps)
 }
 
 // hear answers a letter of a process that comes back.
