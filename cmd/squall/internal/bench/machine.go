@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/squall-go/squall/cmd/squall/internal/version"
+	"github.com/squall-go/squall/internal/mapped"
 )
 
 // Machine is where figures come from, and of which program.
@@ -177,24 +180,34 @@ func (p Peers) Measure(ctx context.Context, args ...string) (r PeerResult, err e
 	return r, nil
 }
 
-// Segment is memory that processes of a run share, as the process holds it that made it.
-type Segment struct {
-	Path  string // by which the others map it
-	Close func() error
+// NewSegment makes a file for the processes of a run to map, in memory if the system has such files,
+// and returns what removes it.
+func NewSegment(bytes int) (path string, remove func() error, err error) {
+	const memory = "/dev/shm"
+	dir := memory
+	if _, err := os.Stat(memory); err != nil {
+		dir = ""
+	}
+	if dir, err = os.MkdirTemp(dir, "squall-bench-"); err != nil {
+		return "", nil, err
+	}
+	path, remove = filepath.Join(dir, "segment"), func() error { return os.RemoveAll(dir) }
+	f, err := mapped.Create(path, int64(bytes))
+	if err != nil {
+		return "", nil, errors.Join(err, remove())
+	}
+	return path, remove, f.Close()
 }
 
 // MapSegment maps a segment for as long as the process lives.
-func MapSegment(path string, bytes int) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+func MapSegment(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, segmentError(path, err)
+		return nil, err
 	}
-	defer f.Close()
-	b, err := unix.Mmap(int(f.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	f, err := mapped.Use(file, true)
 	if err != nil {
-		return nil, segmentError(path, err)
+		return nil, errors.Join(err, file.Close())
 	}
-	return b, nil
+	return f.Bytes(), nil
 }
-
-func segmentError(path string, err error) error { return fmt.Errorf("shared memory %s: %w", path, err) }

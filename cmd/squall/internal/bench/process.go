@@ -126,13 +126,25 @@ func serve(ctx context.Context, p *proc.Parent, all []Workload) (err error) {
 			return err
 		}
 		var a answer
-		if a.Value, err = m.Answer(ctx, r); err != nil {
+		if a.Value, err = answerWhileWell(ctx, m, r); err != nil {
 			a = answer{Err: err.Error()}
 		}
 		if err := p.Send(a); err != nil {
 			return err
 		}
 	}
+}
+
+// answerWhileWell has a member answer, until its background work fails if it has a Failing.
+func answerWhileWell(ctx context.Context, m Member, r Request) (any, error) {
+	if f, ok := m.(interface {
+		WhileWell(ctx context.Context) (context.Context, context.CancelCauseFunc)
+	}); ok {
+		well, cancel := f.WhileWell(ctx)
+		defer cancel(nil)
+		ctx = well
+	}
+	return m.Answer(ctx, r)
 }
 
 // meet connects a member with the others.

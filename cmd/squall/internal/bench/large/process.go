@@ -70,8 +70,6 @@ func open(p bench.Process[spec]) (bench.Member, error) {
 }
 
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
-	ctx, cancel := m.WhileWell(ctx)
-	defer cancel(nil)
 	switch r.Op {
 	case opStream:
 		m.senders.Go(func() {

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
+	"github.com/squall-go/squall/internal/mapped"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -114,7 +115,7 @@ func (w *writer) room() error {
 	if w.at+int64(len(w.piece)) <= w.end {
 		return nil
 	}
-	if err := allocate(w.file, w.end, setAside); err != nil {
+	if err := mapped.Reserve(w.file, w.end+setAside); err != nil {
 		return fmt.Errorf("%s: set %d bytes aside: %w", w.file.Name(), setAside, err)
 	}
 	w.end += setAside

@@ -26,11 +26,6 @@ func fileSystem(dir string) string {
 	return fmt.Sprintf("%#x", s.Type)
 }
 
-// allocate sets a part of a file aside.
-func allocate(f *os.File, from, bytes int64) error {
-	return unix.Fallocate(int(f.Fd()), 0, from, bytes)
-}
-
 // openAround makes a file whose writes go around the page cache.
 func openAround(path string) (*os.File, error) {
 	return os.OpenFile(path, newFile|unix.O_DIRECT, 0o600)

@@ -9,9 +9,6 @@ import (
 
 func fileSystem(string) string { return "unknown" }
 
-// allocate makes the file longer, which is what there is everywhere.
-func allocate(f *os.File, from, bytes int64) error { return f.Truncate(from + bytes) }
-
 // openAround refuses: what other systems have in its place is asked for in other ways, and does
 // other things.
 func openAround(string) (*os.File, error) { return nil, errors.ErrUnsupported }

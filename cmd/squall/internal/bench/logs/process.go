@@ -127,8 +127,6 @@ func (m *member) Connect(ctx context.Context, addrs []string) (err error) {
 }
 
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
-	ctx, cancel := m.WhileWell(ctx)
-	defer cancel(nil)
 	switch r.Op {
 	case opStream:
 		var parts []string

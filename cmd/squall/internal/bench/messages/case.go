@@ -180,16 +180,6 @@ func (s Spec) Validate() error {
 	if largest := s.ringBytes() / 2; s.SizeBytes < 0 || sizes == nil && s.SizeBytes > largest {
 		faults.Add("messages of %d bytes: from 0 to half of the ring, %d bytes", s.SizeBytes, largest)
 	}
-	for _, node := range slices.Sorted(maps.Keys(s.Delays)) {
-		faults.If(node < 1 || node > s.senders(), "delay of node %d: the senders are nodes 1 to %d", node, s.senders())
-		if d := s.Delays[node]; d < 0 && d != Forever {
-			faults.Add("delay %v of node %d: not less than 0", d, node)
-		}
-	}
-	faults.If(s.Load != Stream && len(s.Delays) > 0,
-		"a delay makes sense for a stream of messages only, not for load %q", s.Load)
-	faults.If(s.stalls() && s.Load != Stream && s.Senders != One,
-		"without nulls a closed loop stands still unless one member sends")
 	return faults.Err()
 }
 

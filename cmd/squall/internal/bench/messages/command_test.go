@@ -21,10 +21,10 @@ func parse(args ...string) (*options, error) {
 
 func TestFlagsBecomeASpec(t *testing.T) {
 	o, err := parse(strings.Fields(`--nodes 4 --size 100 --senders half --subgroups 5 --window 64 --ring 65536 --fabric tcp
-		--delay 2=100us --delay 1=forever --duration 1s --warmup 100ms`)...)
+		--duration 1s --warmup 100ms`)...)
 	want := Spec{
 		Kind: Squall, Load: Stream, Nodes: 4, SizeBytes: 100, Senders: Half, Subgroups: 5, Window: 64, RingBytes: 64 << 10, Fabric: "tcp",
-		Delays: map[int]time.Duration{1: Forever, 2: 100 * time.Microsecond}, Batching: AllBatching, Nulls: true, Warmup: 100 * time.Millisecond, Duration: time.Second,
+		Batching: AllBatching, Nulls: true, Warmup: 100 * time.Millisecond, Duration: time.Second,
 	}
 	if err != nil || !reflect.DeepEqual(o.spec, want) {
 		t.Fatalf("%+v, %v", o.spec, err)
@@ -54,18 +54,15 @@ func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 		"--nodes 65 --size -1 --senders few --fabric ib --subgroups 0 --window 5 --runs 0 --duration 1ns": {
 			"65 nodes", "-1 bytes", `senders "few"`, `fabric "ib"`, "0 subgroups", "window of 5", "--runs is 0", "--duration is 1ns",
 		},
-		"--delay 1 --delay 2=soon --delay 9=1s --delay 3=1s --delay 3=2s": {`--delay "1"`, `"soon"`, "delay of node 9", "member 3 is given twice"},
 		"--latency --idle":                        {"[idle latency] were all set"},
 		"--idle --quick --peers x":                {"--quick: only with --spindle", "--peers: only with --bars"},
 		"--bars --nodes 3 --fabric tcp":           {"--nodes: bars and figures bring their own", "--fabric: the bars"},
 		"--spindle --senders half --limits":       {"--senders: bars and figures bring", "--limits: figures"},
 		"--scale --spindle --fabric tcp --limits": {"[scale spindle] were all set", "--fabric: --scale measures", "--limits: figures"},
-		"--latency --delay 1=1s":                  {"a delay makes sense"},
 		"--lab fast":                              {`rate "fast"`},
 		"--lab 1gbit --fabric shm":                {`fabric tcp, not "shm"`},
 		"--lab 1gbit --latency":                   {"--lab: round trips"},
 		"--size 300000":                           {"half of the ring, 262144 bytes"},
-		"--delay 2=1s --senders one":              {"delay of node 2: the senders are nodes 1 to 1"},
 	} {
 		_, err := parse(strings.Fields(args)...)
 		if err == nil {

@@ -240,7 +240,7 @@ func newMemoryMember(j process) (*memoryMember, error) {
 	m.slots = uint64(min(j.Spec.ringBytes()/m.slot, j.Spec.window()))
 	m.part = partBytes(j.Spec.Spec)
 	var err error
-	m.memory, err = bench.MapSegment(j.Spec.Segment, segmentBytes(j.Spec.Spec))
+	m.memory, err = bench.MapSegment(j.Spec.Segment)
 	return m, err
 }
 

@@ -26,9 +26,6 @@ package messages
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,7 +37,6 @@ import (
 // options are the command's own flags.
 type options struct {
 	spec    Spec
-	delays  []string
 	lab     string
 	limits  bool
 	foreign int
@@ -53,7 +49,7 @@ type options struct {
 }
 
 // groupFlags describe one group; the bars and the figures bring their own.
-var groupFlags = []string{"nodes", "size", "senders", "subgroups", "window", "ring", "delay", "lab"}
+var groupFlags = []string{"nodes", "size", "senders", "subgroups", "window", "ring", "lab"}
 
 // NewCommand returns the command "bench". The commands of other workloads go below it.
 func NewCommand() *cobra.Command { return (&options{spec: DefaultSpec()}).command() }
@@ -76,7 +72,6 @@ members must have delivered the same sequence, or the run fails.`,
 		Example: `  squall bench                                         # 3 members, 10 KiB, all send, through shared memory
   squall bench --fabric tcp --size 100                 # small messages over TCP
   squall bench --nodes 16 --senders half --runs 3
-  squall bench --delay 3=100us --delay 2=forever       # a slow sender and a silent one
   squall bench --latency --nodes 2 --size 100          # one message at a time
   squall bench --idle --duration 10s                   # what a group costs that has nothing to do
   squall bench --bars --peers ./peers                  # the table of docs/benchmarks.md
@@ -100,7 +95,6 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.IntVar(&s.Subgroups, "subgroups", s.Subgroups, "subgroups, each with all members; they send in the first one")
 	f.IntVar(&s.Window, "window", 0, "messages in flight per sender, a power of two (default: the group's, 4096)")
 	f.IntVar(&s.RingBytes, "ring", 0, "bytes in flight per sender, a power of two (default: the group's, 512 KiB)")
-	f.StringArrayVar(&o.delays, "delay", nil, "MEMBER=DURATION: it sleeps so long after each message; MEMBER=forever: it never sends (repeatable)")
 	f.BoolVar(&o.latency, "latency", false, "measure one message at a time")
 	f.BoolVar(&o.idle, "idle", false, "measure a group that has nothing to do")
 	f.BoolVar(&o.spindle, "spindle", false, "measure the matrix of the paper's figures 3, 5, 6, 8 to 12 and 15 to 17")
@@ -114,16 +108,15 @@ func (o *options) declare(f *pflag.FlagSet) {
 
 // complete turns the flags into a spec.
 func (o *options) complete(f *pflag.FlagSet, faults *errs.Faults) {
-	var err error
 	if o.lab != "" {
-		o.spec.Link, err = netlab.ParseRate(o.lab)
+		rate, err := netlab.ParseRate(o.lab)
+		o.spec.Link = rate
 		faults.Join(err)
 		if !f.Changed("fabric") {
 			o.spec.Fabric = "tcp"
 		}
 	}
-	o.spec.Delays, err = parseDelays(o.delays)
-	faults.Join(err, o.contradictions(f))
+	faults.Join(o.contradictions(f))
 	faults.If(f.Changed("foreign") && (o.foreign < 1 || o.foreign > maxForeign),
 		"%d foreign processes: from 1 to %d", o.foreign, maxForeign)
 	if !o.bars && !o.spindle && !o.scale {
@@ -155,32 +148,6 @@ func (o *options) contradictions(f *pflag.FlagSet) error {
 		bench.Refuse(f, o.scale, "--scale measures shm and tcp", "fabric"),
 		bench.Refuse(f, figures, "figures have their own", "limits", "duration", "warmup"),
 	)
-}
-
-func parseDelays(texts []string) (map[int]time.Duration, error) {
-	var errs []error
-	delays := map[int]time.Duration{}
-	for _, text := range texts {
-		member, value, ok := strings.Cut(text, "=")
-		node, err := strconv.Atoi(member)
-		if !ok || err != nil {
-			errs = append(errs, fmt.Errorf("--delay %q: MEMBER=DURATION, for instance 3=100us or 3=forever", text))
-			continue
-		}
-		d, err := Forever, error(nil)
-		if value != "forever" {
-			d, err = time.ParseDuration(value)
-		}
-		if err != nil || value != "forever" && d < 0 {
-			errs = append(errs, fmt.Errorf("--delay %q: %q is no time of at least 0, and not \"forever\"", text, value))
-			continue
-		}
-		if _, twice := delays[node]; twice {
-			errs = append(errs, fmt.Errorf("--delay: member %d is given twice", node))
-		}
-		delays[node] = d
-	}
-	return delays, errors.Join(errs...)
 }
 
 // sets are the cases that are measured, and what they are held against.

@@ -69,26 +69,26 @@ func (s Spec) measure(ctx context.Context) (run Run, err error) {
 // start starts the members and connects them. release ends them.
 func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, err error) {
 	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes}
-	memory, lab := &bench.Segment{Close: func() error { return nil }}, &netlab.Lab{}
+	memory, removeMemory, lab := "", func() error { return nil }, &netlab.Lab{}
 	if s.Kind == Memory {
-		if memory, err = bench.NewSegment(segmentBytes(s)); err != nil {
+		if memory, removeMemory, err = bench.NewSegment(segmentBytes(s)); err != nil {
 			return nil, nil, err
 		}
 	}
 	if s.Link > 0 { // each member is on a host of its own
 		if lab, err = netlab.New(netlab.Config{Hosts: s.Nodes, Rate: s.Link}); err != nil {
-			return nil, nil, errors.Join(err, memory.Close())
+			return nil, nil, errors.Join(err, removeMemory())
 		}
 		c.Hosts = lab.Hosts
 	}
 	if s.Kind == Squall { // the limits get what is best for them: the default
 		c.Env = proc.Share(s.Nodes)
 	}
-	c.Spec = job{Spec: s, Segment: memory.Path}
+	c.Spec = job{Spec: s, Segment: memory}
 	if f, err = bench.Start(ctx, c); err != nil {
-		return nil, nil, errors.Join(err, lab.Close(), memory.Close())
+		return nil, nil, errors.Join(err, lab.Close(), removeMemory())
 	}
-	return f, func() error { return errors.Join(f.Close(), lab.Close(), memory.Close()) }, nil
+	return f, func() error { return errors.Join(f.Close(), lab.Close(), removeMemory()) }, nil
 }
 
 // settle waits until everything is delivered everywhere, and checks that it was the same.
@@ -283,7 +283,6 @@ type work interface {
 	state() (State, error)
 	end() bench.Latency
 	Close() error
-	// WhileWell returns a context that ends when the work cannot go on; state then returns why.
 	WhileWell(ctx context.Context) (context.Context, context.CancelCauseFunc)
 }
 
@@ -308,8 +307,6 @@ func open(p process) (bench.Member, error) {
 }
 
 func (m member) Answer(ctx context.Context, r bench.Request) (any, error) {
-	ctx, cancel := m.WhileWell(ctx)
-	defer cancel(nil)
 	switch r.Op {
 	case opRun:
 		return m.run(ctx, r)

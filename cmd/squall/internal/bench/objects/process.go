@@ -63,8 +63,6 @@ func newReplica(j bench.Process[spec]) *replica {
 }
 
 func (m *replica) Answer(ctx context.Context, r bench.Request) (any, error) {
-	ctx, cancel := m.WhileWell(ctx)
-	defer cancel(nil)
 	switch r.Op {
 	case opServe:
 		cfg := ripc.Config{Addr: "127.0.0.1:0", RingBytes: ringBytes}

@@ -249,15 +249,9 @@ func keptOnSlowLink(nodes int, part float64) float64 {
 func tableSet(o *options) (s set) {
 	for _, n := range o.nodes {
 		for _, a := range o.algorithms {
-			c := relayed(a, n, o.bytes, o.rateOf(n))
-			if o.block > 0 {
-				c.BlockBytes = o.block
-			}
-			s.Add(o.fleet.of(c))
+			s.Add(o.fleet.of(relayed(a, n, o.bytes, o.rateOf(n))))
 		}
-		if o.plain {
-			s.Add(o.fleet.of(plainTCP(n, o.bytes, o.rateOf(n))))
-		}
+		s.Add(o.fleet.of(plainTCP(n, o.bytes, o.rateOf(n))))
 		s.Add(o.rivalCases(n, o.bytes)...)
 	}
 	return s

@@ -44,9 +44,9 @@ func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
 		"--nodes 1,65 --runs 0 --size 0 --schedule fast --lab quick --mpi /nowhere": {
 			"1 nodes", "65 nodes", "--runs is 0", `--size "0"`, `"fast"`, `"quick"`, "bcast_ompi",
 		},
-		"--bars --size 1MiB --block 1k": {"--size, --block: --bars"},
-		"--local --lab 1gbit --bars":    {"--lab, --bars: only in a lab"},
-		"--block 17MiB --size 17GiB":    {`--block "17MiB"`, `--size "17GiB"`},
+		"--bars --size 1MiB --schedule chain": {"--size, --schedule: --bars"},
+		"--local --lab 1gbit --bars":          {"--lab, --bars: only in a lab"},
+		"--size 17GiB":                        {`--size "17GiB"`},
 	} {
 		_, err := parse(t, strings.Fields(args)...)
 		for _, fault := range faults {

@@ -28,7 +28,6 @@ package rdmc
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/dustin/go-humanize"
@@ -44,19 +43,17 @@ import (
 type options struct {
 	nodes     []int
 	size      string
-	blockSize string
 	schedules []string
 	local     bool
 	lab       string
-	plain     bool
 	mpi       string
 	bars      bool
 
-	bytes, block int
-	algorithms   []schedule.Algorithm
-	rate         netlab.Rate // 0: the default
-	rivals       []rival
-	chooses      bool // --nodes is given
+	bytes      int
+	algorithms []schedule.Algorithm
+	rate       netlab.Rate // 0: the default
+	rivals     []rival
+	chooses    bool // --nodes is given
 
 	measured set
 	fleet    fleet
@@ -100,11 +97,9 @@ at once, and processes of one host against a copy in memory.`,
 func (o *options) declare(f *pflag.FlagSet) {
 	f.IntSliceVar(&o.nodes, "nodes", []int{2, 4, 8}, "numbers of nodes, the root included: 2 to 64")
 	f.StringVar(&o.size, "size", "64MiB", "bytes of the message, like 64MiB or 1000000")
-	f.StringVar(&o.blockSize, "block", "", "bytes of a block (default: what the schedule chooses)")
 	f.StringSliceVar(&o.schedules, "schedule", allSchedules, "schedules")
 	f.StringVar(&o.lab, "lab", "", "rate of each host's link, like 400mbit or 1gbit (default: 400mbit, 200mbit from 16 nodes on)")
 	f.BoolVar(&o.local, "local", false, "all nodes on loopback instead of on hosts of their own")
-	f.BoolVar(&o.plain, "plain", true, "measure plain TCP too, which is as slow as it sounds")
 	f.StringVar(&o.mpi, "mpi", "", "directory with bcast_ompi and bcast_mpich, programs that broadcast with MPI; needs mpirun.openmpi and mpirun.mpich")
 }
 
@@ -114,37 +109,22 @@ func (o *options) complete(f *pflag.FlagSet, faults *errs.Faults) {
 	for _, n := range o.nodes {
 		faults.If(n < 2 || n > maxNodes, "--nodes: %d nodes: from 2 to %d", n, maxNodes)
 	}
-	o.completeSizes(faults)
+	n, err := humanize.ParseBytes(o.size)
+	faults.If(err != nil || n < 1 || n > maxBytes, "--size %q: a number of bytes from 1 to %s", o.size, humanize.IBytes(maxBytes))
+	o.bytes = int(min(n, maxBytes))
 	for _, name := range o.schedules {
 		a, err := schedule.Parse(name)
 		faults.Join(err)
 		o.algorithms = append(o.algorithms, a)
 	}
-	var err error
 	if o.lab != "" {
 		o.rate, err = netlab.ParseRate(o.lab)
 		faults.Join(err)
 	}
 	o.rivals, err = rivals(o.mpi)
 	faults.Join(err,
-		bench.Refuse(f, o.bars, "--bars chooses that itself", "size", "schedule", "block", "plain"),
+		bench.Refuse(f, o.bars, "--bars chooses that itself", "size", "schedule"),
 		bench.Refuse(f, o.local, "only in a lab, not with --local", "lab", "mpi", "bars"))
-}
-
-func (o *options) completeSizes(faults *errs.Faults) {
-	for _, s := range []struct {
-		flag, text string
-		most       uint64
-		to         *int
-	}{{"size", o.size, maxBytes, &o.bytes}, {"block", o.blockSize, 16 << 20, &o.block}} {
-		if s.text == "" {
-			continue
-		}
-		n, err := humanize.ParseBytes(s.text)
-		faults.If(err != nil || n < 1 || n > min(s.most, math.MaxInt),
-			"--%s %q: a number of bytes from 1 to %s", s.flag, s.text, humanize.IBytes(s.most))
-		*s.to = int(min(n, math.MaxInt))
-	}
 }
 
 // rateOf is the rate of links among so many nodes; 0 on one host.

@@ -290,10 +290,10 @@ func (n *netRPC) close() error {
 // one and looks at the other until it changes: no message can be faster there and back.
 type words struct {
 	plain
-	segment *bench.Segment // nil in the process that did not make it
-	mem     []byte
-	count   uint64
-	closed  atomic.Bool
+	remove func() error // the memory; nil in the process that did not make it
+	mem    []byte
+	count  uint64
+	closed atomic.Bool
 }
 
 const wordsBytes = 4096
@@ -301,14 +301,14 @@ const wordsBytes = 4096
 func (w *words) word(line int) *uint64 { return (*uint64)(unsafe.Pointer(&w.mem[128*line])) }
 
 func (w *words) listen() (addr string, err error) {
-	if w.segment, err = bench.NewSegment(wordsBytes); err != nil {
+	if addr, w.remove, err = bench.NewSegment(wordsBytes); err != nil {
 		return "", err
 	}
-	return w.segment.Path, w.connect(context.Background(), w.segment.Path)
+	return addr, w.connect(context.Background(), addr)
 }
 
 func (w *words) connect(_ context.Context, addr string) (err error) {
-	w.mem, err = bench.MapSegment(addr, wordsBytes)
+	w.mem, err = bench.MapSegment(addr)
 	return err
 }
 
@@ -338,10 +338,10 @@ func (w *words) once(ctx context.Context, _ int) error {
 // at it.
 func (w *words) close() error {
 	w.closed.Store(true)
-	if w.segment == nil {
+	if w.remove == nil {
 		return nil
 	}
-	return w.segment.Close()
+	return w.remove()
 }
 
 // connectAll connects the other clients, each an endpoint of its own, with a call each.

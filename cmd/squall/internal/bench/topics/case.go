@@ -55,7 +55,6 @@ type spec struct {
 	Dir       string        `json:"dir,omitempty"`        // for the logs
 	Warmup    time.Duration `json:"warmup"`
 	Duration  time.Duration `json:"duration"`
-	Samples   int           `json:"samples,omitempty"` // about, of the window: its time is what they take, if that is longer than Duration
 }
 
 // run is what came out of a case.
@@ -168,15 +167,7 @@ func (s spec) measure(ctx context.Context) (r run, err error) {
 		if _, err := bench.Ask[any](f, bench.Request{Op: opOpen}, bench.SettleWithin); err != nil {
 			return err
 		}
-		window := s.Duration
-		if s.Samples > 0 {
-			rate, err := s.estimate(f)
-			if err != nil {
-				return err
-			}
-			window = max(window, time.Duration(float64(s.Samples)/rate*float64(time.Second)))
-		}
-		samples, busy, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)
+		samples, busy, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, s.Duration)
 		if err != nil {
 			return err
 		}
@@ -201,23 +192,6 @@ func (s spec) summarize(samples []sample) (r run) {
 		}
 	}
 	return r
-}
-
-// estimate returns the rate of the slowest reader in a first window. One sync of a busy disk may
-// take longer than the window, so the window is doubled until samples arrive.
-func (s spec) estimate(f *bench.Fleet) (rate float64, err error) {
-	for window := s.Duration; ; window *= 2 {
-		all, _, err := bench.Sampled[sample](f, bench.Request{Op: opMeasure}, s.Warmup, window)
-		if err != nil {
-			return 0, err
-		}
-		if rate := s.rate(all); rate > 0 {
-			return rate, nil
-		}
-		if window >= 32*s.Duration {
-			return 0, fmt.Errorf("no sample came within %v", window)
-		}
-	}
 }
 
 // rate is that of the slowest reader.

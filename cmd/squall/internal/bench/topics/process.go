@@ -136,8 +136,6 @@ func (m *member) dial(ctx context.Context, r bench.Request) (err error) {
 }
 
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
-	ctx, cancel := m.WhileWell(ctx)
-	defer cancel(nil)
 	switch r.Op {
 	case opOpen:
 		switch {

@@ -39,7 +39,7 @@ written and taken. Where CycloneDDS's ddsperf is installed (Debian: cyclonedds-t
 Spindle paper: one writer, one reader and more, four levels of storage, with the optimisations of the protocol and without.`,
 		Example: `  squall bench dds
   squall bench dds --only stream --readers 2 --markdown
-  squall bench dds --figure18 --readers 3 --samples 1000000 --out docs/plots`,
+  squall bench dds --figure18 --readers 3 --out docs/plots`,
 		Runs: 3, Warmup: &o.base.Warmup, Duration: &o.base.Duration, Title: func() string { return "one writer" },
 		Flags: o.flags, Check: o.check, Sets: o.figureSets, After: o.drawFigure,
 		Sections: []bench.Section[run]{
@@ -57,15 +57,12 @@ func (o *options) flags(f *pflag.FlagSet) {
 	path, _ := exec.LookPath("ddsperf") // without it, its rows say so
 	f.StringVar(&o.ddsperf, "ddsperf", path, "CycloneDDS's ddsperf, which is measured in the same run")
 	f.BoolVar(&o.figure, "figure18", false, "measure what Figure 18 of the Spindle paper shows, instead of the rest")
-	f.IntVar(&o.base.Samples, "samples", 0, "with --figure18: samples of each measurement, about, if they take longer than --duration")
 	f.StringVar(&o.out, "out", "", "with --figure18: a directory for the plot (dds-figure-18.svg)")
 }
 
 func (o *options) check(_ *pflag.FlagSet, faults *errs.Faults) {
 	faults.If(o.base.SizeBytes < 16 || o.base.SizeBytes > 128<<10,
 		"--size is %d: 16 bytes to 128 KiB", o.base.SizeBytes)
-	faults.If(o.base.Samples < 0 || o.base.Samples > 0 && !o.figure,
-		"--samples is %d: 0 or more, with --figure18", o.base.Samples)
 	faults.If(o.base.Readers < 1 || o.base.Readers > 15, "--readers is %d: 1 to 15", o.base.Readers)
 	faults.If(o.base.Fabric != "shm" && o.base.Fabric != "tcp", "--fabric %s: shm or tcp", o.base.Fabric)
 }

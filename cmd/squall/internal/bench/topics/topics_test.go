@@ -63,10 +63,10 @@ func TestAllFaultsOfTheFlagsAreToldAtOnce(t *testing.T) {
 	cmd := NewCommand()
 	cmd.SetOut(&bytes.Buffer{})
 	cmd.SetErr(&bytes.Buffer{})
-	cmd.SetArgs([]string{"--size", "0", "--readers", "0", "--runs", "0", "--duration", "0s", "--fabric", "pigeons", "--only", "pigeons", "--samples", "5"})
+	cmd.SetArgs([]string{"--size", "0", "--readers", "0", "--runs", "0", "--duration", "0s", "--fabric", "pigeons", "--only", "pigeons"})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
-	for _, flag := range []string{"--size", "--readers", "--runs", "--duration", "--fabric", "--only", "--samples"} {
+	for _, flag := range []string{"--size", "--readers", "--runs", "--duration", "--fabric", "--only"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("nothing about %s: %v", flag, err)
 		}
@@ -118,7 +118,6 @@ func TestWhatDdsperfPrintsIsRead(t *testing.T) {
 func TestFigure18IsDrawn(t *testing.T) {
 	dir := t.TempDir()
 	o := options{base: short, figure: true, out: dir}
-	o.base.Samples = 2000
 	o.base.Dir = dir
 	r, err := bench.Measure(t.Context(), 1, o.figureSets(), nil, &bytes.Buffer{})
 	if err == nil {
