@@ -97,6 +97,20 @@ measure:
 	return ns
 }
 
+// MemoryStatus is a figure of this process's memory, in bytes, or 0.
+func MemoryStatus(name string) (bytes int64) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			_, _ = fmt.Sscan(value, &bytes)
+		}
+	}
+	return bytes << 10
+}
+
 func kernel() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -180,8 +194,8 @@ func (p Peers) Measure(ctx context.Context, args ...string) (r PeerResult, err e
 	return r, nil
 }
 
-// NewSegment makes a file for the processes of a run to map, in memory if the system has such files,
-// and returns what removes it.
+// NewSegment makes a file for the processes of a run to map, in memory if the system has such
+// files, and returns what removes it.
 func NewSegment(bytes int) (path string, remove func() error, err error) {
 	const memory = "/dev/shm"
 	dir := memory

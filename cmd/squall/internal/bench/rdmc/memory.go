@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strings"
 
+	"github.com/squall-go/squall/cmd/squall/internal/bench"
 	"golang.org/x/sys/unix"
 )
 
@@ -86,19 +86,5 @@ func forgetPeak() int64 {
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
 		return 0
 	}
-	return memoryStatus("VmRSS")
-}
-
-// memoryStatus is a figure of this process's memory, in bytes, or 0.
-func memoryStatus(name string) (bytes int64) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			_, _ = fmt.Sscan(value, &bytes)
-		}
-	}
-	return bytes << 10
+	return bench.MemoryStatus("VmRSS")
 }

@@ -190,7 +190,7 @@ func (m *member) prepare(ctx context.Context) error {
 
 func (m *member) report(ctx context.Context, r *report) error {
 	r.CPU, r.PeakBytes = proc.CPUTime()-m.cpu, -1
-	if peak := memoryStatus("VmHWM"); m.usual > 0 && peak > 0 {
+	if peak := bench.MemoryStatus("VmHWM"); m.usual > 0 && peak > 0 {
 		r.PeakBytes = peak - m.usual
 	}
 	return m.part.finish(ctx, r)

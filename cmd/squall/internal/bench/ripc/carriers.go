@@ -1,16 +1,13 @@
 package ripc
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"net/rpc"
 	"os"
 	"runtime"
-	"strconv"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -369,26 +366,9 @@ func (m *member) usage(ctx context.Context) (u usage, err error) {
 		return u, err
 	}
 	u.CPUPercent = 100 * float64(proc.CPUTime()-before) / float64(time.Since(began))
-	u.ClientBytes = (residentBytes() - m.memory) / float64(m.spec.Clients)
+	u.ClientBytes = float64(bench.MemoryStatus("VmRSS")-m.memory) / float64(m.spec.Clients)
 	if m.spec.Fabric == "shm" { // the own row is allocated as a whole; of what is resident it may be a part
 		u.ClientBytes += float64(ripc.DefaultRingBytes + os.Getpagesize())
 	}
 	return u, nil
-}
-
-// residentBytes is the memory that this process has, shared memory that it looked at included.
-func residentBytes() float64 {
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(b)
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
-		panic(fmt.Sprintf("statm says %q", b)) // the kernel's own number
-	}
-	return float64(pages * os.Getpagesize())
 }

@@ -52,7 +52,7 @@ type member struct {
 	spec    spec
 	carrier carrier
 	serving sync.WaitGroup
-	memory  float64         // before the clients came
+	memory  int64           // before the clients came
 	times   []time.Duration // of each round trip
 }
 
@@ -94,7 +94,7 @@ func (m *member) Connect(ctx context.Context, addrs []string) error {
 func (m *member) Answer(ctx context.Context, r bench.Request) (any, error) {
 	switch r.Op {
 	case opServe:
-		m.memory = residentBytes()
+		m.memory = bench.MemoryStatus("VmRSS")
 		m.serving.Go(m.carrier.serve)
 		return nil, nil
 	case opMeasure:
