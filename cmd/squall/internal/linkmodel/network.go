@@ -26,7 +26,6 @@ type Network struct {
 	Seed     uint64        // of the jitter
 	Intake   Intake
 
-	SlowNodes []SlowNode
 	SlowLinks []SlowLink
 
 	Racks            []string // none, or a label for each node
@@ -43,12 +42,6 @@ const (
 	AsTheyCome               // a late sender waits behind a sender that runs ahead, and delays all senders behind it
 )
 
-// SlowNode is a node that sends and receives at another rate.
-type SlowNode struct {
-	Node int
-	Rate float64 // bytes/s
-}
-
 // SlowLink is a pair of nodes between which nothing goes faster, in either direction.
 type SlowLink struct {
 	A, B int
@@ -63,10 +56,6 @@ func (n Network) Validate() error {
 	faults.If(n.Rate != 0 && !isRate(n.Rate), "a rate of %g bytes/s", n.Rate)
 	for _, d := range []time.Duration{n.Latency, n.Overhead, n.Jitter} {
 		faults.If(d < 0 || d > maxDelay, "a delay of %v, want 0 to %v", d, maxDelay)
-	}
-	for _, s := range n.SlowNodes {
-		faults.If(outside(s.Node) || !isRate(s.Rate),
-			"slow node %d at %g bytes/s among %d nodes", s.Node, s.Rate, n.Nodes)
 	}
 	for _, l := range n.SlowLinks {
 		faults.If(outside(l.A) || outside(l.B) || l.A == l.B || !isRate(l.Rate),

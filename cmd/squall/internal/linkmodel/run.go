@@ -17,7 +17,6 @@ type Result struct {
 	Time        time.Duration // until all of them were everywhere
 	CrossBytes  int64         // that went from rack to rack
 	Utilisation float64       // of all that the nodes' egresses could have sent in that time, what they sent; overhead counts as sent
-	Busiest     float64       // the same of the egress that was busy for longest
 }
 
 // Outcome is what one transfer came to.
@@ -231,9 +230,7 @@ func (r *run) result() Result {
 	}
 	busy := time.Duration(0)
 	for i := range r.wires.egress {
-		e := &r.wires.egress[i]
-		busy += e.busy
-		res.Busiest = max(res.Busiest, float64(e.busy)/float64(res.Time))
+		busy += r.wires.egress[i].busy
 	}
 	res.Utilisation = float64(busy) / float64(res.Time) / float64(r.net.Nodes)
 	return res

@@ -101,7 +101,7 @@ func TestEveryReceiverIsDoneAndWhatWasSentIsCounted(t *testing.T) {
 				}
 			}
 			sent := float64((nodes-1)*10) * blockTime.Seconds()
-			if want := sent / max(r.Time.Seconds(), 1e-9) / float64(nodes); math.Abs(r.Utilisation-want) > 1e-9 || r.CrossBytes != cross || r.Busiest > 1 {
+			if want := sent / max(r.Time.Seconds(), 1e-9) / float64(nodes); math.Abs(r.Utilisation-want) > 1e-9 || r.CrossBytes != cross {
 				t.Errorf("%v: %+v, not %g, %d bytes across", m.Plan, r, want, cross)
 			}
 		}
@@ -178,15 +178,6 @@ func TestASlowLinkHalvesAChain(t *testing.T) {
 	}
 	if before, behind := r.Transfers[0].Done[7], r.Transfers[0].Done[8]; float64(before) > 0.55*float64(behind) {
 		t.Errorf("node 7 is done after %v, node 8, after the slow link, after %v", before, behind)
-	}
-}
-
-func TestANodeAtHalfTheRateHalvesThePipeline(t *testing.T) {
-	n := ideal(16)
-	n.SlowNodes = []SlowNode{{Node: 5, Rate: testRate / 2}}
-	r := mustRun(t, n, message(t, schedule.Pipeline, 16, 512, nil))
-	if ms := r.Time.Milliseconds(); ms < 1024 || ms > 1100 {
-		t.Errorf("512 blocks of a millisecond take %v", r.Time)
 	}
 }
 
@@ -273,7 +264,7 @@ func TestTransfersShareWhatTheyHaveInCommon(t *testing.T) {
 		}
 		r := mustRun(t, ideal(nodes), transfers...)
 		least := time.Duration(senders*blocks) * blockTime * (nodes - 1) / nodes // what all egresses together need
-		if r.Time < least || r.Time > 2*least+20*blockTime || r.Busiest > 1 || r.Utilisation > 1 {
+		if r.Time < least || r.Time > 2*least+20*blockTime || r.Utilisation > 1 {
 			t.Errorf("%d senders: %+v, at least %v", senders, r, least)
 		}
 		for i, o := range r.Transfers {
@@ -317,7 +308,6 @@ func TestWhatMakesNoSenseIsRefusedWithAllItsFaults(t *testing.T) {
 		"a rate of -1":                   func(n *Network, _ *Transfer) { n.Rate = -1 },
 		"a rate of NaN":                  func(n *Network, _ *Transfer) { n.Rate = math.NaN() },
 		"a delay of -1ns":                func(n *Network, _ *Transfer) { n.Jitter = -1 },
-		"slow node 3":                    func(n *Network, _ *Transfer) { n.SlowNodes = []SlowNode{{3, 1}} },
 		"slow link 1–1":                  func(n *Network, _ *Transfer) { n.SlowLinks = []SlowLink{{1, 1, 5}} },
 		"2 rack labels for 3 nodes":      func(n *Network, _ *Transfer) { n.Racks = []string{"a", "b"} },
 		"an oversubscription of -1":      func(n *Network, _ *Transfer) { n.Oversubscription = -1 },

@@ -42,9 +42,6 @@ func newWires(n *Network) *wires {
 	for i := range w.egress {
 		w.egress[i] = stage{rate: n.rate(), extra: n.Overhead}
 	}
-	for _, s := range n.SlowNodes {
-		w.egress[s.Node].rate = s.Rate
-	}
 	copy(w.ingress, w.egress)
 	for _, l := range n.SlowLinks {
 		w.links[pair(int32(l.A), int32(l.B))] = l.Rate

@@ -57,9 +57,6 @@ func (t *Transfer) validate(nodes int) error {
 // rate.
 func fits(n *Network, transfers []Transfer) error {
 	slowest := n.rate()
-	for _, s := range n.SlowNodes {
-		slowest = min(slowest, s.Rate)
-	}
 	if n.Oversubscription > 0 {
 		slowest /= n.Oversubscription
 	}

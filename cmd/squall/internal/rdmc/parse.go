@@ -66,29 +66,21 @@ func parseNodes(text string, most int) (nodes []int, err error) {
 	return slices.Compact(nodes), nil
 }
 
-// parseSlow reads what is slow, N:RATE for a node and A-B:RATE for a link. It reports all faults at
-// once.
-func parseSlow(nodes, pairs []string) (slowNodes []linkmodel.SlowNode, slowLinks []linkmodel.SlowLink, err error) {
+// parseSlow reads slow links, A-B:RATE. It reports all faults at once.
+func parseSlow(pairs []string) (links []linkmodel.SlowLink, err error) {
 	var errs []error
-	for _, text := range nodes {
-		who, rate, err := cutRate(text)
-		node, errNode := strconv.Atoi(who)
-		if err := errors.Join(err, errNode); err != nil {
-			errs = append(errs, fmt.Errorf("--slow-node %q: use N:RATE, 3:1Gbit", text))
-		}
-		slowNodes = append(slowNodes, linkmodel.SlowNode{Node: node, Rate: rate})
-	}
 	for _, text := range pairs {
-		who, rate, err := cutRate(text)
+		who, after, _ := strings.Cut(text, ":")
 		from, to, _ := strings.Cut(who, "-")
+		rate, err := parseRate(after)
 		a, errA := strconv.Atoi(from)
 		b, errB := strconv.Atoi(to)
 		if err := errors.Join(err, errA, errB); err != nil {
 			errs = append(errs, fmt.Errorf("--slow-link %q: use A-B:RATE, 0-1:5Gbit", text))
 		}
-		slowLinks = append(slowLinks, linkmodel.SlowLink{A: a, B: b, Rate: rate})
+		links = append(links, linkmodel.SlowLink{A: a, B: b, Rate: rate})
 	}
-	return slowNodes, slowLinks, errors.Join(errs...)
+	return links, errors.Join(errs...)
 }
 
 func parseIntake(text string) (linkmodel.Intake, error) {
@@ -98,10 +90,4 @@ func parseIntake(text string) (linkmodel.Intake, error) {
 		}
 	}
 	return 0, fmt.Errorf("--intake %q: use %s or %s", text, intakes[0].name, intakes[1].name)
-}
-
-func cutRate(text string) (who string, rate float64, err error) {
-	who, after, _ := strings.Cut(text, ":")
-	rate, err = parseRate(after)
-	return who, rate, err
 }

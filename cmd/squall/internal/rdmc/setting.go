@@ -16,14 +16,13 @@ type links struct {
 	intake                    linkmodel.Intake
 	rackSize                  int     // 0: no racks
 	oversubscription          float64 // 0: none
-	slowNodes                 []linkmodel.SlowNode
 	slowLinks                 []linkmodel.SlowLink
 }
 
 func (l links) network(nodes int) linkmodel.Network {
 	return linkmodel.Network{
 		Nodes: nodes, Rate: l.rate, Latency: l.latency, Overhead: l.overhead, Jitter: l.jitter, Seed: l.seed, Intake: l.intake,
-		SlowNodes: l.slowNodes, SlowLinks: l.slowLinks, Racks: labels(nodes, l.rackSize), Oversubscription: l.oversubscription,
+		SlowLinks: l.slowLinks, Racks: labels(nodes, l.rackSize), Oversubscription: l.oversubscription,
 	}
 }
 
@@ -35,7 +34,7 @@ type setting struct {
 	bytes       int64
 	blockBytes  int64
 	links       links
-	undisturbed bool // play it without the slow nodes and links too
+	undisturbed bool // play it without the slow links too
 }
 
 // Point is what a case came to. With several senders, time is until everything was everywhere.
@@ -99,7 +98,7 @@ func (s setting) play() (Point, error) {
 	block := s.links.overhead.Seconds() + float64(min(s.bytes, s.blockBytes))/s.links.rate
 	p.OfSteps = p.Seconds / (float64(p.Steps) * block)
 	if s.undisturbed {
-		s.undisturbed, s.links.slowNodes, s.links.slowLinks = false, nil, nil
+		s.undisturbed, s.links.slowLinks = false, nil
 		whole, err := s.play()
 		if err != nil {
 			return Point{}, err

@@ -35,7 +35,7 @@ type simOptions struct {
 	intake                    string
 	rackSize                  int
 	oversubscription          float64
-	slowNodes, slowLinks      []string
+	slowLinks                 []string
 	plot                      string
 	json                      bool
 
@@ -82,7 +82,6 @@ func (o *simOptions) declare(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.schedules, "schedule", nil, "with --nodes: `schedules` (default: all; hybrid if there are racks)")
 	f.StringVar(&o.size, "size", "256MiB", "with --nodes: `size` of the message")
 	f.StringVar(&o.senders, "senders", "one", "with --nodes: the `NUMBER` of senders, or one, half or all (more than there are is all), each to a group of all members")
-	f.StringSliceVar(&o.slowNodes, "slow-node", nil, "with --nodes: members at another rate, `N:RATE`")
 	f.StringSliceVar(&o.slowLinks, "slow-link", nil, "with --nodes: pairs of members with another rate between them, `A-B:RATE`")
 	f.StringVar(&o.block, "block", "1MiB", "`size` of blocks")
 	f.StringVar(&o.rate, "rate", "10Gbit", "`rate` at which a member sends, and receives at the same time, per second")
@@ -103,12 +102,12 @@ func (o *simOptions) completions(cmd *cobra.Command) {
 	show.Choices(cmd, "intake", intakes[0].name, intakes[1].name)
 	show.Choices(cmd, "senders", "one", "half", "all")
 	_ = cmd.MarkFlagDirname("plot") // the flag is there
-	show.NoFiles(cmd, "nodes", "size", "slow-node", "slow-link", "block", "rate", "latency", "overhead",
+	show.NoFiles(cmd, "nodes", "size", "slow-link", "block", "rate", "latency", "overhead",
 		"jitter", "seed", "rack-size", "oversubscription")
 }
 
 // ownFlags matter for a figure of one's own only.
-var ownFlags = []string{"schedule", "size", "senders", "slow-node", "slow-link"}
+var ownFlags = []string{"schedule", "size", "senders", "slow-link"}
 
 // complete works out what the flags come to, and reports all faults at once.
 func (o *simOptions) complete(f *pflag.FlagSet) error {
@@ -179,7 +178,7 @@ func (o *simOptions) own(l links, blockBytes int64, inRacks bool) ([]Figure, err
 	faults.Wrap("--nodes", errNodes)
 	faults.Wrap("--size", errSize)
 	var err error
-	l.slowNodes, l.slowLinks, err = parseSlow(o.slowNodes, o.slowLinks)
+	l.slowLinks, err = parseSlow(o.slowLinks)
 	faults.Join(err)
 	who, err := parseSenders(o.senders)
 	faults.Join(err)
@@ -191,7 +190,7 @@ func (o *simOptions) own(l links, blockBytes int64, inRacks bool) ([]Figure, err
 	if err := faults.Err(); err != nil {
 		return nil, err
 	}
-	base := setting{bytes: bytes, blockBytes: blockBytes, links: l, undisturbed: len(l.slowNodes)+len(l.slowLinks) > 0}
+	base := setting{bytes: bytes, blockBytes: blockBytes, links: l, undisturbed: len(l.slowLinks) > 0}
 	f := Figure{Name: "rdmc-own", Title: fmt.Sprintf("%s, %s", o.size, senderText(o.senders)), YLabel: timeLabel, value: milliseconds}
 	f.logX = nodes[len(nodes)-1] > 16*nodes[0]
 	for _, a := range algorithms {
