@@ -91,10 +91,11 @@ type Spec struct {
 	RingBytes int    `json:"ring_bytes"` // 0: the group's default
 	Fabric    string `json:"fabric"`     // "shm", "tcp" or "auto"
 	// Delays holds by node how long it sleeps after each of its messages, or Forever.
-	Delays   map[int]time.Duration `json:"delays,omitempty"`
-	Batching Batching              `json:"batching"`
-	Nulls    bool                  `json:"nulls"`
-	Copy     bool                  `json:"copy"` // messages are copied in and out, not made and read in place
+	Delays    map[int]time.Duration `json:"delays,omitempty"`
+	Batching  Batching              `json:"batching"`
+	Nulls     bool                  `json:"nulls"`
+	Copy      bool                  `json:"copy"` // messages are copied in and out, not made and read in place
+	Unordered bool                  `json:"unordered"`
 
 	// Link is the rate of each member's link if each is on a host of its own, a network namespace;
 	// 0: all are on this host.
@@ -147,7 +148,7 @@ func (s Spec) sends(node int) bool {
 }
 
 // stalls reports whether a silent sender may hold up the order for good.
-func (s Spec) stalls() bool { return s.Kind == Squall && !s.Nulls }
+func (s Spec) stalls() bool { return s.Kind == Squall && !s.Nulls && !s.Unordered }
 
 func (s Spec) ringBytes() int {
 	if s.RingBytes == 0 {
@@ -205,5 +206,6 @@ func (s Spec) String() string {
 	also(s.Batching != AllBatching, "batching %v", s.Batching)
 	also(!s.Nulls, "no nulls")
 	also(s.Copy, "copied")
+	also(s.Unordered, "unordered")
 	return b.String()
 }

@@ -20,11 +20,11 @@ func parse(args ...string) (*options, error) {
 }
 
 func TestFlagsBecomeASpec(t *testing.T) {
-	o, err := parse(strings.Fields(`--nodes 4 --size 100 --senders half --subgroups 5 --window 64 --ring 65536 --fabric tcp
+	o, err := parse(strings.Fields(`--nodes 4 --size 100 --senders half --subgroups 5 --window 64 --ring 65536 --fabric tcp --unordered
 		--duration 1s --warmup 100ms`)...)
 	want := Spec{
 		Kind: Squall, Load: Stream, Nodes: 4, SizeBytes: 100, Senders: Half, Subgroups: 5, Window: 64, RingBytes: 64 << 10, Fabric: "tcp",
-		Batching: AllBatching, Nulls: true, Warmup: 100 * time.Millisecond, Duration: time.Second,
+		Batching: AllBatching, Nulls: true, Unordered: true, Warmup: 100 * time.Millisecond, Duration: time.Second,
 	}
 	if err != nil || !reflect.DeepEqual(o.spec, want) {
 		t.Fatalf("%+v, %v", o.spec, err)

@@ -10,8 +10,8 @@ import (
 )
 
 // delivered is what a member is left with after a sequence of (sender, index).
-func delivered(sequence ...[2]int) State {
-	spec := DefaultSpec().with(func(s *Spec) { s.SizeBytes = stampBytes })
+func delivered(unordered bool, sequence ...[2]int) State {
+	spec := DefaultSpec().with(func(s *Spec) { s.SizeBytes, s.Unordered = stampBytes, unordered })
 	t := newTally(spec, 1)
 	for _, m := range sequence {
 		data := make([]byte, stampBytes)
@@ -23,22 +23,34 @@ func delivered(sequence ...[2]int) State {
 
 func TestADifferentSequenceIsFound(t *testing.T) {
 	a, b, c := [2]int{1, 0}, [2]int{2, 0}, [2]int{1, 1}
-	want := delivered(a, b, c)
+	want := delivered(false, a, b, c)
 	want.Sent = 3
 	for _, k := range []struct {
 		name   string
 		other  State
 		result error
 	}{
-		{"the same", delivered(a, b, c), nil},
-		{"another order between senders", delivered(b, a, c), ErrDifferent},
-		{"another order within a sender", delivered(c, b, a), ErrSequence},
-		{"another sender", delivered(a, [2]int{3, 0}, c), ErrDifferent},
-		{"one less", delivered(a, b), ErrNotSettled},
+		{"the same", delivered(false, a, b, c), nil},
+		{"another order between senders", delivered(false, b, a, c), ErrDifferent},
+		{"another order within a sender", delivered(false, c, b, a), ErrSequence},
+		{"another sender", delivered(false, a, [2]int{3, 0}, c), ErrDifferent},
+		{"one less", delivered(false, a, b), ErrNotSettled},
 	} {
 		if err := compare([]State{want, k.other}, false); !errors.Is(err, k.result) || k.result == nil && err != nil {
 			t.Errorf("%s: %v, not %v", k.name, err, k.result)
 		}
+	}
+}
+
+func TestInUnorderedModeOnlyTheOrderOfASenderCounts(t *testing.T) {
+	a, b, c := [2]int{1, 0}, [2]int{2, 0}, [2]int{1, 1}
+	want := delivered(true, a, b, c)
+	want.Sent = 3
+	if err := compare([]State{want, delivered(true, b, a, c)}, false); err != nil {
+		t.Error(err)
+	}
+	if err := compare([]State{want, delivered(true, a, b, [2]int{2, 1})}, false); !errors.Is(err, ErrDifferent) {
+		t.Error(err)
 	}
 }
 
@@ -53,7 +65,7 @@ func TestWhatIsLostIsFoundUnlessTheOrderMayStall(t *testing.T) {
 }
 
 func TestAMessageOutOfTurnIsNamed(t *testing.T) {
-	s := delivered([2]int{1, 0}, [2]int{1, 2})
+	s := delivered(false, [2]int{1, 0}, [2]int{1, 2})
 	if want := "message 2 of node 1 came where 1 was due"; s.Fault != want {
 		t.Errorf("%q, not %q", s.Fault, want)
 	}

@@ -38,9 +38,11 @@ func newGroupMember(j process) *groupMember {
 		senders = append(senders, squall.NodeID(node+1))
 	}
 	for i, part := range g.tally.parts {
-		c.Subgroups = append(c.Subgroups, squall.SubgroupConfig{
-			Name: subgroupName(i), Senders: senders, RingBytes: s.RingBytes, Window: s.Window, DeliverBatch: part.batch,
-		})
+		sg := squall.SubgroupConfig{Name: subgroupName(i), Senders: senders, RingBytes: s.RingBytes, Window: s.Window, DeliverBatch: part.batch}
+		if s.Unordered {
+			sg.Mode = squall.Unordered
+		}
+		c.Subgroups = append(c.Subgroups, sg)
 	}
 	return g
 }

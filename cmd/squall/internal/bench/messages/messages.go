@@ -18,7 +18,7 @@
 //
 // Invariants, checked at the end of each run:
 //
-//	BM1  all members delivered the same sequence
+//	BM1  all members delivered the same sequence; in unordered mode, the same sequence of each sender
 //	BM2  each sender's messages came in the order it sent them, each once
 //	BM3  everything that was sent was delivered, unless nulls are off and a silent sender holds up the order
 package messages
@@ -49,7 +49,7 @@ type options struct {
 }
 
 // groupFlags describe one group; the bars and the figures bring their own.
-var groupFlags = []string{"nodes", "size", "senders", "subgroups", "window", "ring", "lab"}
+var groupFlags = []string{"nodes", "size", "senders", "subgroups", "window", "ring", "unordered", "lab"}
 
 // NewCommand returns the command "bench". The commands of other workloads go below it.
 func NewCommand() *cobra.Command { return (&options{spec: DefaultSpec()}).command() }
@@ -92,6 +92,7 @@ func (o *options) declare(f *pflag.FlagSet) {
 	f.StringVar(&s.Senders, "senders", s.Senders, "members that send: all, half, one or a number")
 	f.StringVar(&s.Fabric, "fabric", s.Fabric, "shm, tcp, auto or verbs (RDMA)")
 	f.StringVar(&o.lab, "lab", "", "RATE: each member on a host of its own, a network namespace, whose link has this rate, like 100mbit; needs root")
+	f.BoolVar(&s.Unordered, "unordered", false, "messages have the order of their sender only")
 	f.IntVar(&s.Subgroups, "subgroups", s.Subgroups, "subgroups, each with all members; they send in the first one")
 	f.IntVar(&s.Window, "window", 0, "messages in flight per sender, a power of two (default: the group's, 4096)")
 	f.IntVar(&s.RingBytes, "ring", 0, "bytes in flight per sender, a power of two (default: the group's, 512 KiB)")

@@ -199,13 +199,26 @@ func observe(ctx context.Context, c counters, r bench.Request) (Sample, error) {
 	return s, nil
 }
 
-// digest is a hash over (sender, index) in the order of delivery.
-type digest uint64
+// digest is a hash over (sender, index) in the order of delivery: one chain for everything, or in
+// unordered mode one per sender.
+type digest struct {
+	unordered bool
+	chains    [MaxNodes + 1]uint64
+}
 
 const fnvPrime = 1099511628211
 
+// chain is the number of the chain that a sender's messages are in.
+func (d *digest) chain(sender int) int {
+	if d.unordered {
+		return sender
+	}
+	return 0
+}
+
 func (d *digest) add(sender int, index uint64) {
-	*d = (*d ^ digest(uint64(sender)<<56|index)) * fnvPrime
+	chain := &d.chains[d.chain(sender)]
+	*chain = (*chain ^ (uint64(sender)<<56 | index)) * fnvPrime
 }
 
 // State is how far a member is.

@@ -59,6 +59,7 @@ func TestEveryWorkloadIsMeasuredAndItsDigestsAgree(t *testing.T) {
 		{"one sender", func(s *Spec) { s.Senders = One }},
 		{"subgroups", func(s *Spec) { s.Subgroups = 5 }},
 		{"copied", func(s *Spec) { s.Copy = true }},
+		{"unordered", func(s *Spec) { s.Unordered = true }},
 		{"silent sender", func(s *Spec) { s.Delays = map[int]time.Duration{2: Forever} }},
 		{"slow sender", func(s *Spec) { s.Delays = map[int]time.Duration{2: time.Millisecond} }},
 		{"no batching, no nulls", func(s *Spec) { s.Batching, s.Nulls = Batching{}, false }},

@@ -33,15 +33,15 @@ type partTally struct {
 	self     int
 	next     [MaxNodes + 1]uint64 // index that is due, by sender
 	digest   digest
-	digested atomic.Uint64 // the digest after the last upcall
-	copied   []byte        // where messages are copied, with Copy
-	own      func()        // called on the loop for each own message; nil: not called
+	digested [MaxNodes + 1]atomic.Uint64 // the digest's chains after the last upcall
+	copied   []byte                      // where messages are copied, with Copy
+	own      func()                      // called on the loop for each own message; nil: not called
 }
 
 func newTally(spec Spec, self int) *tally {
 	t := &tally{latencies: bench.NewHistogram()}
 	for range spec.Subgroups {
-		p := &partTally{tally: t, self: self}
+		p := &partTally{tally: t, self: self, digest: digest{unordered: spec.Unordered}}
 		if spec.Copy {
 			p.copied = make([]byte, spec.SizeBytes)
 		}
@@ -50,19 +50,25 @@ func newTally(spec Spec, self int) *tally {
 	return t
 }
 
-// batch is the upcall for a run of messages. It publishes the digest before the counts.
+// batch is the upcall for a run of messages.
 func (p *partTally) batch(run []squall.Message) {
 	var counts [MaxNodes + 1]uint64
 	for i := range run {
 		p.take(&run[i])
 		counts[run[i].Sender]++
 	}
-	p.digested.Store(uint64(p.digest))
 	for s, n := range counts {
 		if n > 0 {
-			p.delivered[s].Store(p.delivered[s].Load() + n)
+			p.publish(s, n)
 		}
 	}
+}
+
+// publish shows n more messages of a sender, and the digest first.
+func (p *partTally) publish(sender int, n uint64) {
+	chain := p.digest.chain(sender)
+	p.digested[chain].Store(p.digest.chains[chain])
+	p.delivered[sender].Store(p.delivered[sender].Load() + n)
 }
 
 func (p *partTally) take(m *squall.Message) {
@@ -101,7 +107,9 @@ func (t *tally) state() (s State) {
 		s.Delivered += t.delivered[i].Load()
 	}
 	for _, p := range t.parts {
-		s.Digest = (s.Digest ^ p.digested.Load()) * fnvPrime
+		for i := range p.digested {
+			s.Digest = (s.Digest ^ p.digested[i].Load()) * fnvPrime
+		}
 	}
 	if fault := t.fault.Load(); fault != nil {
 		s.Fault = *fault
