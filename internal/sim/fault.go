@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/squall-go/squall/internal/simnet"
 )
 
 // Lie is a fault on the applications' side of a member, which stands for what a member might do
@@ -74,7 +76,8 @@ func (f *fault) act(now time.Duration) time.Duration {
 	return f.strike()
 }
 
-// moves counts a move, and has faults strike that wait for it.
+// moves counts a move, and has faults strike that wait for it. A process that ends at a move of its
+// own does nothing more: what it is doing ends there.
 func (w *world) moves(p *process, m Move) {
 	if m >= Asks && m <= Enters {
 		p.move = m
@@ -92,6 +95,9 @@ func (w *world) moves(p *process, m Move) {
 			f.moved = p
 			w.schedule.pull(f.turn, max(f.strike(), w.now))
 		}
+	}
+	if p.over && p.within {
+		panic(simnet.Crashed{Node: p.self.ID})
 	}
 }
 

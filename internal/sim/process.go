@@ -76,6 +76,7 @@ type process struct {
 	base        *views.View   // in force as the core's last step began
 	reconciling *reconciling  // of its logs, the last one
 	apps        []*app        // that have something to do
+	within      bool          // something in the middle of which it may crash
 	stepping    bool          // its member is within a step
 	beside      bool          // and its application goes on there
 	lettersLeft int           // of a restart, until it ends; 0: it does not
@@ -423,7 +424,9 @@ func (p *process) cycle() (work int) {
 
 // survive has a process do something in the middle of which it may crash.
 func (p *process) survive(do func()) {
+	p.within = true
 	defer func() {
+		p.within = false
 		switch crash := recover().(type) {
 		case nil:
 		case simnet.Crashed:
