@@ -1,6 +1,7 @@
 package squall
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -350,8 +351,9 @@ func (g *Group) ask(f func()) bool {
 // subgroup's state have received it, takes part in the change to a view without this process, and
 // halts with ErrClosed. The other members go on. If ctx ends before that, the process goes on
 // leaving; Close still ends it. Messages that were accepted for a subgroup that is not provisioned
-// now are waited for too, so ctx should have a deadline. In a callback or an event that runs on the
-// loop, Leave returns ErrInUpcall.
+// now are waited for too, so ctx should have a deadline. A process that can deliver nothing before
+// it has a state or a log of others waits for its messages for FailAfter at most. In a callback or
+// an event that runs on the loop, Leave returns ErrInUpcall.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
 		return err
@@ -420,11 +422,19 @@ func (g *Group) stuck(ctx context.Context) <-chan struct{} {
 // closeTime is the time that Close may take after its context has ended: releasing takes a moment.
 const closeTime = 500 * time.Millisecond
 
-// drain waits until no message that was sent here is under way.
+// errNoState is why a process leaves before its messages are delivered here.
+var errNoState = errors.New("this process has no more space for deliveries until it has the state of a subgroup")
+
+// drain waits until no message that was sent here is under way, or this process cannot deliver them
+// for so long (B14).
 func (g *Group) drain(ctx context.Context) error {
-	reason := g.await(ctx, g.Err, func() bool { return g.undelivered() == 0 })
+	began := time.Now()
+	refuses := func() bool {
+		return slices.ContainsFunc(g.subs, (*Subgroup).refuses) && time.Since(began) >= g.cfg.FailAfter
+	}
+	reason := g.await(ctx, g.Err, func() bool { return g.undelivered() == 0 || refuses() })
 	if n := g.undelivered(); n > 0 { // the last counters may have come with the reason
-		return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, reason)
+		return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, cmp.Or(reason, errNoState))
 	}
 	return nil
 }

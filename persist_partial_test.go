@@ -2,6 +2,7 @@ package squall_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -133,6 +134,53 @@ func TestALogIsNotCutToOneThatIsNotWhole(t *testing.T) {
 	letGo()
 	persistSome(t, []*squall.Group{first, second, third}, "all", 3)
 	sameLogs(t, first, second, third)
+}
+
+// A member whose backlog is full takes nothing more until its log is whole. It leaves without that,
+// although the others' messages, and one of its own, are not delivered yet.
+func TestAMemberWithoutAllOfItsLogLeaves(t *testing.T) {
+	dir := t.TempDir()
+	small := func(c *squall.Config) { c.Subgroups[0].BacklogBytes = 1 } // that is: the largest message
+	first := openDurableMember(t, dir, 1, "", small)
+	sendHere(t, first, 1)
+	hold := make(chan struct{})
+	defer close(hold)
+	second := openDurableMember(t, dir, 2, first.Addr(), func(c *squall.Config) {
+		small(c)
+		c.Subgroups[0].Log.Recover = func(*squall.Log) error { <-hold; return nil }
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for range 40 { // more than all buffers hold
+			if err := must(first.Subgroup("log")).Send(ctx, make([]byte, 8000)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := must(second.Subgroup("log")).Send(ctx, []byte("own")); err != nil {
+		t.Error(err)
+	}
+	if err := second.Leave(ctx); !errors.Is(second.Err(), squall.ErrClosed) { // its own message may not be delivered here
+		t.Errorf("leaving: %v; it halted because of %v", err, second.Err())
+	}
+	select {
+	case <-must(second.Subgroup("log")).Restored():
+		t.Error("Restored is closed, and the log is not whole")
+	default:
+	}
+	sending.Wait()
+	persistSome(t, []*squall.Group{first}, "behind", 1)
+	records := 0
+	for _, err := range must(must(first.Subgroup("log")).Log()).Range(squall.Version{}, squall.Version{}) {
+		if records++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := 1 + 40 + 1 + 1; records != want {
+		t.Errorf("the log of the member that stays has %d records, want %d", records, want)
+	}
 }
 
 // incomplete are the logs of which a member's directory says that they lack something.

@@ -238,7 +238,7 @@ func (h *stays) hold(r *receiver) {
 	r.Hold(backlog.New(backlog.Config{
 		Bytes:  max(cfg.BacklogBytes, max(smc.MaxMessage(cfg.RingBytes), cfg.MaxMessageBytes)+backlog.MessageBytes),
 		Upcall: r.handOver, Wake: g.parker.Wake,
-	}))
+	}), h.core.Fresh())
 	if !h.core.Fresh() && g.member == nil {
 		h.states.first = append(h.states.first, r)
 	}

@@ -244,6 +244,13 @@ func (s *Subgroup) Resume() { s.app.resume() }
 // MaxSkip is the largest number of rounds that one call of Skip declares.
 const MaxSkip = 1 << 20
 
+// refuses reports whether nothing is delivered here before the state or the log is here that other
+// members give.
+func (s *Subgroup) refuses() bool {
+	r := s.state.Load()
+	return r != nil && r.Refuses()
+}
+
 // Restored returns a channel that is closed when this process has the subgroup's state: Restore, or
 // Log.Recover, has succeeded, and the messages that came meanwhile were delivered. In a
 // Persistent subgroup without both it is closed when the log lacks nothing any more. It is closed

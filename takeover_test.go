@@ -54,7 +54,7 @@ func TestASnapshotIsTakenWhereTheViewBegins(t *testing.T) {
 		r := &receiver{stays: newStays(s, 0)}
 		b := backlog.New(backlog.Config{Bytes: 1 << 10, Wake: func() {}, Upcall: func([]multicast.Message) { events = append(events, "message") }})
 		if waits {
-			r.Hold(b)
+			r.Hold(b, true)
 		}
 		b.Deliver([]multicast.Message{{View: 1}})
 		r.offer(2, 0)

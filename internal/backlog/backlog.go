@@ -229,6 +229,13 @@ func (b *Backlog) check() {
 	}
 }
 
+// Full reports whether a message found no room, and nothing is handed over yet.
+func (b *Backlog) Full() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused && b.allowed == b.cfg.Bytes
+}
+
 // Held is the number of bytes that it holds.
 func (b *Backlog) Held() int {
 	b.mu.Lock()

@@ -20,6 +20,7 @@ func (nobody) Begin(*views.View, int)              {}
 func (nobody) Whole() bool                         { return true }
 func (nobody) Given(func()) bool                   { return true }
 func (nobody) HasAll() bool                        { return true }
+func (nobody) Refuses() bool                       { return false }
 
 // What a sender carried is sent in the shard in which it is now. A member of another shard was
 // given some of it. It must not drop as much of what that sender sends when the two meet again, but

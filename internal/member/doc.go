@@ -52,6 +52,8 @@
 //	     application of the shard had been given when the confirmation was asked for
 //	B12  every confirmation ends: well, or with the reason for which it cannot
 //	B13  the callbacks of one step stop between two messages once they took a tenth of FailAfter
+//	B14  a member that lacks a state or a log of others gives up deliveries only when the view
+//	     without it is in force, and no other member needs its row
 //
 // Shared words of the member line, one per row:
 //

@@ -527,8 +527,20 @@ func (e *epoch) linger() (work int) {
 // over reports whether the view can be closed: no other member needs its row of it any more, or the
 // time in which one may need it has passed (until), and the application here got all of it.
 func (e *epoch) over() bool {
-	unfinished := func(p *part) bool { return !p.finished() || p.awaitsShown() } // a later one may wait for the view before this one
-	return (e.change.Through() || e.m.now >= e.until) && !slices.ContainsFunc(e.mine, unfinished)
+	return e.unneeded() && !slices.ContainsFunc(e.mine, (*part).unfinished)
+}
+
+// unneeded reports whether no other member needs this member's row.
+func (e *epoch) unneeded() bool { return e.change.Through() || e.m.now >= e.until }
+
+// leaves reports whether a member that is not in the next view may halt: it has delivered the rest
+// of this one. Where it delivers nothing before it has a state or a log, it gives that up (B14): no
+// member waits for it any more, and none may give it anything.
+func (e *epoch) leaves() bool {
+	missing := func(p *part) bool {
+		return p.unfinished() && (!p.receiver.Refuses() || mutant.Enabled && mutant.On(mutant.LeaverWaits))
+	}
+	return e.unneeded() && !slices.ContainsFunc(e.mine, missing)
 }
 
 // stuck reports whether the disk has not taken a decision for so long that the other members, which

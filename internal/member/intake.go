@@ -19,6 +19,7 @@ type Intake struct {
 	Begins func(v *views.View, subgroup int)
 
 	backlog *backlog.Backlog
+	fresh   bool // the state, or the log, comes from other members
 	mode    intakeMode
 }
 
@@ -30,8 +31,9 @@ const (
 	keeping                   // only the log gets them
 )
 
-// Hold has deliveries wait in a backlog until Pass or Keep.
-func (t *Intake) Hold(b *backlog.Backlog) { t.backlog, t.mode = b, holding }
+// Hold has deliveries wait in a backlog until Pass or Keep: until a state or a log is here, which
+// comes from other members if this one is fresh.
+func (t *Intake) Hold(b *backlog.Backlog, fresh bool) { t.backlog, t.fresh, t.mode = b, fresh, holding }
 
 // Pass has the application get deliveries.
 func (t *Intake) Pass() { t.mode = passing }
@@ -73,6 +75,9 @@ func (t *Intake) Keeper() multicast.Keeper {
 
 // Begin implements Receiver.
 func (t *Intake) Begin(v *views.View, subgroup int) { t.Begins(v, subgroup) }
+
+// Refuses implements Receiver. Any goroutine that saw Hold may call it.
+func (t *Intake) Refuses() bool { return t.fresh && t.backlog.Full() }
 
 // Whole implements Receiver.
 func (t *Intake) Whole() bool { return t.mode != holding }

@@ -91,6 +91,9 @@ type Receiver interface {
 	HasAll() bool
 	// Whole reports whether the application has the subgroup's state.
 	Whole() bool
+	// Refuses reports whether Deliver takes nothing until the state or the log is here that other
+	// members give.
+	Refuses() bool
 }
 
 // Member is one process's part in a group, over all its views. All methods are the loop's, except
@@ -324,7 +327,7 @@ func (m *Member) turn() int {
 	case m.epoch.stuck():
 		m.Halt(fmt.Errorf("%w: what follows view %d is not on disk after %v", ErrDiskStuck, m.epoch.view.ID, m.cfg.FailAfter))
 	case m.left:
-		if m.epoch.over() {
+		if m.epoch.leaves() {
 			m.Halt(ErrClosed)
 		}
 		return 0

@@ -122,6 +122,10 @@ func (p *part) finished() bool {
 	return p.core.Finished() && p.before == nil
 }
 
+// unfinished reports whether something of the view is still to be delivered, or shown, here. A
+// later view may wait for it.
+func (p *part) unfinished() bool { return !p.finished() || p.awaitsShown() }
+
 // resolveDelivered tells the goroutines that wait for the delivery of this member's own messages.
 func (p *part) resolveDelivered() {
 	for len(p.delivering) > 0 && (p.delivering[0].seq < p.core.Delivered() || p.core.Finished()) {

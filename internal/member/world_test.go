@@ -116,6 +116,7 @@ func (beginning) Whole() bool { return true }
 // Given implements member.Receiver.
 func (beginning) Given(func()) bool { return true }
 func (beginning) HasAll() bool      { return true }
+func (beginning) Refuses() bool     { return false }
 
 // enter makes the next member, whose first view is v.
 func (w *world) enter(v *views.View) {

@@ -9,11 +9,12 @@ const (
 	PartialSource    Name = "a source gives the end of a log that lacks something"
 	EarlyFreed       Name = "a stay that is over frees the log that a later one holds"
 	TwoAtOnce        Name = "an activity begins while another one is in progress"
+	LeaverWaits      Name = "a member that left waits for the state that it still gets"
 	NoOffer          Name = "the members that have a state never offer it"
 	BacklogLoses     Name = "a backlog that is full drops what comes"
 )
 
 // ShardNames are all of them.
 var ShardNames = []Name{
-	EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource, EarlyFreed, TwoAtOnce, NoOffer, BacklogLoses,
+	EarlyBacklog, StateTwice, CompleteUnsynced, HalfLog, PartialSource, EarlyFreed, TwoAtOnce, NoOffer, BacklogLoses, LeaverWaits,
 }

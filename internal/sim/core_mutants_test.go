@@ -79,6 +79,7 @@ var coreFlaws = map[mutant.Name]string{
 	mutant.TwoAtOnce:        "",
 	mutant.NoOffer:          "",
 	mutant.BacklogLoses:     "",
+	mutant.LeaverWaits:      "live",
 
 	mutant.EarlyShown:   "log",
 	mutant.PartialWhole: "log",
@@ -145,6 +146,7 @@ var corePlans = map[mutant.Name]func(uint64) *Plan{
 	mutant.EarlierStays:   meetingPlan,
 	mutant.EarlierOffer:   meetingPlan,
 	mutant.JoinsRound:     stillPlan,
+	mutant.LeaverWaits:    leavingPlan,
 }
 
 // coreSeeds are seeds that showed mutants which few runs show. Short tests play them first. After a

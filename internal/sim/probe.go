@@ -129,6 +129,7 @@ const (
 	MetStranger
 	WentBeside
 	TransferTorn
+	LeftWithoutState
 	ShardForgone
 	ShardMoved
 	ShardCameBack
@@ -185,7 +186,7 @@ var probeNames = [probes]string{
 	StalePromise: "promise of an attempt that is over", StaleVote: "vote of an attempt that is over", RecordedTwice: "decisions of two ballots being written down",
 	PromiserDied: "ended between promise and vote", VoterDied: "ended after a vote",
 	ConversationsReset: "conversations of a join reset", ConversationsHalfOpen: "conversations of a join half open", WelcomeLost: "joiner not told its view",
-	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met", WentBeside: "application within a step", TransferTorn: "transfer broke off",
+	ClockSetBack: "wall clock set back", StrangerCame: "address of another group", StrangerSpoke: "another group spoke to a restart", MetStranger: "another group met", WentBeside: "application within a step", TransferTorn: "transfer broke off", LeftWithoutState: "left without a state",
 	ShardForgone: "left a shard before its log was whole", ShardMoved: "moved to another shard with a log", ShardCameBack: "back in a shard with its old log",
 	ShardRevived: "a shard's log found again on a disk", CaughtUpAhead: "log caught up before joining", LogRepaired: "damaged end of a log dropped", TailForgone: "future ended as its member left a shard",
 	StateRestored: "state restored", StateForgone: "state not wanted any more",
@@ -221,6 +222,7 @@ func (p *Probes) Never() (never []Probe) {
 		case p == FrozenUnseen && mutant.Enabled: // there loads within a step see nearly all of it
 		case p == RestartChoseVote || p == StaleVote: // TestRestartsChooseBetweenVotes reaches them
 		case p == SliceOver: // TestSlowCallbacksDelayNoHeartbeatByMoreThanASlice reaches it
+		case p == LeftWithoutState: // TestNoLeaverWaitsForAState reaches it
 		case n == 0:
 			never = append(never, p)
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -76,7 +77,7 @@ type process struct {
 	base        *views.View   // in force as the core's last step began
 	reconciling *reconciling  // of its logs, the last one
 	apps        []*app        // that have something to do
-	within      bool          // something in the middle of which it may crash
+	within      bool          // it does something in the middle of which it may crash
 	stepping    bool          // its member is within a step
 	beside      bool          // and its application goes on there
 	lettersLeft int           // of a restart, until it ends; 0: it does not
@@ -482,8 +483,12 @@ func (p *process) tryLeave() {
 	for k := range p.stays {
 		drained = drained && !p.waits(k)
 	}
-	if (!drained || p.offers.Depended(p.member.View())) && p.world.now < p.leaveBy {
-		p.due = min(p.due, p.leaveBy)
+	depended, until := p.offers.Depended(p.member.View()), p.leaveBy
+	if !depended && p.refuses() {
+		until -= 3 * p.world.plan.FailAfter() // as Group.Leave
+	}
+	if (!drained || depended) && p.world.now < until {
+		p.due = min(p.due, until)
 		return
 	}
 	p.said, p.drained = true, drained
@@ -493,8 +498,12 @@ func (p *process) tryLeave() {
 }
 
 // tryClose is Close, of an application that has not waited for all: the member halts if it does not
-// get out. Nobody gives it what it lacks of its last view once the others have gone on.
+// get out. Nobody gives it what it lacks of its last view once the others have gone on. For a state
+// it does not wait: a leave that does so has no end, which is a failure.
 func (p *process) tryClose() {
+	if p.refuses() {
+		return
+	}
 	if closeBy := p.leaveBy + 16*p.world.plan.FailAfter(); p.world.now < closeBy {
 		p.due = min(p.due, closeBy)
 		return
@@ -598,6 +607,7 @@ func (p *process) onHalted(reason error) {
 	w.stir()
 	w.event(halted, p.node.place)
 	p.print("halted: %v", reason)
+	w.sometimes(LeftWithoutState, p.leaving && errors.Is(reason, member.ErrClosed) && p.refuses())
 	w.watchHalt(p, reason)
 	for _, c := range w.checkers {
 		w.judge(c.name(), c.halted(w, p, reason))

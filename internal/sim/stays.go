@@ -118,7 +118,7 @@ func (h *stays) do(r *receiver, e shard.Effect) {
 	switch e.Do {
 	case shard.Hold:
 		h.state.here = false
-		r.Hold(backlog.New(backlog.Config{Bytes: backlogBytes(w.plan), Upcall: r.handOver, Wake: p.wake}))
+		r.Hold(backlog.New(backlog.Config{Bytes: backlogBytes(w.plan), Upcall: r.handOver, Wake: p.wake}), h.core.Fresh())
 	case shard.LackLog:
 		r.keeper.partial, r.keeper.since = true, e.View
 		r.keeper.recorder.Lacks(e.View)
@@ -170,6 +170,14 @@ func backlogBytes(p *Plan) int {
 // waits reports whether deliveries of a declaration wait until the application has its state.
 func (p *process) waits(decl int) bool {
 	return slices.ContainsFunc(p.stays[decl].receivers, func(r *receiver) bool { return len(r.kept) > 0 })
+}
+
+// refuses reports whether the process takes nothing in some subgroup before it has a state, or a
+// log, of others.
+func (p *process) refuses() bool {
+	return slices.ContainsFunc(p.stays, func(h *stays) bool {
+		return slices.ContainsFunc(h.receivers, func(r *receiver) bool { return !r.Whole() && r.Refuses() })
+	})
 }
 
 // getsState reports whether something is under way for the last stay in a declaration's shards.
