@@ -94,7 +94,8 @@ type Spec struct {
 	Delays    map[int]time.Duration `json:"delays,omitempty"`
 	Batching  Batching              `json:"batching"`
 	Nulls     bool                  `json:"nulls"`
-	Copy      bool                  `json:"copy"` // messages are copied in and out, not made and read in place
+	Copy      bool                  `json:"copy"`                 // messages are copied in and out, not made and read in place
+	SendBatch int                   `json:"send_batch,omitempty"` // messages that are filled, and sent with one call; 0: each is sent alone
 	Unordered bool                  `json:"unordered"`
 
 	// Link is the rate of each member's link if each is on a host of its own, a network namespace;

@@ -3,6 +3,7 @@ package messages
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/squall-go/squall"
@@ -80,7 +81,7 @@ func TestRunsOfMessagesAreCountedAndCopied(t *testing.T) {
 		run = append(run, squall.Message{Sender: 3, Data: data})
 	}
 	counted.parts[0].batch(run)
-	if s := counted.state(); s.Delivered != 50 || s.Fault != "" || counted.sum == 0 || string(counted.parts[0].copied) != string(run[49].Data) {
+	if s := counted.state(); s.Delivered != 50 || s.Fault != "" || counted.parts[0].sum == 0 || string(counted.parts[0].copied) != string(run[49].Data) {
 		t.Fatalf("%+v", s)
 	}
 }
@@ -121,15 +122,20 @@ func TestStampedMessagesTellTheirLatency(t *testing.T) {
 	}
 }
 
-func TestAFanOutReceiverCountsWholeMessagesOnly(t *testing.T) {
+func TestAFanOutReceiverTakesWholeMessagesOnly(t *testing.T) {
 	var b []byte
 	for _, size := range []int{3, 0, 10} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(size))
 		b = append(b, make([]byte, size)...)
 	}
-	for cut, want := range map[int][2]int{0: {0, 0}, 3: {0, 0}, 6: {0, 0}, 7: {1, 7}, 10: {1, 7}, 11: {2, 11}, 24: {2, 11}, 25: {3, 25}} {
-		if n, taken := whole(b[:cut]); int(n) != want[0] || taken != want[1] {
-			t.Errorf("%d bytes: %d messages in %d, not %v", cut, n, taken, want)
+	for cut, want := range map[int][]int{0: nil, 3: nil, 6: nil, 7: {3}, 10: {3}, 11: {3, 0}, 24: {3, 0}, 25: {3, 0, 10}} {
+		var sizes []int
+		rest := b[:cut]
+		for m, size := first(rest); size > 0; m, size = first(rest) {
+			sizes, rest = append(sizes, len(m)), rest[size:]
+		}
+		if !slices.Equal(sizes, want) {
+			t.Errorf("%d bytes: messages of %v bytes, not %v", cut, sizes, want)
 		}
 	}
 }

@@ -92,16 +92,21 @@ func (g *groupMember) paused() time.Duration { return g.Spec.Delays[g.Node] }
 
 // stream sends messages as fast as it can.
 func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
+	if g.Spec.SendBatch > 0 {
+		return g.streamBatches(ctx, sg)
+	}
 	delay := g.paused()
 	var buf []byte
 	if g.Spec.Copy {
 		buf = make([]byte, g.Spec.SizeBytes)
 	}
-	for index := uint64(0); !g.ended.Load(); index++ {
+	index := uint64(0)
+	defer func() { g.sent.Add(index) }()
+	for !g.ended.Load() {
 		if err := g.send(ctx, sg, buf, index); err != nil {
 			return err
 		}
-		g.sent.Add(1)
+		index++
 		switch {
 		case delay >= time.Millisecond:
 			if err := wait.Sleep(ctx, delay); err != nil {
@@ -109,6 +114,27 @@ func (g *groupMember) stream(ctx context.Context, sg *squall.Subgroup) error {
 			}
 		case delay > 0:
 			pause(delay)
+		}
+	}
+	return nil
+}
+
+// streamBatches fills batches and sends each with one call.
+func (g *groupMember) streamBatches(ctx context.Context, sg *squall.Subgroup) error {
+	n, size := g.Spec.SendBatch, g.Spec.SizeBytes
+	memory, batch := make([]byte, n*size), make([][]byte, n)
+	for i := range batch {
+		batch[i] = memory[i*size : (i+1)*size : (i+1)*size]
+	}
+	for index := uint64(0); !g.ended.Load(); {
+		for i := range batch {
+			fill(batch[i], index+uint64(i))
+		}
+		sent, err := sg.SendBatch(ctx, batch)
+		index += uint64(sent)
+		g.sent.Add(uint64(sent))
+		if err != nil {
+			return err
 		}
 	}
 	return nil

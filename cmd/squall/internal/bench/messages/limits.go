@@ -24,16 +24,16 @@ const prefixBytes = 4 // a message's length
 // direction.
 type fanout struct {
 	process
-	listener  net.Listener
-	out       []net.Conn
-	delivered counts // by node, from 0
+	listener net.Listener
+	out      []net.Conn
+	tally    *tally
 
 	ended atomic.Bool
 	bench.Failing
 }
 
 func newFanout(j process) *fanout {
-	return &fanout{process: j, delivered: make(counts, j.Spec.Nodes), Failing: bench.NewFailing()}
+	return &fanout{process: j, tally: newLimitTally(j.Spec.Spec, j.Node), Failing: bench.NewFailing()}
 }
 
 func (f *fanout) Listen(context.Context) (addr string, err error) {
@@ -70,7 +70,7 @@ func (f *fanout) Connect(ctx context.Context, addrs []string) error {
 			return err
 		}
 		go func() {
-			if err := f.receive(conn, &f.delivered[from[0]]); !errors.Is(err, io.EOF) {
+			if err := f.receive(conn, int(from[0])+1); !errors.Is(err, io.EOF) {
 				f.Fail(fmt.Errorf("receive from member %d: %w", from[0]+1, err))
 			}
 		}()
@@ -78,55 +78,63 @@ func (f *fanout) Connect(ctx context.Context, addrs []string) error {
 	return nil
 }
 
-// receive counts messages until the other side closes.
-func (f *fanout) receive(conn net.Conn, count *atomic.Uint64) error {
-	in := bufio.NewReaderSize(conn, max(4*batchBytes, 2*(prefixBytes+f.Spec.SizeBytes)))
+// receive delivers a sender's messages until the other side closes.
+func (f *fanout) receive(conn net.Conn, sender int) error {
+	in, part := bufio.NewReaderSize(conn, max(4*batchBytes, 2*(prefixBytes+f.Spec.SizeBytes))), f.tally.parts[sender-1]
 	if f.Spec.Kind == Batched {
-		return receiveBatches(in, count)
+		return receiveBatches(in, part, sender)
 	}
 	var prefix [prefixBytes]byte
 	buf := make([]byte, f.Spec.SizeBytes)
-	for {
+	for n := uint64(1); ; n++ {
 		if _, err := io.ReadFull(in, prefix[:]); err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(in, buf[:binary.LittleEndian.Uint32(prefix[:])]); err != nil {
+		message := buf[:binary.LittleEndian.Uint32(prefix[:])]
+		if _, err := io.ReadFull(in, message); err != nil {
 			return err
 		}
-		count.Add(1)
+		if part.take(sender, message); in.Buffered() < prefixBytes {
+			part.publish(sender, n)
+			n = 0
+		}
 	}
 }
 
-// receiveBatches counts messages where they were received, everything that is there in one go.
-func receiveBatches(in *bufio.Reader, count *atomic.Uint64) error {
+// receiveBatches delivers messages where they were received, everything that is there in one go.
+func receiveBatches(in *bufio.Reader, part *partTally, sender int) error {
 	need := prefixBytes
 	for {
 		if _, err := in.Peek(need); err != nil {
 			return err
 		}
 		here, _ := in.Peek(in.Buffered())
-		n, taken := whole(here)
+		n, rest := uint64(0), here
+		for message, size := first(rest); size > 0; message, size = first(rest) {
+			part.take(sender, message)
+			rest = rest[size:]
+			n++
+		}
 		need = prefixBytes
 		if n == 0 {
 			need += int(binary.LittleEndian.Uint32(here))
 			continue
 		}
-		in.Discard(taken)
-		count.Add(n)
+		in.Discard(len(here) - len(rest))
+		part.publish(sender, n)
 	}
 }
 
-// whole counts the whole messages in b and their bytes.
-func whole(b []byte) (n uint64, taken int) {
-	for len(b)-taken >= prefixBytes {
-		size := prefixBytes + int(binary.LittleEndian.Uint32(b[taken:]))
-		if len(b)-taken < size {
-			break
-		}
-		taken += size
-		n++
+// first is the first message in b, and its size with the prefix: 0 if it is not whole.
+func first(b []byte) (message []byte, size int) {
+	if len(b) < prefixBytes {
+		return nil, 0
 	}
-	return n, taken
+	size = prefixBytes + int(binary.LittleEndian.Uint32(b))
+	if len(b) < size {
+		return nil, 0
+	}
+	return b[prefixBytes:size], size
 }
 
 func (f *fanout) run(ctx context.Context, r bench.Request) (Sample, error) {
@@ -155,6 +163,7 @@ func (f *fanout) send() error {
 	}
 	message := make([]byte, prefixBytes+f.Spec.SizeBytes)
 	binary.LittleEndian.PutUint32(message, uint32(f.Spec.SizeBytes))
+	part, n := f.tally.parts[f.Node-1], uint64(0)
 	for index := uint64(0); !f.ended.Load(); index++ {
 		fill(message[prefixBytes:], index)
 		for _, out := range outs {
@@ -162,8 +171,13 @@ func (f *fanout) send() error {
 				return err
 			}
 		}
-		f.delivered[f.Node-1].Add(1)
+		part.take(f.Node, message[prefixBytes:])
+		if n++; int(n)*len(message) >= batchBytes {
+			part.publish(f.Node, n)
+			n = 0
+		}
 	}
+	part.publish(f.Node, n)
 	for _, out := range outs {
 		if err := out.Flush(); err != nil {
 			return err
@@ -176,32 +190,36 @@ func (f *fanout) send() error {
 func (f *fanout) sendBatches() error {
 	size := prefixBytes + f.Spec.SizeBytes
 	batch := make([]byte, max(1, batchBytes/size)*size)
+	part, n := f.tally.parts[f.Node-1], uint64(len(batch)/size)
 	for index := uint64(0); !f.ended.Load(); {
-		n := uint64(0)
 		for off := 0; off < len(batch); off += size {
 			binary.LittleEndian.PutUint32(batch[off:], uint32(f.Spec.SizeBytes))
 			fill(batch[off+prefixBytes:off+size], index)
 			index++
-			n++
 		}
 		for _, conn := range f.out {
 			if _, err := conn.Write(batch); err != nil {
 				return err
 			}
 		}
-		f.delivered[f.Node-1].Add(n)
+		for off := prefixBytes; off < len(batch); off += size {
+			part.take(f.Node, batch[off:off+f.Spec.SizeBytes])
+		}
+		part.publish(f.Node, n)
 	}
 	return nil
 }
 
 // snapshot implements counters.
-func (f *fanout) snapshot() Sample { return f.delivered.snapshot() }
+func (f *fanout) snapshot() Sample { return Sample{Delivered: f.tally.bySender(f.Spec.Nodes)} }
 
 func (f *fanout) state() (s State, err error) {
 	if err := f.Failure(); err != nil {
 		return s, err
 	}
-	return State{Sent: f.delivered[f.Node-1].Load(), Delivered: f.delivered.sum()}, nil
+	s = f.tally.state()
+	s.Sent = f.tally.delivered[f.Node].Load()
+	return s, nil
 }
 
 func (f *fanout) end() bench.Latency { return bench.Latency{} }
@@ -227,15 +245,13 @@ type memoryMember struct {
 	part    int // bytes of a process's part
 	ended   atomic.Bool
 	stopped atomic.Bool
-	sum     uint64 // of what was read
-
-	delivered counts // by node, from 0, for the other goroutines
-	sent      atomic.Uint64
-	threads   sync.WaitGroup
+	tally   *tally
+	sent    atomic.Uint64
+	threads sync.WaitGroup
 }
 
 func newMemoryMember(j process) (*memoryMember, error) {
-	m := &memoryMember{process: j, Failing: bench.NewFailing(), delivered: make(counts, j.Spec.Nodes)}
+	m := &memoryMember{process: j, Failing: bench.NewFailing(), tally: newLimitTally(j.Spec.Spec, j.Node)}
 	m.slot = slotBytes(j.Spec.Spec)
 	m.slots = uint64(min(j.Spec.ringBytes()/m.slot, j.Spec.window()))
 	m.part = partBytes(j.Spec.Spec)
@@ -321,12 +337,13 @@ func (m *memoryMember) loop() {
 			if to == got[s] {
 				continue
 			}
+			part := m.tally.parts[s]
 			for k := got[s]; k < to; k++ {
-				m.sum += bench.Touch(m.message(s, k))
+				part.take(s+1, m.message(s, k))
 			}
+			part.publish(s+1, to-got[s])
 			got[s] = to
 			atomic.StoreUint64(m.word(self, 1+s), to)
-			m.delivered[s].Store(to)
 			worked = true
 		}
 		if !worked {
@@ -345,8 +362,10 @@ func (m *memoryMember) freed(self int) uint64 {
 }
 
 // snapshot implements counters.
-func (m *memoryMember) snapshot() Sample { return m.delivered.snapshot() }
+func (m *memoryMember) snapshot() Sample { return Sample{Delivered: m.tally.bySender(m.Spec.Nodes)} }
 
 func (m *memoryMember) state() (State, error) {
-	return State{Sent: m.sent.Load(), Delivered: m.delivered.sum()}, nil
+	s := m.tally.state()
+	s.Sent = m.sent.Load()
+	return s, nil
 }

@@ -7,12 +7,13 @@
 // slowest member's. Runs of a figure and of its limits take turns (limit, squall, limit, squall …),
 // each with fresh processes, so that whatever else the machine does hits both.
 //
-// Limits. The application's part is the same in all of them: every byte of a message is written,
-// one byte of each cache line is read at every delivery.
+// Limits. The application's part is the same in all of them, and in the group: every byte of a
+// message is written; at every delivery, also that at the sender, one byte of each cache line is
+// read, and the message's index is checked and hashed.
 //
 //	fan-out          plain TCP: every process writes each message to a buffer of 64 KiB for each of the others, and they take it
-//	                 out of such a buffer and count it. No order.
-//	batched fan-out  the same, but a batch is filled once, written to everybody, and counted where it was received.
+//	                 out of such a buffer. No order.
+//	batched fan-out  the same, but a batch is filled once, written to everybody, and read where it was received.
 //	memory           rings of the same size in memory that all processes share, and counters for flow control. No order.
 //	round trip       one message there and back over a TCP socket between two processes, with blocking system calls.
 //

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
@@ -165,24 +164,6 @@ func (s Sample) total() (n uint64) {
 type counters interface {
 	// snapshot returns the counts since the start; latencies apart, which are told at the end.
 	snapshot() Sample
-}
-
-// counts are messages by the member that sent them, from 0, which other goroutines look at.
-type counts []atomic.Uint64
-
-func (c counts) snapshot() Sample {
-	s := Sample{Delivered: make([]uint64, len(c))}
-	for i := range c {
-		s.Delivered[i] = c[i].Load()
-	}
-	return s
-}
-
-func (c counts) sum() (n uint64) {
-	for i := range c {
-		n += c[i].Load()
-	}
-	return n
 }
 
 // observe takes what c counts in the window of a request.

@@ -60,6 +60,7 @@ func TestEveryWorkloadIsMeasuredAndItsDigestsAgree(t *testing.T) {
 		{"subgroups", func(s *Spec) { s.Subgroups = 5 }},
 		{"copied", func(s *Spec) { s.Copy = true }},
 		{"unordered", func(s *Spec) { s.Unordered = true }},
+		{"batches", func(s *Spec) { s.SizeBytes, s.SendBatch = 100, 64 }},
 		{"silent sender", func(s *Spec) { s.Delays = map[int]time.Duration{2: Forever} }},
 		{"slow sender", func(s *Spec) { s.Delays = map[int]time.Duration{2: time.Millisecond} }},
 		{"no batching, no nulls", func(s *Spec) { s.Batching, s.Nulls = Batching{}, false }},

@@ -165,6 +165,9 @@ func streamBars(base Spec, others bench.Peers, sizeBytes int) (s set) {
 	compare(shm, memory, ask.memory)
 	byFanout(tcp, ask.tcp)
 	compare(tcp, batched, 0)
+	if sizeBytes < 1<<10 { // the batched fan-out has its messages ahead, too
+		compare(named("tcp, batches of 64", tcp.Spec.(*Spec).with(func(s *Spec) { s.SendBatch = 64 })), batched, 0.65)
+	}
 	compare(tcp, raft, ask.raft)
 	for _, c := range []Case{shm, tcp} {
 		s.Alone("allocations per message, "+c.Name, "", c, allocsOf, bench.Asked{None: true})

@@ -12,7 +12,8 @@ import (
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
 )
 
-// tally counts what a member delivers, in all subgroups.
+// tally counts what a member delivers, in all subgroups. In a limit it has a part for each sender,
+// which the goroutine uses that delivers the sender's messages.
 //
 //	delivered[s]     W: loop. R: anybody. Published after everything below.
 //	digested, fault  W: loop. R: anybody.
@@ -22,16 +23,18 @@ type tally struct {
 	delivered [MaxNodes + 1]atomic.Uint64
 	fault     atomic.Pointer[string]
 	measuring atomic.Bool
-	parts     []*partTally // by subgroup
+	parts     []*partTally // by subgroup; in a limit by sender, from 0
 	latencies *hdrhistogram.Histogram
-	sum       uint64 // of the bytes that were read
 }
 
-// partTally counts what is delivered in one subgroup.
+// partTally counts what is delivered in one subgroup, or in a limit of one sender.
 type partTally struct {
 	*tally
 	self     int
+	nodes    int
 	next     [MaxNodes + 1]uint64 // index that is due, by sender
+	counts   [MaxNodes + 1]uint64 // of the run at hand, by sender
+	sum      uint64               // of the bytes that were read
 	digest   digest
 	digested [MaxNodes + 1]atomic.Uint64 // the digest's chains after the last upcall
 	copied   []byte                      // where messages are copied, with Copy
@@ -41,7 +44,7 @@ type partTally struct {
 func newTally(spec Spec, self int) *tally {
 	t := &tally{latencies: bench.NewHistogram()}
 	for range spec.Subgroups {
-		p := &partTally{tally: t, self: self, digest: digest{unordered: spec.Unordered}}
+		p := &partTally{tally: t, self: self, nodes: spec.Nodes, digest: digest{unordered: spec.Unordered}}
 		if spec.Copy {
 			p.copied = make([]byte, spec.SizeBytes)
 		}
@@ -50,16 +53,22 @@ func newTally(spec Spec, self int) *tally {
 	return t
 }
 
+// newLimitTally is the tally of a limit, which has no order between senders.
+func newLimitTally(spec Spec, self int) *tally {
+	return newTally(spec.with(func(s *Spec) { s.Subgroups, s.Unordered, s.Copy = s.Nodes, true, false }), self)
+}
+
 // batch is the upcall for a run of messages.
 func (p *partTally) batch(run []squall.Message) {
-	var counts [MaxNodes + 1]uint64
 	for i := range run {
-		p.take(&run[i])
-		counts[run[i].Sender]++
+		sender := int(run[i].Sender)
+		p.take(sender, run[i].Data)
+		p.counts[sender]++
 	}
-	for s, n := range counts {
+	for s, n := range p.counts[:p.nodes+1] {
 		if n > 0 {
 			p.publish(s, n)
+			p.counts[s] = 0
 		}
 	}
 }
@@ -71,8 +80,9 @@ func (p *partTally) publish(sender int, n uint64) {
 	p.delivered[sender].Store(p.delivered[sender].Load() + n)
 }
 
-func (p *partTally) take(m *squall.Message) {
-	data, sender := m.Data, int(m.Sender)
+// take is the application's part of a delivery: it reads one byte of each cache line, and checks
+// and hashes the index.
+func (p *partTally) take(sender int, data []byte) {
 	if p.copied != nil {
 		data = p.copied[:copy(p.copied, data)]
 	}
@@ -92,8 +102,10 @@ func (p *partTally) take(m *squall.Message) {
 }
 
 func (p *partTally) takeOwn(data []byte) {
-	if d, ok := latencyOf(data); ok && p.measuring.Load() {
-		p.latencies.RecordValue(int64(d))
+	if p.measuring.Load() {
+		if d, ok := latencyOf(data); ok {
+			p.latencies.RecordValue(int64(d))
+		}
 	}
 	if p.own != nil {
 		p.own()
