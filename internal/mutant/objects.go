@@ -41,11 +41,12 @@ const (
 	AnyShard            Name = "a shard executes what was sent to another one"
 	ForeignCopy         Name = "a member serves a shard before it has its state"
 	SourceForgotten     Name = "what handlers sent is executed each time that it comes"
+	OrderedTwice        Name = "a forwarded command is ordered again while its record is in flight"
 	GapExecuted         Name = "what a handler sent is executed although what it sent before was not"
 )
 
 // ShardedNames are those of objects in shards.
-var ShardedNames = []Name{StaleRoute, ReadUnconfirmed, ProofWithoutService, AnyShard, ForeignCopy, SourceForgotten, GapExecuted}
+var ShardedNames = []Name{StaleRoute, ReadUnconfirmed, ProofWithoutService, AnyShard, ForeignCopy, SourceForgotten, OrderedTwice, GapExecuted}
 
 // ObjectNames are those of the first kind.
 var ObjectNames = []Name{ReplyDropped, SessionsLeftOut, RepliesLeftOut, ExecutedAgain, EarlyAcknowledged}

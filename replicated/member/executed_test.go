@@ -15,6 +15,7 @@ import (
 // be ordered.
 type ordering struct {
 	simulate.Host
+	view uint64
 	sent [][]byte
 }
 
@@ -24,14 +25,14 @@ func (h *ordering) Soon(f func())      { f() }
 func (h *ordering) Send(record []byte) { h.sent = append(h.sent, record) }
 
 func (h *ordering) View() (id uint64, shards [][]simulate.Member) {
-	return 1, [][]simulate.Member{nil, {{Node: 1}}}
+	return h.view, [][]simulate.Member{nil, {{Node: 1}}}
 }
 
 func (h *ordering) Secret(string, []byte) []byte { return make([]byte, client.ProofBytes) }
 
-// What a handler sent is ordered once more only where it was not executed: its order may take
-// longer each time than a member waits that forwards it.
-func TestWhatACopyHasExecutedIsNotOrderedAgain(t *testing.T) {
+// What a handler sent is ordered once more only where it was not executed, and in another view: its
+// order may take longer each time than a member waits that forwards it.
+func TestWhatACopyHasExecutedOrInFlightIsNotOrderedAgain(t *testing.T) {
 	bump := replicated.NewCommand[int, int]("bump")
 	executed := 0
 	object := New(squall.SubgroupConfig{Name: "bumped", Shards: 2}, func() *int { return new(int) },
@@ -40,7 +41,7 @@ func TestWhatACopyHasExecutedIsNotOrderedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, delivered := &ordering{}, uint64(0)
+	h, delivered := &ordering{view: 1}, uint64(0)
 	deliver := func() {
 		for len(h.sent) > 0 {
 			record := h.sent[0]
@@ -61,10 +62,17 @@ func TestWhatACopyHasExecutedIsNotOrderedAgain(t *testing.T) {
 	if forward(); answers != 0 || len(h.sent) != 1 {
 		t.Fatalf("at first: %d answers, %d records", answers, len(h.sent))
 	}
-	if deliver(); answers != 1 || executed != 1 {
+	if forward(); answers != 1 || len(h.sent) != 1 { // the earlier request is given up
+		t.Fatalf("in flight: %d answers, %d records", answers, len(h.sent))
+	}
+	h.view = 2
+	if forward(); answers != 1 || len(h.sent) != 2 {
+		t.Fatalf("in the next view: %d answers, %d records", answers, len(h.sent))
+	}
+	if deliver(); answers != 3 || executed != 1 {
 		t.Fatalf("in the order: %d answers, executed %d times", answers, executed)
 	}
-	if forward(); answers != 2 || len(h.sent) != 0 {
+	if forward(); answers != 4 || len(h.sent) != 0 {
 		t.Errorf("forwarded again: %d answers, %d records", answers, len(h.sent))
 	}
 }

@@ -54,6 +54,7 @@ type object struct {
 	delivers atomic.Uint64 // the view whose records are delivered
 
 	calls   calls
+	flights flights
 	sending sending
 	outbox  courier
 	answers answering

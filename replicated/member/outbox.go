@@ -327,17 +327,21 @@ func (o *object) forwardOne(ctx context.Context, to machine.Destination, a arriv
 
 // sendForwarded sends the record of a command from another object.
 func (o *object) sendForwarded(ctx context.Context, h machine.Header, source string, a arrived, s *machine.Sent) error {
-	number, err := o.calls.put(a)
+	f := o.flights.join(origin{source, a.at, uint64(o.group.View().ID)}, a)
+	if f == nil {
+		return nil
+	}
+	number, err := o.calls.put(f)
 	if err != nil {
-		return err
+		return err // for good
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	h.Call, h.Time = number, now()
 	record := append(machine.AppendForwarded((*buf)[:0], h, source, a.before, a.at), s.Data...)
 	*buf = record[:0]
-	if err = o.sub.Send(ctx, record); err != nil && o.calls.take(number) == nil {
-		return nil // it was given up meanwhile
+	if err = o.sub.Send(ctx, record); err == nil || o.calls.take(number) == nil || !f.unsent(a, err) {
+		return nil // or it was given up meanwhile
 	}
 	return err
 }

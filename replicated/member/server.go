@@ -368,13 +368,23 @@ func (d *desk) order(ctx context.Context, m *ripc.Message, request *client.Reque
 	r.m, r.answers = *m, d.answers
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	*buf = relay.AppendRecord((*buf)[:0], request, h) // first: a move of this member may end the call at once, and with it the bytes of the request
-	call, under, err := o.calls.add(r, nil)
-	if err != nil {
-		return err
+	*buf = relay.AppendRecord((*buf)[:0], request, h) // first: a move of this member, or a later request, may end the call at once, and with it the bytes of the request
+	p, f := invoke.Pending(r), (*flight)(nil)
+	if request.Ask == client.Forward {
+		if f = o.flights.join(originOf(request, uint64(o.group.View().ID)), r); f == nil {
+			*m = ripc.Message{}
+			return nil
+		}
+		p = f
 	}
-	machine.SetCall(*buf, call)
-	if err := o.post(ctx, *buf, nil, posted{call: call}, under <= few); err != nil && o.calls.take(call) != nil {
+	call, under, err := o.calls.add(p, nil)
+	if err == nil {
+		machine.SetCall(*buf, call)
+		if err = o.post(ctx, *buf, nil, posted{call: call}, under <= few); err != nil && o.calls.take(call) == nil {
+			err = nil // its outcome says why
+		}
+	}
+	if err != nil && (f == nil || f.unsent(r, err)) {
 		return err
 	}
 	*m = ripc.Message{}

@@ -325,8 +325,17 @@ func (s *simulatedCopy) order(d *desk, r *client.Request, answer func([]byte)) (
 		}
 		h.Operation = n
 	}
+	p := invoke.Pending(answeredTo(answer))
+	if r.Ask == client.Forward {
+		view, _ := s.host.View()
+		f := s.o.flights.join(originOf(r, view), p)
+		if f == nil {
+			return nil
+		}
+		p = f
+	}
 	var under int
-	if h.Call, under, err = s.o.calls.add(answeredTo(answer), nil); err == nil {
+	if h.Call, under, err = s.o.calls.add(p, nil); err == nil {
 		s.post(relay.AppendRecord(nil, r, h), posted{call: h.Call}, under)
 	}
 	return err

@@ -115,6 +115,8 @@ type copyAt struct {
 
 	last  *ownCall // of the process, in its stay in this shard
 	shard int      // that it is in, from 0; -1: none
+	// how many records of a forwarded command the process sent in this view, and has not applied
+	inFlight map[string]int
 }
 
 var errEnded = errors.New("the member has ended")
@@ -154,6 +156,9 @@ func (c *copyAt) applied(v place, sender uint64, record []byte, index uint64, ex
 		r.shared++
 	}
 	r.cameOwn(v, sender, record, index, executed)
+	if origin, ok := machine.ForwardedOf(record); ok && sender == c.ID() {
+		c.inFlight[origin]--
+	}
 	if n, ok := clientOf(v.shard, record); ok && executed {
 		at := simulate.At{View: uint64(v.v.View), Seq: uint64(v.v.Seq), Index: index, Time: c.copy.Time(), Member: sender, Session: n.session}
 		if before, twice := r.executions[n]; twice && before != at && !r.forgets() && !r.lost[v.shard] {
@@ -210,6 +215,7 @@ func (c *copyAt) Installed(v *views.View) {
 			c.callOwn()
 		}
 	}
+	c.inFlight = map[string]int{}
 	rank, _ := v.RankOf(c.host.ID())
 	if at := slices.IndexFunc(v.Subgroups, func(sg views.Subgroup) bool { return sg.Has(rank) }); at != c.shard {
 		for own := c.last; own != nil; own = own.before {
@@ -294,8 +300,22 @@ func (c *copyAt) Secret(use string, text []byte) []byte {
 // Wall implements simulate.Host.
 func (c *copyAt) Wall() uint64 { return uint64(c.host.Wall()) }
 
+// mostInFlight is how many records for one forwarded command a process may have in flight: one of
+// each view, and those of the two views before may wait for others with which they share a message.
+const mostInFlight = 3
+
 // Send implements simulate.Host.
-func (c *copyAt) Send(record []byte) { c.host.Send(record) }
+func (c *copyAt) Send(record []byte) {
+	records := machine.Split(record)
+	for one, ok := records.Next(); ok; one, ok = records.Next() {
+		if origin, forwarded := machine.ForwardedOf(one); forwarded {
+			if c.inFlight[origin]++; c.inFlight[origin] > mostInFlight {
+				c.run.world.Fail(fmt.Errorf("%v has %d records for one forwarded command in flight", c.host, c.inFlight[origin]))
+			}
+		}
+	}
+	c.host.Send(record)
+}
 
 // Confirm implements simulate.Host.
 func (c *copyAt) Confirm(f func(error)) { c.host.Confirm(f) }

@@ -367,6 +367,16 @@ func ClientOf(data []byte) (session, number uint64, ok bool) {
 	return order.Uint64(data[headerBytes:]), order.Uint64(data[headerBytes+8:]), true
 }
 
+// ForwardedOf returns which command of a handler a record is for, if it is for one.
+func ForwardedOf(data []byte) (origin string, ok bool) {
+	if len(data) < headerBytes || Kind(data[0]) != Forwarded {
+		return "", false
+	}
+	rest := reader{b: data[headerBytes:]}
+	name, _, at := rest.name(), rest.cursor(), rest.cursor()
+	return fmt.Sprint(name, at), rest.err == nil
+}
+
 // parse reads a record's header into h, whatever h was before.
 func parse(data []byte, h *Header) error {
 	if len(data) < headerBytes {
