@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -169,11 +168,7 @@ func addresses(arg string) (list []string, ok bool) {
 		return nil, false
 	}
 	for addr := range strings.SplitSeq(arg, ",") {
-		host, number, err := net.SplitHostPort(addr)
-		if err != nil || host == "" {
-			return nil, false
-		}
-		if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
+		if !show.IsAddress(addr) {
 			return nil, false
 		}
 		list = append(list, addr)

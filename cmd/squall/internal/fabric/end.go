@@ -16,6 +16,7 @@ import (
 
 	"github.com/squall-go/squall"
 	"github.com/squall-go/squall/cmd/squall/internal/rdma"
+	"github.com/squall-go/squall/cmd/squall/internal/show"
 	"github.com/squall-go/squall/internal/wait"
 )
 
@@ -184,9 +185,7 @@ func listen(ctx context.Context, addr string, ready func(addr string)) error {
 		case <-e.group.Done():
 			return e.group.Err()
 		case <-ctx.Done():
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerIn)
-			defer cancel()
-			return e.group.Close(closing)
+			return show.AfterEnd(ctx, answerIn, e.group.Close)
 		}
 		if err := e.answer(ctx, c, &index); err != nil && ctx.Err() == nil {
 			slog.Warn("a check could not be answered", "error", err)
@@ -223,11 +222,7 @@ func check(ctx context.Context, addr string, o *options, r *Result) (err error) 
 	if err := e.open(opening, c); err != nil {
 		return err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerIn)
-		defer cancel()
-		err = errors.Join(err, e.group.Close(closing))
-	}()
+	defer func() { err = errors.Join(err, show.AfterEnd(ctx, answerIn, e.group.Close)) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -322,7 +317,7 @@ func (e *end) bandwidth(ctx context.Context, d time.Duration, r *Result) error {
 		return err
 	}
 	r.ThereBytesS = float64(sent) / time.Since(start).Seconds()
-	r.Messages, r.Wrong = r.Messages+there.Messages, r.Wrong+there.Wrong+missing(index, there.Messages)
+	r.Messages, r.Wrong = r.Messages+there.Messages, r.Wrong+there.Wrong+index-min(index, there.Messages)
 	start = time.Now()
 	if _, err = e.ask(ctx, control{Do: "send", For: d, Bytes: largeBytes}, "sent", d); err != nil {
 		return err
@@ -335,13 +330,6 @@ func (e *end) bandwidth(ctx context.Context, d time.Duration, r *Result) error {
 	r.BackBytesS = float64(back.Messages-there.Messages) * largeBytes / took.Seconds()
 	r.Messages, r.Wrong = r.Messages+back.Messages, r.Wrong+back.Wrong
 	return nil
-}
-
-func missing(sent, came uint64) uint64 {
-	if came < sent {
-		return sent - came
-	}
-	return 0
 }
 
 // hashed is what this end counts at its own question.

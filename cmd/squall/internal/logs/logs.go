@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +83,7 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 	} else if err == nil {
 		return nil, fmt.Errorf("%s: is a file; name the directory that the member was started with", name)
 	}
-	if !isAddress(name) {
+	if !show.IsAddress(name) {
 		return nil, fmt.Errorf("%s: neither a directory nor HOST:PORT", name)
 	}
 	m := &member{logwire.Client{
@@ -100,15 +99,6 @@ func (t *target) open(ctx context.Context, name string) (library, error) {
 		Back:  func() { t.note("%s is back", name) },
 	}}
 	return m, nil
-}
-
-func isAddress(name string) bool {
-	host, number, err := net.SplitHostPort(name)
-	if err != nil || host == "" {
-		return false
-	}
-	n, err := strconv.ParseUint(number, 10, 16)
-	return err == nil && n > 0
 }
 
 // chosen opens a target and picks the log that the arguments name: TARGET [LOG].
@@ -154,7 +144,7 @@ func directories(cmd *cobra.Command, args []string) error {
 
 // still refuses a member that runs where its directory has to be named.
 func still(dir, why string) error {
-	if _, err := os.Stat(dir); err != nil && isAddress(dir) {
+	if _, err := os.Stat(dir); err != nil && show.IsAddress(dir) {
 		return fmt.Errorf("%s: %s", dir, why)
 	}
 	return nil

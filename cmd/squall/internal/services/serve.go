@@ -70,7 +70,5 @@ func (s *serving) run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "a directory is at %s\n", e.Addr())
 	err = d.Serve(ctx, g, e)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return errors.Join(err, e.Close(), g.Close(closing))
+	return errors.Join(err, e.Close(), show.AfterEnd(ctx, 5*time.Second, g.Close))
 }

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -91,6 +93,16 @@ func Table(w io.Writer, header ...any) table.Writer {
 	return t
 }
 
+// IsAddress reports whether a text is HOST:PORT, of a host and a port that a process can have.
+func IsAddress(text string) bool {
+	host, number, err := net.SplitHostPort(text)
+	if err != nil || host == "" {
+		return false
+	}
+	port, err := strconv.ParseUint(number, 10, 16)
+	return err == nil && port > 0
+}
+
 // Addresses checks the addresses that a flag names, as text.
 func Addresses(flag string, all []string) error {
 	for _, a := range all {
@@ -99,4 +111,12 @@ func Addresses(flag string, all []string) error {
 		}
 	}
 	return nil
+}
+
+// AfterEnd calls f, which ends something, with a context that goes on for some time when ctx has
+// ended.
+func AfterEnd(ctx context.Context, within time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	return f(ctx)
 }

@@ -158,9 +158,7 @@ func (o *options) member(ctx context.Context, certificates *tls.Config) (*member
 
 // end closes a participant after what was done with it.
 func (o *options) end(ctx context.Context, p *dds.Participant, err error) error {
-	closing, cancelClosing := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
-	defer cancelClosing()
-	return errors.Join(err, p.Close(closing))
+	return errors.Join(err, show.AfterEnd(ctx, o.timeout, p.Close))
 }
 
 // profiled declares the flag --qos of commands that open endpoints.

@@ -183,12 +183,8 @@ func (f *file) gateway() (c rtps.Config, err error) {
 	return c, nil
 }
 
-// closing closes what a context that has ended was for.
-func closing(ctx context.Context, end func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return end(ctx)
-}
+// closeTime is how long it may take to end what a command has opened.
+const closeTime = 10 * time.Second
 
 // run carries until the context ends.
 func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every time.Duration) (err error) {
@@ -202,7 +198,7 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closing(ctx, m.Close)) }()
+	defer func() { err = errors.Join(err, show.AfterEnd(ctx, closeTime, m.Close)) }()
 	c, err := f.gateway()
 	if err != nil {
 		return err
@@ -212,7 +208,7 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closing(ctx, g.Close)) }()
+	defer func() { err = errors.Join(err, show.AfterEnd(ctx, closeTime, g.Close)) }()
 	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Address(), m.Group().ID(), f.Group.Cluster, m.Group().Addr())
 	return report(ctx, out, m.Group(), g, every)
 }

@@ -195,14 +195,14 @@ func (y *play) run(ctx context.Context, p party) error {
 		err = y.round(ctx)
 	}
 	// What was written comes into the order, also if the play is interrupted.
-	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	for _, s := range y.voices {
-		if s.writer != nil && s.played > s.behind {
-			err = errors.Join(err, s.writer.Flush(flushing))
+	return errors.Join(err, show.AfterEnd(ctx, closeTime, func(ctx context.Context) (err error) {
+		for _, s := range y.voices {
+			if s.writer != nil && s.played > s.behind {
+				err = errors.Join(err, s.writer.Flush(ctx))
+			}
 		}
-	}
-	return err
+		return err
+	}))
 }
 
 // topic opens the topic into which one of the recording, with a name, is played: the one that is
