@@ -35,10 +35,7 @@ type exchange struct {
 
 	header  http.Header // the handler's
 	status  int         // 0: not written
-	store   *buffers
-	head    []byte // of the reply, in the store
-	data    []byte // the body, in the store
-	room    int    // for both
+	draft   draft
 	has     hasHeader
 	length  int64 // that the handler declared, or -1
 	written int64
@@ -55,14 +52,23 @@ type hasHeader struct {
 	contentType, contentLength, date, encoding, trailer bool
 }
 
+// draft is a reply that is being written. One that takes more than room, less what is in reserve,
+// goes over a stream.
+type draft struct {
+	store *buffers
+	head  []byte // in the store
+	data  []byte // the body, in the store
+	room  int    // for both
+}
+
 // buffers are the memory of a reply.
 type buffers struct{ head, data []byte }
 
 var bufferPool = sync.Pool{New: func() any { return &buffers{make([]byte, 0, 512), make([]byte, 0, 2048)} }}
 
 func newExchange(s *Server) *exchange {
-	x := &exchange{server: s, store: bufferPool.Get().(*buffers), length: -1}
-	x.head, x.data = x.store.head[:0], x.store.data[:0]
+	x := &exchange{server: s, draft: draft{store: bufferPool.Get().(*buffers)}, length: -1}
+	x.draft.head, x.draft.data = x.draft.store.head[:0], x.draft.store.data[:0]
 	x.ctx.Context = s.base
 	return x
 }
@@ -70,15 +76,15 @@ func newExchange(s *Server) *exchange {
 // free gives the memory of the reply back. What the handler kept of the exchange does not reach it
 // any more.
 func (x *exchange) free() {
-	x.store.head, x.store.data = x.head[:0], x.data[:0]
-	bufferPool.Put(x.store)
-	x.store, x.head, x.data = nil, nil, nil
+	x.draft.store.head, x.draft.store.data = x.draft.head[:0], x.draft.data[:0]
+	bufferPool.Put(x.draft.store)
+	x.draft.store, x.draft.head, x.draft.data = nil, nil, nil
 }
 
 // begin begins the head of a reply.
 func (x *exchange) begin(kind byte) []byte {
-	x.head = append(x.head[:0], 0, 0, kind)
-	return x.head
+	x.draft.head = append(x.draft.head[:0], 0, 0, kind)
+	return x.draft.head
 }
 
 // decode takes in a request.
@@ -126,7 +132,7 @@ func (x *exchange) decode(m *ripc.Message) error {
 		r.Body = &x.body
 	}
 	x.request = r
-	x.room = m.MaxReply()
+	x.draft.room = m.MaxReply()
 	return nil
 }
 
@@ -155,9 +161,9 @@ func (x *exchange) refuse(m *ripc.Message, err error) {
 	if errors.Is(err, errFields) || errors.Is(err, errLong) {
 		status = http.StatusRequestHeaderFieldsTooLarge
 	}
-	x.head = binary.LittleEndian.AppendUint16(x.begin(responseWhole), uint16(status))
-	x.head = appendField(x.head, "Content-Type", "text/plain; charset=utf-8")
-	if reply, err := seal(x.head); err == nil {
+	x.draft.head = binary.LittleEndian.AppendUint16(x.begin(responseWhole), uint16(status))
+	x.draft.head = appendField(x.draft.head, "Content-Type", "text/plain; charset=utf-8")
+	if reply, err := seal(x.draft.head); err == nil {
 		_ = m.Reply(reply, []byte(statusLine(status)))
 	}
 	m.Release()
@@ -256,13 +262,13 @@ func (x *exchange) WriteHeader(status int) {
 		return
 	}
 	x.begin(responseWhole)
-	x.head = binary.LittleEndian.AppendUint16(x.head, uint16(status))
+	x.draft.head = binary.LittleEndian.AppendUint16(x.draft.head, uint16(status))
 	for name, values := range x.header {
 		if !x.note(name, values) || strings.HasPrefix(name, http.TrailerPrefix) || !validName(name) {
 			continue
 		}
 		for _, v := range values {
-			x.head = appendField(x.head, name, newlines.Replace(v))
+			x.draft.head = appendField(x.draft.head, name, newlines.Replace(v))
 		}
 	}
 }
@@ -307,17 +313,17 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if !ok {
 		return n, err
 	}
-	if x.stream == nil && len(x.head)+len(x.data)+len(p) <= x.room-reserve {
-		x.data = append(x.data, p...)
+	if x.stream == nil && len(x.draft.head)+len(x.draft.data)+len(p) <= x.draft.room-reserve {
+		x.draft.data = append(x.draft.data, p...)
 		return len(p), nil
 	}
 	if x.isHead() {
-		x.data = append(x.data, p[:max(0, min(len(p), sniffBytes-len(x.data)))]...)
+		x.draft.data = append(x.draft.data, p[:max(0, min(len(p), sniffBytes-len(x.draft.data)))]...)
 		return len(p), nil
 	}
 	if x.isWhole(int64(len(p))) {
 		if !x.has.contentType && !x.has.encoding {
-			x.head = appendField(x.head, "Content-Type", http.DetectContentType(p[:min(len(p), sniffBytes)]))
+			x.draft.head = appendField(x.draft.head, "Content-Type", http.DetectContentType(p[:min(len(p), sniffBytes)]))
 		}
 		return x.sendWhole(ripc.NewBody(p))
 	}
@@ -333,8 +339,8 @@ func (x *exchange) WriteString(s string) (int, error) {
 	if !ok {
 		return n, err
 	}
-	if x.stream == nil && len(x.head)+len(x.data)+len(s) <= x.room-reserve {
-		x.data = append(x.data, s...)
+	if x.stream == nil && len(x.draft.head)+len(x.draft.data)+len(s) <= x.draft.room-reserve {
+		x.draft.data = append(x.draft.data, s...)
 		return len(s), nil
 	}
 	x.written -= int64(len(s))
@@ -350,10 +356,10 @@ func (x *exchange) isWhole(n int64) bool {
 // sendWhole sends the response with a body that is all of it.
 func (x *exchange) sendWhole(body ripc.Body) (int, error) {
 	if !x.has.date {
-		x.head = appendField(x.head, "Date", date())
+		x.draft.head = appendField(x.draft.head, "Date", date())
 		x.has.date = true
 	}
-	head, err := seal(x.head)
+	head, err := seal(x.draft.head)
 	if err == nil {
 		err = x.call.ReplyLong(&x.ctx, body, head)
 	}
@@ -371,7 +377,7 @@ func (x *exchange) ReadFrom(from io.Reader) (int64, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
-	if part, ok := from.(*io.LimitedReader); ok && x.failed == nil && x.written == 0 && int64(len(x.head))+part.N > int64(x.room-reserve) {
+	if part, ok := from.(*io.LimitedReader); ok && x.failed == nil && x.written == 0 && int64(len(x.draft.head))+part.N > int64(x.draft.room-reserve) {
 		x.written = part.N
 		if x.isWhole(part.N) && x.has.contentType {
 			if body, ok := bodyOf(part); ok {
@@ -506,7 +512,7 @@ func (x *exchange) spill() error {
 	if x.status == 0 {
 		return nil
 	}
-	in := reader{text: string(x.head[headLength+3:])}
+	in := reader{text: string(x.draft.head[headLength+3:])}
 	header, err := in.header(false)
 	if err != nil {
 		x.failed = err
@@ -514,7 +520,7 @@ func (x *exchange) spill() error {
 	}
 	x.copyHeader(header)
 	x.stream.WriteHeader(x.status)
-	if _, err := x.stream.Write(x.data); err != nil && len(x.data) > 0 {
+	if _, err := x.stream.Write(x.draft.data); err != nil && len(x.draft.data) > 0 {
 		return err
 	}
 	return nil
@@ -551,11 +557,11 @@ func (x *exchange) finish() {
 		return
 	}
 	x.complete()
-	data := x.data
+	data := x.draft.data
 	if x.isHead() {
 		data = nil
 	}
-	reply, err := seal(x.head)
+	reply, err := seal(x.draft.head)
 	if err == nil {
 		err = x.call.Reply(reply, data)
 	}
@@ -575,21 +581,21 @@ func (x *exchange) trails() bool {
 			return true
 		}
 	}
-	return len(x.head)+len(x.data) > x.room-reserve
+	return len(x.draft.head)+len(x.draft.data) > x.draft.room-reserve
 }
 
 // complete adds the headers that the handler left to the server.
 func (x *exchange) complete() {
 	if hasBody(x.status) {
-		if !x.has.contentType && !x.has.encoding && len(x.data) > 0 {
-			x.head = appendField(x.head, "Content-Type", http.DetectContentType(x.data[:min(len(x.data), sniffBytes)]))
+		if !x.has.contentType && !x.has.encoding && len(x.draft.data) > 0 {
+			x.draft.head = appendField(x.draft.head, "Content-Type", http.DetectContentType(x.draft.data[:min(len(x.draft.data), sniffBytes)]))
 		}
 		if !x.has.contentLength && (!x.isHead() || x.written > 0) {
-			x.head = appendField(x.head, "Content-Length", strconv.FormatInt(x.written, 10))
+			x.draft.head = appendField(x.draft.head, "Content-Length", strconv.FormatInt(x.written, 10))
 		}
 	}
 	if !x.has.date {
-		x.head = appendField(x.head, "Date", date())
+		x.draft.head = appendField(x.draft.head, "Date", date())
 	}
 }
 

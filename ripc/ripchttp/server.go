@@ -41,10 +41,7 @@ type Server struct {
 	handler http.Handler
 	streams *http.Server
 	base    context.Context
-	ready   atomic.Int32 // goroutines that receive
-	busy    atomic.Int32 // and the goroutines that handle a call
-	workers sync.WaitGroup
-	worked  chan struct{} // closed when all that was received is handled, and nothing is received any more
+	workers workers
 
 	mu       sync.Mutex
 	closing  bool
@@ -82,10 +79,10 @@ func (s *Server) Serve(service *ripc.Service) error {
 	}
 	var streaming sync.WaitGroup
 	streaming.Go(func() { s.streams.Serve(listener) }) // it ends with the listener
-	s.ready.Store(1)
+	s.workers.ready.Store(1)
 	s.work()
-	s.workers.Wait()
-	close(s.worked)
+	s.workers.all.Wait()
+	close(s.workers.ended)
 	streaming.Wait()
 	return http.ErrServerClosed
 }
@@ -108,7 +105,7 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	if s.handler = s.Handler; s.handler == nil {
 		s.handler = http.DefaultServeMux
 	}
-	s.service, s.over, s.worked = service, make(chan struct{}), make(chan struct{})
+	s.service, s.over, s.workers.ended = service, make(chan struct{}), make(chan struct{})
 	s.calls, s.early, s.tickets, s.sessions = map[callID]*exchange{}, map[callID]struct{}{}, map[uint64]*exchange{}, map[uint64]int{}
 	s.clients = map[string]*client{}
 	s.streams = &http.Server{Handler: http.HandlerFunc(s.handleStream), MaxHeaderBytes: s.MaxHeaderBytes, ErrorLog: s.ErrorLog}
@@ -118,6 +115,15 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	s.base = context.WithValue(context.Background(), http.ServerContextKey, s.streams)
 	s.base = context.WithValue(s.base, http.LocalAddrContextKey, ripc.Addr(service.ID()))
 	return s.ListenConfig.Listen(service), nil
+}
+
+// workers are the goroutines that receive calls and handle them. While fewer than MaxRequests handle
+// a call, at least one receives.
+type workers struct {
+	ready atomic.Int32 // that receive
+	busy  atomic.Int32 // that handle a call
+	all   sync.WaitGroup
+	ended chan struct{} // closed when all that was received is handled, and nothing is received any more
 }
 
 // maxReady is how many goroutines wait for calls.
@@ -131,18 +137,18 @@ func (s *Server) work() {
 		if err != nil {
 			return
 		}
-		busy := s.busy.Add(1)
-		if s.ready.Add(-1) == 0 && int(busy) < s.MaxRequests {
-			s.ready.Add(1)
-			s.workers.Go(s.work)
+		busy := s.workers.busy.Add(1)
+		if s.workers.ready.Add(-1) == 0 && int(busy) < s.MaxRequests {
+			s.workers.ready.Add(1)
+			s.workers.all.Go(s.work)
 		}
 		s.handleInTurn(&m)
-		s.busy.Add(-1)
-		if s.ready.Add(1) > maxReady {
-			if s.ready.Add(-1) > 0 {
+		s.workers.busy.Add(-1)
+		if s.workers.ready.Add(1) > maxReady {
+			if s.workers.ready.Add(-1) > 0 {
 				return
 			}
-			s.ready.Add(1)
+			s.workers.ready.Add(1)
 		}
 	}
 }
@@ -318,7 +324,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	err := service.Withdraw()
 	select {
-	case <-s.worked:
+	case <-s.workers.ended:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
