@@ -96,19 +96,9 @@ type client struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change, and made anew
-	link    *link         // nil: there is no relay
-	since   time.Time     // … from then on
-	welcome remote.Welcome
-	met     bool   // welcome is that of a relay
-	group   string // the identity of the group that the client uses; empty: no relay has said it yet
-	failed  error  // of the last attempt to reach a relay
-	refused error  // … if each relay fails whenever it is asked, until a configuration changes
-	calls   map[uint64]*call
-	called  uint64
-	sets    []*sending // in the order of their numbers
-	lastSet uint64
-	writing map[uint64]*clientSet // coherent sets that the application writes, by the numbers that NewSet gave
-	newSet  uint64
+	relay   contact
+	calls   calls
+	sets    clientSets
 	topics  []space.TopicInfo
 	all     []*used // writers and readers, in the order in which they were opened
 
@@ -143,6 +133,13 @@ type used struct {
 	matched int
 }
 
+// calls are the requests without an answer. Those that wait have numbers up to the last one, each
+// its own.
+type calls struct {
+	waiting map[uint64]*call // by number
+	last    uint64
+}
+
 // call is a request that has no answer yet.
 type call struct {
 	request remote.Request
@@ -157,6 +154,18 @@ func (c *client) guid(number uint32) (guid [16]byte) {
 	copy(guid[:], c.token[:])
 	binary.BigEndian.PutUint32(guid[12:], number)
 	return guid
+}
+
+// contact is the client's connection with the relays, one after the other. While there is a link,
+// met is true, and failed and refused are nil.
+type contact struct {
+	link    *link     // nil: there is no relay
+	lost    time.Time // when the last link ended, or else when the client began
+	welcome remote.Welcome
+	met     bool   // welcome is that of a relay
+	group   string // the identity of the group that the client uses; empty: no relay has said it yet
+	failed  error  // of the last attempt to reach a relay
+	refused error  // … if each relay fails whenever it is asked, until a configuration changes
 }
 
 // link is one connection to a relay.
@@ -215,10 +224,10 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		return nil, fmt.Errorf("dds: space %q: %w", cfg.Space, err)
 	}
 	c := &client{
-		p: core.New(cfg.Space), events: cfg.Events, room: wait.NewBell(), changed: make(chan struct{}), since: time.Now(), calls: map[uint64]*call{},
-		byNumber: map[uint32]*used{}, writing: map[uint64]*clientSet{},
+		p: core.New(cfg.Space), events: cfg.Events, room: wait.NewBell(), changed: make(chan struct{}), byNumber: map[uint32]*used{},
+		relay: contact{lost: time.Now()}, calls: calls{waiting: map[uint64]*call{}}, sets: clientSets{writing: map[uint64]*clientSet{}},
 	}
-	c.p.Backend, c.group = c, cfg.Group
+	c.p.Backend, c.relay.group = c, cfg.Group
 	if len(cfg.Services) == 0 {
 		c.at = &places{}
 		cfg.Endpoint.Resolver = c.at
@@ -244,7 +253,7 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 	c.p.Self = space.Process{Incarnation: binary.LittleEndian.Uint64(b[:])}
 	participant := of(c.p, cfg.Events)
 	c.done.Go(c.run)
-	if err := c.until(ctx, func() (bool, error) { return c.met, nil }); err != nil {
+	if err := c.until(ctx, func() (bool, error) { return c.relay.met, nil }); err != nil {
 		return nil, errors.Join(fmt.Errorf("dds: space %q: no relay was reached: %w", cfg.Space, c.because(err)), c.Close(ctx))
 	}
 	return participant, nil
@@ -275,8 +284,8 @@ func (cfg *ClientConfig) validate() error {
 func (c *client) because(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed != nil && !errors.Is(err, c.failed) {
-		err = fmt.Errorf("%w; %w", err, c.failed)
+	if c.relay.failed != nil && !errors.Is(err, c.relay.failed) {
+		err = fmt.Errorf("%w; %w", err, c.relay.failed)
 	}
 	return err
 }
@@ -288,7 +297,7 @@ func (c *client) until(ctx context.Context, f func() (bool, error)) error {
 		c.mu.Lock()
 		ok, err := f()
 		if !ok && err == nil {
-			err = c.refused
+			err = c.relay.refused
 		}
 		changed := c.changed
 		c.mu.Unlock()
@@ -314,7 +323,7 @@ func (c *client) news() {
 // bye has the relay close the connection.
 func (c *client) bye(ctx context.Context) {
 	c.mu.Lock()
-	l := c.link
+	l := c.relay.link
 	if l != nil {
 		l.out = remote.AppendFrame(l.out, remote.KindBye, func(b []byte) []byte { return b })
 		l.rouse()
@@ -325,7 +334,7 @@ func (c *client) bye(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, core.Heartbeat)
 	defer cancel()
-	_ = c.until(ctx, func() (bool, error) { return c.link != l, nil })
+	_ = c.until(ctx, func() (bool, error) { return c.relay.link != l, nil })
 }
 
 // Close ends the client, once what it has written is in the order, or there was no relay for the
@@ -338,7 +347,7 @@ func (c *client) Close(ctx context.Context) error {
 				left += u.outbox.Last() - u.outbox.Acknowledged()
 			}
 		}
-		if left > 0 && c.link == nil && time.Since(c.since) >= c.cfg.RelayTimeout {
+		if left > 0 && c.relay.link == nil && time.Since(c.relay.lost) >= c.cfg.RelayTimeout {
 			return false, fmt.Errorf("dds: space %q: there is no relay, and %d samples are not known to be in the order", c.p.Name, left)
 		}
 		return left == 0, nil

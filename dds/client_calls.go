@@ -17,7 +17,7 @@ import (
 func (c *client) Persistent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.welcome.Persistent
+	return c.relay.welcome.Persistent
 }
 
 // Declare declares a topic. The client declares the topic at later relays, too.
@@ -166,8 +166,8 @@ func (c *client) usable(id space.ID) (*used, error) {
 // fits reports that the record of a sample is too large for the space. The lock is held.
 func (c *client) fits(key, data []byte) error {
 	n := space.SampleBytes(&space.Sample{Sequence: 1, Key: key}) + len(data)
-	if n > c.welcome.MaxBytes {
-		return fmt.Errorf("%w: a record of %d bytes; the space takes %d", ErrTooLarge, n, c.welcome.MaxBytes)
+	if n > c.relay.welcome.MaxBytes {
+		return fmt.Errorf("%w: a record of %d bytes; the space takes %d", ErrTooLarge, n, c.relay.welcome.MaxBytes)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (c *client) run() {
 func (c *client) isFinal(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return port.Final(err) || errors.Is(err, ErrOtherGroup) || !c.met && errors.Is(err, errRefused)
+	return port.Final(err) || errors.Is(err, ErrOtherGroup) || !c.relay.met && errors.Is(err, errRefused)
 }
 
 // errRefused is why a process that was reached does not serve the client.
@@ -69,16 +69,16 @@ var errRefused = errors.New("it does not serve this client")
 func (c *client) missed(why error, final bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if log := c.cfg.Logger; log != nil && c.failed == nil { // since a relay was used
+	if log := c.cfg.Logger; log != nil && c.relay.failed == nil { // since a relay was used
 		log.Warn("a relay was not reached", "space", c.p.Name, "error", why)
 	}
-	c.failed, c.refused = why, nil
+	c.relay.failed, c.relay.refused = why, nil
 	if !final {
 		return
 	}
-	c.refused = why
-	for n, k := range c.calls {
-		delete(c.calls, n)
+	c.relay.refused = why
+	for n, k := range c.calls.waiting {
+		delete(c.calls.waiting, n)
 		k.result <- why
 	}
 	c.news()
@@ -177,11 +177,11 @@ func (c *client) greet(conn io.Writer, in *core.Frames) (welcome remote.Welcome,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.group == "" {
-		c.group = welcome.Group
+	if c.relay.group == "" {
+		c.relay.group = welcome.Group
 	}
-	if c.group != welcome.Group {
-		err = fmt.Errorf("%w: the client uses group %s of cluster %q, and the relay is of group %.100s", ErrOtherGroup, c.group, c.cfg.Cluster, welcome.Group)
+	if c.relay.group != welcome.Group {
+		err = fmt.Errorf("%w: the client uses group %s of cluster %q, and the relay is of group %.100s", ErrOtherGroup, c.relay.group, c.cfg.Cluster, welcome.Group)
 	}
 	return welcome, err
 }
@@ -198,8 +198,8 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.welcome, c.met, c.failed, c.refused = l, welcome, true, nil, nil
-	waiting := slices.Sorted(maps.Keys(c.calls))
+	c.relay.link, c.relay.welcome, c.relay.met, c.relay.failed, c.relay.refused = l, welcome, true, nil, nil
+	waiting := slices.Sorted(maps.Keys(c.calls.waiting))
 	for i := range c.topics {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpTopic, Topic: &c.topics[i]}})
 	}
@@ -217,7 +217,7 @@ func (c *client) begin(l *link, welcome remote.Welcome) error {
 		c.make(&call{again: true, request: remote.Request{Op: remote.OpRelease}, then: func(*remote.Answer) { c.released() }})
 	}
 	for _, n := range waiting {
-		if err := c.post(c.calls[n]); err != nil {
+		if err := c.post(c.calls.waiting[n]); err != nil {
 			return err
 		}
 	}
@@ -237,7 +237,7 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 	err := a.Err()
 	c.mu.Lock()
 	if err == nil && !u.info.Reader {
-		err = u.outbox.Resume(a.Come.Ordered, u.acknowledged(a.Come), time.Since(c.since), space.OriginMemory)
+		err = u.outbox.Resume(a.Come.Ordered, u.acknowledged(a.Come), time.Since(c.relay.lost), space.OriginMemory)
 	}
 	err = cmp.Or(u.torn, err)
 	u.there, u.open, u.failed = a.ID, err == nil, err
@@ -250,8 +250,8 @@ func (c *client) reopened(u *used, a *remote.Answer) {
 		c.tear(u, err)
 	}
 	c.news()
-	if c.link != nil {
-		c.link.rouse()
+	if c.relay.link != nil {
+		c.relay.link.rouse()
 	}
 	c.mu.Unlock()
 	if !u.info.Reader {
@@ -279,7 +279,7 @@ func (c *client) released() {
 func (c *client) end(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link, c.since = nil, time.Now()
+	c.relay.link, c.relay.lost = nil, time.Now()
 	time.AfterFunc(c.cfg.RelayTimeout, func() { // close gives up
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -288,12 +288,12 @@ func (c *client) end(l *link) {
 	for _, u := range c.all {
 		u.open = false
 	}
-	for _, s := range c.sets {
+	for _, s := range c.sets.whole {
 		s.sent = false
 	}
-	for n, k := range c.calls {
+	for n, k := range c.calls.waiting {
 		if k.again {
-			delete(c.calls, n)
+			delete(c.calls.waiting, n)
 		}
 	}
 	c.news()
@@ -301,23 +301,23 @@ func (c *client) end(l *link) {
 
 // make gives a request a number and sends it, if there is a relay. The lock is held.
 func (c *client) make(k *call) {
-	c.called++
-	k.request.Call = c.called
+	c.calls.last++
+	k.request.Call = c.calls.last
 	k.result = make(chan error, 1)
-	if c.refused != nil {
-		k.result <- c.refused
+	if c.relay.refused != nil {
+		k.result <- c.relay.refused
 		return
 	}
-	c.calls[c.called] = k
+	c.calls.waiting[c.calls.last] = k
 	if err := c.post(k); err != nil {
-		delete(c.calls, c.called)
+		delete(c.calls.waiting, c.calls.last)
 		k.result <- err
 	}
 }
 
 // post sends a request, if there is a relay. The lock is held.
 func (c *client) post(k *call) (err error) {
-	if l := c.link; l != nil {
+	if l := c.relay.link; l != nil {
 		l.out, err = remote.AppendValue(l.out, remote.KindRequest, k.request)
 		l.rouse()
 	}
@@ -336,7 +336,7 @@ func (c *client) ask(ctx context.Context, k *call) error {
 		return ErrNotOpen
 	case <-ctx.Done(): // the request takes effect nevertheless, perhaps
 		c.mu.Lock()
-		delete(c.calls, k.request.Call)
+		delete(c.calls.waiting, k.request.Call)
 		c.mu.Unlock()
 		return context.Cause(ctx)
 	}
@@ -437,8 +437,8 @@ func (c *client) writer(number uint32) *used {
 
 func (c *client) answered(a *remote.Answer) {
 	c.mu.Lock()
-	k := c.calls[a.Call]
-	delete(c.calls, a.Call)
+	k := c.calls.waiting[a.Call]
+	delete(c.calls.waiting, a.Call)
 	c.mu.Unlock()
 	if k == nil {
 		return

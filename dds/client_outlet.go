@@ -84,8 +84,8 @@ func (c *client) put(id space.ID, e *remote.Entry, wanted bool) (core.Future, er
 		return nil, core.ErrNoRoom
 	}
 	u.outbox.Put(*e)
-	if c.link != nil && u.open {
-		c.link.rouse()
+	if c.relay.link != nil && u.open {
+		c.relay.link.rouse()
 	}
 	if !wanted {
 		return nil, nil

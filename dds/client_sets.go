@@ -15,6 +15,15 @@ import (
 // has in the order of each of its writers. So whatever relays carry of them, a sample that was
 // written after a set never comes into the order before it, and none of a set without the others.
 
+// clientSets are the coherent sets of a client. A set is in writing until the application ends it,
+// and then in whole until the order has it: it is never in both.
+type clientSets struct {
+	writing map[uint64]*clientSet // by the numbers that NewSet gave
+	opened  uint64                // so far
+	whole   []*sending            // in the order of their numbers
+	last    uint64                // number in whole
+}
+
 // clientSet is a coherent set that is being written.
 type clientSet struct {
 	entries []setEntry // under the client's lock
@@ -56,8 +65,8 @@ func (s *sending) needs(u *used) bool {
 func (c *client) NewSet() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.newSet++
-	return c.newSet
+	c.sets.opened++
+	return c.sets.opened
 }
 
 // add adds a sample to a set that is being written. The client's lock is held.
@@ -65,7 +74,7 @@ func (c *client) add(number uint64, writer space.ID, e remote.Entry) error {
 	if err := c.fits(e.Key, e.Data); err != nil {
 		return err
 	}
-	s := c.writing[number]
+	s := c.sets.writing[number]
 	if s == nil {
 		s = &clientSet{}
 	}
@@ -74,15 +83,15 @@ func (c *client) add(number uint64, writer space.ID, e remote.Entry) error {
 	}
 	s.bytes += e.Bytes()
 	s.entries = append(s.entries, setEntry{writer, e})
-	c.writing[number] = s
+	c.sets.writing[number] = s
 	return nil
 }
 
 // EndSet implements core.Backend.
 func (c *client) EndSet(ctx context.Context, number uint64, drop bool) error {
 	c.mu.Lock()
-	s := c.writing[number]
-	delete(c.writing, number)
+	s := c.sets.writing[number]
+	delete(c.sets.writing, number)
 	c.mu.Unlock()
 	if drop || s == nil {
 		return nil
@@ -111,8 +120,8 @@ func (c *client) commit(ctx context.Context, s *clientSet) error {
 				return false, nil
 			}
 		}
-		c.lastSet++
-		set = &sending{number: c.lastSet}
+		c.sets.last++
+		set = &sending{number: c.sets.last}
 		for i := range s.entries {
 			e := s.entries[i].entry
 			e.Set = set.number
@@ -121,9 +130,9 @@ func (c *client) commit(ctx context.Context, s *clientSet) error {
 		for u := range bytes {
 			set.of = append(set.of, setPart{u, u.outbox.Last()})
 		}
-		c.sets = append(c.sets, set)
-		if c.link != nil {
-			c.link.rouse()
+		c.sets.whole = append(c.sets.whole, set)
+		if c.relay.link != nil {
+			c.relay.link.rouse()
 		}
 		return true, nil
 	})
@@ -150,7 +159,7 @@ func (s *sending) failed() error {
 
 // appendSets appends the sets that can be sent now. The client's lock is held.
 func (c *client) appendSets(out []byte) []byte {
-	for _, s := range c.sets {
+	for _, s := range c.sets.whole {
 		if s.sent || s.ordered() || !s.due() {
 			continue
 		}
@@ -180,7 +189,7 @@ func (s *sending) due() bool {
 
 // settleSets forgets the sets that are not sent again. The client's lock is held.
 func (c *client) settleSets() {
-	c.sets = slices.DeleteFunc(c.sets, func(s *sending) bool {
+	c.sets.whole = slices.DeleteFunc(c.sets.whole, func(s *sending) bool {
 		return !slices.ContainsFunc(s.of, func(p setPart) bool { return s.needs(p.used) })
 	})
 }
@@ -189,12 +198,12 @@ func (c *client) settleSets() {
 // are to be. Their other writers must not go on without it. The client's lock is held.
 func (c *client) tear(u *used, why error) {
 	for {
-		i := slices.IndexFunc(c.sets, func(s *sending) bool { return s.needs(u) })
+		i := slices.IndexFunc(c.sets.whole, func(s *sending) bool { return s.needs(u) })
 		if i < 0 {
 			return
 		}
-		s := c.sets[i]
-		c.sets = slices.Delete(c.sets, i, i+1)
+		s := c.sets.whole[i]
+		c.sets.whole = slices.Delete(c.sets.whole, i, i+1)
 		u.torn = why
 		for _, p := range s.of {
 			if p.used != u && p.torn == nil {

@@ -13,8 +13,8 @@ import (
 )
 
 func TestASetWhoseOnlySampleIsTooLargeIsForgotten(t *testing.T) {
-	c := &client{writing: map[uint64]*clientSet{}}
-	c.cfg.OutboxBytes, c.welcome.MaxBytes = 64, 1<<20
+	c := &client{sets: clientSets{writing: map[uint64]*clientSet{}}}
+	c.cfg.OutboxBytes, c.relay.welcome.MaxBytes = 64, 1<<20
 	s := &Set{number: 1, idle: make(chan struct{})}
 	s.enter()
 	if err := c.add(1, space.ID{}, remote.Entry{Data: make([]byte, 1000)}); !errors.Is(err, ErrTooLarge) {
@@ -24,14 +24,14 @@ func TestASetWhoseOnlySampleIsTooLargeIsForgotten(t *testing.T) {
 	if err := s.end(context.Background(), false); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(c.writing); n != 0 {
+	if n := len(c.sets.writing); n != 0 {
 		t.Errorf("%d sets are kept", n)
 	}
 }
 
 func TestASetWhoseFunctionPanicsIsForgotten(t *testing.T) {
-	c := &client{writing: map[uint64]*clientSet{}}
-	c.cfg.OutboxBytes, c.welcome.MaxBytes = 1<<20, 1<<20
+	c := &client{sets: clientSets{writing: map[uint64]*clientSet{}}}
+	c.cfg.OutboxBytes, c.relay.welcome.MaxBytes = 1<<20, 1<<20
 	p := &Participant{core: core.New("s")}
 	p.core.Backend = c
 	dropped := make(chan struct{})
@@ -48,7 +48,7 @@ func TestASetWhoseFunctionPanicsIsForgotten(t *testing.T) {
 				defer close(dropped)
 				for {
 					c.mu.Lock()
-					n := len(c.writing)
+					n := len(c.sets.writing)
 					c.mu.Unlock()
 					if n == 0 || t.Context().Err() != nil {
 						return

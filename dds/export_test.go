@@ -12,7 +12,7 @@ func OpenSets(p *Participant) int {
 	c := p.core.Backend.(*client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.writing)
+	return len(c.sets.writing)
 }
 
 // Ending reports whether the end of a coherent set waits for calls of WriteIn.
