@@ -47,9 +47,9 @@ func (l *link) readBlock(from intake, h *relay.Header) error {
 		return skip(from, int(h.Length))
 	}
 	from.prompt(!alone)
-	l.moving.Add(1)
+	l.traffic.moving.Add(1)
 	sum, err := from.read(into)
-	l.moving.Add(-1)
+	l.traffic.moving.Add(-1)
 	arrival := relay.Whole
 	switch {
 	case err != nil:
@@ -64,22 +64,22 @@ func (l *link) readBlock(from intake, h *relay.Header) error {
 // writeBlock implements carrier. It waits for the blocks of other groups, at most one of each, and
 // for the socket.
 func (l *link) writeBlock(h *relay.Header, block []byte, wanted func() bool) {
-	l.moving.Add(1)
-	defer l.moving.Add(-1)
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.traffic.moving.Add(1)
+	defer l.traffic.moving.Add(-1)
+	l.block.mu.Lock()
+	defer l.block.mu.Unlock()
 	if !wanted() {
 		return
 	}
 	var header [relay.HeaderBytes]byte
 	h.Put(&header)
 	var err error
-	if !l.secure {
+	if !l.shown.secure {
 		both := net.Buffers{header[:], block}
 		_, err = both.WriteTo(l.blocks)
 	} else {
-		l.scratch = append(append(l.scratch[:0], header[:]...), block...)
-		_, err = l.blocks.Write(l.scratch)
+		l.block.scratch = append(append(l.block.scratch[:0], header[:]...), block...)
+		_, err = l.blocks.Write(l.block.scratch)
 	}
 	if err != nil {
 		l.node.running.Go(func() { l.blocksEnded(err) })

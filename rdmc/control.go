@@ -53,7 +53,7 @@ func (l *link) writeControl() {
 		select {
 		case <-l.over:
 			return
-		case <-l.kick:
+		case <-l.queue.kick:
 		}
 		if spare = l.writeOutbox(spare); spare == nil {
 			return
@@ -64,18 +64,18 @@ func (l *link) writeControl() {
 // writeOutbox writes what has gathered, and returns its memory for the next time; nil at the end.
 func (l *link) writeOutbox(spare []byte) []byte {
 	l.mu.Lock()
-	frames, goodbye := l.outbox, l.goodbye
-	l.outbox = spare[:0]
+	frames, goodbye := l.queue.frames, l.queue.goodbye
+	l.queue.frames = spare[:0]
 	l.mu.Unlock()
 	if len(frames) > 0 {
 		// A peer that reads nothing holds up only this goroutine, and not for ever. If it is
 		// silent, too, it is given up before that.
-		l.moving.Add(1)
+		l.traffic.moving.Add(1)
 		err := l.control.SetWriteDeadline(time.Now().Add(2 * l.node.cfg.FailAfter))
 		if err == nil {
 			_, err = l.control.Write(frames)
 		}
-		l.moving.Add(-1)
+		l.traffic.moving.Add(-1)
 		if err != nil {
 			l.blocksEnded(err)
 			return nil
@@ -124,7 +124,7 @@ func (l *link) watchPeer() {
 
 // load reports whether a block or a group waits for the peer, and whether any group needs the link.
 func (l *link) load() (busy, needed bool) {
-	busy = l.moving.Load() > 0
+	busy = l.traffic.moving.Load() > 0
 	all := l.enlisted()
 	for _, m := range all {
 		busy = busy || m.group.busy()

@@ -28,12 +28,12 @@ func (g *Group) apply() {
 	}
 	g.calls = append(g.calls, g.effects.Calls...)
 	if len(g.effects.Calls) > 0 || g.relay.Over() {
-		g.toCall.Broadcast()
+		g.conds.toCall.Broadcast()
 	}
 	g.effects.Reset()
-	g.toSend.Signal() // if no goroutine waits, this costs nothing
-	g.toFetch.Signal()
-	g.toFill.Broadcast()
+	g.conds.toSend.Signal() // if no goroutine waits, this costs nothing
+	g.conds.toFetch.Signal()
+	g.conds.toFill.Broadcast()
 }
 
 // step takes a control frame, if its peer is attached.
@@ -78,7 +78,7 @@ func (g *Group) send() {
 	for gaveWay := !g.node.cfg.Background; !g.relay.Over(); {
 		s, ok := g.relay.Next()
 		if !ok {
-			g.toSend.Wait()
+			g.conds.toSend.Wait()
 			continue
 		}
 		if !gaveWay {
@@ -132,11 +132,11 @@ func (g *Group) call() {
 			g.mu.Lock()
 		case g.relay.Over():
 			g.closeViews()
-			g.toSend.Broadcast()
-			g.toFetch.Broadcast()
+			g.conds.toSend.Broadcast()
+			g.conds.toFetch.Broadcast()
 			return
 		default:
-			g.toCall.Wait()
+			g.conds.toCall.Wait()
 		}
 	}
 }

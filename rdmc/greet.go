@@ -112,7 +112,7 @@ func (n *Node) dial(p Peer) (*link, error) {
 		return nil, err
 	}
 	l.sight.seen = theirs.Sees
-	l.whole, l.known = true, true
+	l.setup.whole, l.known = true, true
 	return l, nil
 }
 
@@ -236,7 +236,7 @@ func (n *Node) serve(conn net.Conn) {
 		hangUp(conn)
 		n.drop(l)
 	case g.Blocks:
-		close(l.paired)
+		close(l.setup.paired)
 	default:
 		n.await(l)
 	}
@@ -288,7 +288,7 @@ func (n *Node) recognise(l *link, g *greeting) (w view, err error) {
 	if w = n.wishes(l); w.Streams != g.Streams || tooMany {
 		w.Streams = ""
 	}
-	l.streams = w.Streams != ""
+	l.setup.streams = w.Streams != ""
 	return w, nil
 }
 
@@ -298,7 +298,7 @@ func (n *Node) strangersWithStreams() (count int) {
 	defer n.mu.Unlock()
 	for _, l := range n.links {
 		l.mu.Lock()
-		if l.streams && !l.known {
+		if l.setup.streams && !l.known {
 			count++
 		}
 		l.mu.Unlock()
@@ -325,7 +325,9 @@ func (n *Node) admit(conn net.Conn, g *greeting) (*link, error) {
 	case g.To != n.cfg.Self.ID || g.From <= g.To || len(g.Session) == 0 || len(g.Session) > maxSessionBytes:
 		return nil, fmt.Errorf("%w: node %d calls node %d; this is node %d", errStranger, g.From, g.To, n.cfg.Self.ID)
 	}
-	i := slices.IndexFunc(n.links, func(l *link) bool { return !l.dialed && l.peer == g.From && l.key == g.Key && l.session == g.Session })
+	i := slices.IndexFunc(n.links, func(l *link) bool {
+		return !l.dialed && l.peer == g.From && l.shown.key == g.Key && l.session == g.Session
+	})
 	switch {
 	case !g.Blocks && i < 0:
 		n.makePlace()
@@ -359,7 +361,7 @@ func (n *Node) await(l *link) {
 	t := time.NewTimer(greetTime)
 	defer t.Stop()
 	select {
-	case <-l.paired:
+	case <-l.setup.paired:
 		n.adopt(l)
 		l.run()
 		return
@@ -385,7 +387,7 @@ func (n *Node) adopt(l *link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l.mu.Lock()
-	l.whole = true
+	l.setup.whole = true
 	l.mu.Unlock()
 	if n.closed {
 		l.fail(ErrClosed)

@@ -83,10 +83,7 @@ type Group struct {
 	done     chan struct{} // closed when nothing happens any more, and no memory is touched
 
 	mu       sync.Mutex
-	toSend   *sync.Cond
-	toCall   *sync.Cond
-	toFetch  *sync.Cond
-	toFill   *sync.Cond
+	conds    conds
 	relay    *relay.Relay
 	members  []*membership // by place; nil: there is no tie, or it is this node
 	missing  int           // members that have not attached
@@ -97,13 +94,16 @@ type Group struct {
 	sendings map[uint64]*Sending       // at the root, by number
 }
 
+// conds are what the goroutines of a group wait for, each with the group's lock.
+type conds struct{ toSend, toCall, toFetch, toFill *sync.Cond }
+
 // newGroup checks a configuration.
 func newGroup(n *Node, c GroupConfig) (*Group, error) {
 	g := &Group{
 		node: n, cfg: c, complete: make(chan struct{}), done: make(chan struct{}), missing: len(c.Members) - 1,
 		members: make([]*membership, len(c.Members)), buffers: map[uint64][]byte{}, views: map[uint64]*samehost.View{}, sendings: map[uint64]*Sending{},
 	}
-	g.toSend, g.toCall, g.toFetch, g.toFill = sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)
+	g.conds = conds{sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu), sync.NewCond(&g.mu)}
 	if err := g.check(); err != nil {
 		return nil, fmt.Errorf("%w: group %q: %w", ErrConfig, c.Name, err)
 	}

@@ -465,7 +465,7 @@ func TestK4ABlockThatStopsHalfWayIsGivenUp(t *testing.T) {
 	x.Group.mu.Lock()
 	into := x.Group.buffers[0]
 	x.Group.mu.Unlock()
-	for l := w.nodes[0].links[0]; l.moving.Load() == 0; {
+	for l := w.nodes[0].links[0]; l.traffic.moving.Load() == 0; {
 		select {
 		case <-l.over:
 			t.Fatal("the link has ended")

@@ -40,32 +40,60 @@ type link struct {
 	blocks  io.ReadWriteCloser // a connection, or a stream in its place, which is set under mu
 	sight   sight              // set before the link is whole
 
-	// What the peer's process has proved to have: set with the first connection.
+	shown   shown
+	over    chan struct{} // closed when control frames are not read any more
+	stop    sync.Once
+	traffic traffic
+	block   blockWriter
+
+	mu       sync.Mutex
+	setup    setup
+	queue    controlQueue
+	known    bool  // a group was attached: it is no stranger
+	err      error // why it ended
+	channels channels
+}
+
+// shown is what the peer's process has proved to have. It is set with the first connection, and is
+// the same on both.
+type shown struct {
 	proved      bool
 	key         trust.PublicKey
 	certificate trust.Digest // of TLS
 	secure      bool         // there is TLS
+}
 
-	kick   wait.Bell     // rings for the writer
-	paired chan struct{} // closed when the acceptor has both connections
-	over   chan struct{} // closed when control frames are not read any more
-	stop   sync.Once
-
+// traffic tells a link that is in use from a silent one. It needs no lock.
+type traffic struct {
 	heard  atomic.Int64 // when the peer was last heard of, in ns since began
 	moving atomic.Int32 // blocks, and runs of control frames, that are being read or written
+}
 
-	writing sync.Mutex // one block at a time
-	scratch []byte     // TLS: a header and its block, so that they travel in one record
+// blockWriter writes one block at a time.
+type blockWriter struct {
+	mu      sync.Mutex
+	scratch []byte // TLS: a header and its block, so that they travel in one record
+}
 
-	mu       sync.Mutex
-	whole    bool // both connections stand
-	streams  bool // the acceptor agreed to a stream
-	known    bool // a group was attached: it is no stranger
-	outbox   []byte
-	goodbye  bool
-	err      error                  // why it ended
-	given    uint32                 // channels [1, given] were given to groups
-	channels map[uint32]*membership // by our own numbers, which are never used twice
+// setup is how far the connections of a link are. The lock is not needed for paired.
+type setup struct {
+	whole   bool          // both connections stand
+	streams bool          // the acceptor agreed to a stream
+	paired  chan struct{} // closed when the acceptor has both connections
+}
+
+// controlQueue has the control frames that are to be written: at most maxOutboxBytes and one more
+// frame. The lock is not needed for kick.
+type controlQueue struct {
+	kick    wait.Bell // rings for the writer
+	frames  []byte
+	goodbye bool // the link ends once they are written
+}
+
+// channels are given to groups: [1, given] so far, each number once.
+type channels struct {
+	given   uint32
+	members map[uint32]*membership // by our own numbers
 }
 
 // carrier takes a block to a peer, whose group is told of it with expect and arrived. It returns
@@ -86,8 +114,8 @@ type membership struct {
 
 func newLink(n *Node, peer order.NodeID, dialed bool, session string) *link {
 	return &link{
-		node: n, peer: peer, dialed: dialed, session: session, kick: wait.NewBell(), over: make(chan struct{}), paired: make(chan struct{}),
-		channels: map[uint32]*membership{},
+		node: n, peer: peer, dialed: dialed, session: session, over: make(chan struct{}), setup: setup{paired: make(chan struct{})},
+		queue: controlQueue{kick: wait.NewBell()}, channels: channels{members: map[uint32]*membership{}},
 	}
 }
 
@@ -98,19 +126,20 @@ var began = time.Now()
 func uptime() time.Duration { return time.Since(began) }
 
 // hearsPeer notes that the peer has said something.
-func (l *link) hearsPeer() { l.heard.Store(int64(uptime())) }
+func (l *link) hearsPeer() { l.traffic.heard.Store(int64(uptime())) }
 
 // lastHeard returns when the peer was last heard of.
-func (l *link) lastHeard() time.Duration { return time.Duration(l.heard.Load()) }
+func (l *link) lastHeard() time.Duration { return time.Duration(l.traffic.heard.Load()) }
 
 // showed takes what the peer proves on one of the connections, and reports whether that is the same
 // on both.
 func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
 	certificate, secure := trust.Shown(conn)
-	if !l.proved {
-		l.proved, l.key, l.certificate, l.secure = true, key, certificate, secure
+	now := shown{true, key, certificate, secure}
+	if !l.shown.proved {
+		l.shown = now
 	}
-	return l.key == key && l.certificate == certificate && l.secure == secure
+	return l.shown == now
 }
 
 // run reads and writes until the link ends, and reports which side is to blame.
@@ -186,28 +215,28 @@ func (l *link) blocksEnded(err error) {
 // cut off.
 func (l *link) enqueue(c *relay.Control) {
 	l.mu.Lock()
-	full := len(l.outbox) > maxOutboxBytes
+	full := len(l.queue.frames) > maxOutboxBytes
 	if !full {
-		l.outbox = c.Append(l.outbox)
+		l.queue.frames = c.Append(l.queue.frames)
 	}
 	l.mu.Unlock()
 	if full {
 		l.fail(errMuch)
 	}
-	l.kick.Ring()
+	l.queue.kick.Ring()
 }
 
 // sayGoodbye ends the link once everything is said.
 func (l *link) sayGoodbye() {
 	l.mu.Lock()
-	whole := l.whole
-	l.goodbye = true
+	whole := l.setup.whole
+	l.queue.goodbye = true
 	l.mu.Unlock()
 	if !whole {
 		l.fail(ErrClosed)
 		return
 	}
-	l.kick.Ring()
+	l.queue.kick.Ring()
 	l.node.running.Go(func() {
 		t := time.NewTimer(2 * graceTime)
 		defer t.Stop()
@@ -224,17 +253,17 @@ func (l *link) sayGoodbye() {
 func (l *link) member(channel uint32) (*membership, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if channel == 0 || channel > l.given {
-		return nil, fmt.Errorf("%w: channel %d of %d", relay.ErrMalformed, channel, l.given)
+	if channel == 0 || channel > l.channels.given {
+		return nil, fmt.Errorf("%w: channel %d of %d", relay.ErrMalformed, channel, l.channels.given)
 	}
-	return l.channels[channel], nil
+	return l.channels.members[channel], nil
 }
 
 // enlisted are all groups on this link.
 func (l *link) enlisted() (all []*membership) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, m := range l.channels {
+	for _, m := range l.channels.members {
 		all = append(all, m)
 	}
 	return all
@@ -248,5 +277,5 @@ func (l *link) isKnown() bool {
 
 // proof is what the peer has proved to be.
 func (l *link) proof() attach.Proof {
-	return attach.Proof{ID: l.peer, Key: l.key, Certificate: l.certificate, Secure: l.secure}
+	return attach.Proof{ID: l.peer, Key: l.shown.key, Certificate: l.shown.certificate, Secure: l.shown.secure}
 }

@@ -27,7 +27,7 @@ func TestTheFramesThatAPeerDoesNotReadAreBounded(t *testing.T) {
 	for range 2 * maxOutboxBytes / relay.ControlBytes {
 		l.enqueue(&frame)
 	}
-	if n := len(l.outbox); n > maxOutboxBytes+relay.ControlBytes {
+	if n := len(l.queue.frames); n > maxOutboxBytes+relay.ControlBytes {
 		t.Errorf("%d bytes wait, at most %d", n, maxOutboxBytes)
 	}
 	if !errors.Is(l.err, errMuch) {
@@ -247,7 +247,7 @@ func until(t *testing.T, what string, is func() bool) {
 func (m *membership) channel() uint32 {
 	m.link.mu.Lock()
 	defer m.link.mu.Unlock()
-	for channel, o := range m.link.channels {
+	for channel, o := range m.link.channels.members {
 		if o == m {
 			return channel
 		}

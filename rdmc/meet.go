@@ -103,14 +103,14 @@ func (l *link) give(g *Group, place int, channel uint32) *membership {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &membership{group: g, place: place, link: l, way: l}
-	l.channels[channel], l.given, l.known = m, channel, true
+	l.channels.members[channel], l.channels.given, l.known = m, channel, true
 	return m
 }
 
 func (l *link) takeBack(channel uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.channels, channel)
+	delete(l.channels.members, channel)
 }
 
 // described is the group as package attach knows it.

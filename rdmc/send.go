@@ -191,7 +191,7 @@ func (s *Sending) fill(ctx context.Context, r io.Reader) error {
 	stop := context.AfterFunc(ctx, func() {
 		s.group.mu.Lock()
 		defer s.group.mu.Unlock()
-		s.group.toFill.Broadcast()
+		s.group.conds.toFill.Broadcast()
 	})
 	defer stop()
 	for n := int64(0); n < s.size; {
@@ -226,7 +226,7 @@ func (s *Sending) room(ctx context.Context, n int64) []byte {
 		if end-g.relay.Needed(s.started) <= length {
 			return s.window[at:][:end-n]
 		}
-		g.toFill.Wait()
+		g.conds.toFill.Wait()
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (g *Group) fetch(owner string) {
 	for !g.relay.Over() {
 		f, ok := g.relay.NextFetch()
 		if !ok {
-			g.toFetch.Wait()
+			g.conds.toFetch.Wait()
 			continue
 		}
 		view, into := g.views[f.Index], g.buffers[f.Index]
@@ -184,7 +184,7 @@ func (g *Group) settle(c *relay.Call) *Sending {
 	if s.told++; s.told == 2 {
 		delete(g.sendings, c.Number)
 	}
-	g.toFill.Broadcast()
+	g.conds.toFill.Broadcast()
 	return s
 }
 
