@@ -32,7 +32,7 @@ func TestSamplesOfAnEndedOriginAreNotCarriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &Gateway{
-		log: quiet, p: p, inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, work: make(chan struct{}, 1),
+		log: quiet, p: p, intake: newIntake(),
 		machine: protocol.New(protocol.Config{}, nil, 1),
 	}
 	g.ending, g.end = context.WithCancel(ctx)
@@ -58,9 +58,9 @@ func TestSamplesOfAnEndedOriginAreNotCarriedAgain(t *testing.T) {
 		}
 	}
 	before.gone, before.ended, before.queued = true, true, true
-	g.arrivals, g.leaving[wire.GUID{}] = append(g.arrivals, before), []*inbound{before}
+	g.intake.arrivals, g.intake.leaving[wire.GUID{}] = append(g.intake.arrivals, before), []*inbound{before}
 	again := match() // before the space has the end
-	g.inbounds[again.of] = again
+	g.intake.inbounds[again.of] = again
 	g.add(again, arrival{Carried: dds.Carried{Sequence: 1}})
 	if before.since == 0 || again.since != 0 {
 		t.Fatalf("the writers begin at the positions %d and %d", before.since, again.since)
@@ -71,12 +71,12 @@ func TestSamplesOfAnEndedOriginAreNotCarriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g.appointed = true // nothing is forgotten while the appointed gateway has to end the origin
+	g.election.appointed = true // nothing is forgotten while the appointed gateway has to end the origin
 	look()
 	if len(again.waiting) != 1 {
 		t.Fatal("RG1: a sample is taken for an earlier one with its number")
 	}
-	g.appointed = false
+	g.election.appointed = false
 	for n := range uint64(3) { // as if it had not been acknowledged
 		g.add(before, arrival{Carried: dds.Carried{Sequence: n + 1}})
 	}
@@ -84,7 +84,7 @@ func TestSamplesOfAnEndedOriginAreNotCarriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	if len(before.waiting) > 0 || len(g.arrivals) > 0 || len(g.leaving) > 0 {
+	if len(before.waiting) > 0 || len(g.intake.arrivals) > 0 || len(g.intake.leaving) > 0 {
 		t.Fatalf("RG2: %d samples of a writer that has ended, and of which the space has everything, wait", len(before.waiting))
 	}
 	if again.since == 0 || len(again.waiting) != 1 {

@@ -32,27 +32,51 @@ type Gateway struct {
 	office  *dds.Writer[[]byte] // stands for this gateway among the gateways of its side; its GROUP_DATA are the prefix
 	prefix  wire.Prefix         // of its GUIDs in DDS
 
-	mu        sync.Mutex
-	machine   *protocol.Participant
-	inbounds  map[*protocol.RemoteWriter]*inbound
-	arrivals  []*inbound               // with samples that were not carried, or of writers that are gone
-	leaving   map[wire.GUID][]*inbound // of writers that are gone, what is not closed yet
-	held      held
-	appointed bool
-	// reappointed is closed when appointed changes, and made anew.
-	reappointed chan struct{}
-	stats       Stats
-	told        map[string]bool // incompatible endpoints that were logged
-	gateways    map[wire.Prefix]bool
-	namesakes   map[wire.Prefix]int // announcements of participants with the name of a gateway of this space that are none
-	ticks       int64               // when the machine is ticked next
+	mu       sync.Mutex
+	machine  *protocol.Participant
+	intake   intake
+	election election
+	stats    Stats
+	told     map[string]bool // incompatible endpoints that were logged
+	others   others
+	clock    clock
 
-	work    wait.Bell  // there are arrivals, or the appointment changed
 	room    *sync.Cond // of mu: a writer has room, or the gateway ends
-	turn    wait.Bell  // the machine is to be ticked earlier than at ticks
 	ending  context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
+}
+
+// intake is what came from writers on the network. A writer is in inbounds or, when it is gone and
+// not closed yet, in leaving. held counts the samples of all.
+type intake struct {
+	inbounds map[*protocol.RemoteWriter]*inbound
+	arrivals []*inbound               // with samples that were not carried, or of writers that are gone
+	leaving  map[wire.GUID][]*inbound // of writers that are gone, what is not closed yet
+	held     held
+	work     wait.Bell // there are arrivals, or the appointment changed
+}
+
+func newIntake() intake {
+	return intake{inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, work: wait.NewBell()}
+}
+
+// election says whether this gateway is the active one of its side.
+type election struct {
+	appointed bool
+	changed   chan struct{} // closed when appointed changes, and made anew
+}
+
+// others are the gateways of this space, and the participants that have the name of one.
+type others struct {
+	gateways  map[wire.Prefix]bool
+	namesakes map[wire.Prefix]int // their announcements
+}
+
+// clock says when the machine is ticked.
+type clock struct {
+	next    int64
+	earlier wait.Bell // earlier than at next
 }
 
 // topic is a topic that is carried.
@@ -95,8 +119,8 @@ func Open(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 10*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	g := &Gateway{
-		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Member, begun: time.Now(), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, told: map[string]bool{},
-		namesakes: map[wire.Prefix]int{}, reappointed: make(chan struct{}), work: wait.NewBell(), turn: wait.NewBell(),
+		cfg: cfg, log: cfg.Logger.With("side", cfg.Side), p: cfg.Member, begun: time.Now(), intake: newIntake(), told: map[string]bool{},
+		others: others{namesakes: map[wire.Prefix]int{}}, election: election{changed: make(chan struct{})}, clock: clock{earlier: wait.NewBell()},
 	}
 	g.room = sync.NewCond(&g.mu)
 	g.ending, g.end = context.WithCancel(context.Background())
@@ -172,7 +196,7 @@ func (g *Gateway) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Appointed, s.Participants, s.Writers = g.appointed, g.machine.Peers(), len(g.inbounds)
+	s.Appointed, s.Participants, s.Writers = g.election.appointed, g.machine.Peers(), len(g.intake.inbounds)
 	return s
 }
 
@@ -196,8 +220,8 @@ func (g *Gateway) Close(ctx context.Context) error {
 	err := g.sockets.close()
 	g.running.Wait()
 	g.mu.Lock()
-	all := slices.Collect(maps.Values(g.inbounds))
-	for _, gone := range g.leaving {
+	all := slices.Collect(maps.Values(g.intake.inbounds))
+	for _, gone := range g.intake.leaving {
 		all = append(all, gone...)
 	}
 	g.mu.Unlock()
@@ -213,10 +237,10 @@ func (g *Gateway) settle() {
 		g.machine.Tick(g.now())
 	}
 	g.machine.Flush()
-	if g.machine.Due() >= g.ticks {
+	if g.machine.Due() >= g.clock.next {
 		return
 	}
-	g.turn.Ring()
+	g.clock.earlier.Ring()
 }
 
 func (g *Gateway) tick() {
@@ -227,15 +251,15 @@ func (g *Gateway) tick() {
 		case <-g.ending.Done():
 			return
 		case <-timer.C:
-		case <-g.turn:
+		case <-g.clock.earlier:
 		}
 		g.mu.Lock()
 		now := g.now()
 		if g.machine.Due() <= now {
 			g.machine.Tick(now)
 		}
-		g.ticks = g.machine.Due()
-		wait := time.Duration(g.ticks - now)
+		g.clock.next = g.machine.Due()
+		wait := time.Duration(g.clock.next - now)
 		g.mu.Unlock()
 		timer.Reset(max(wait, 0))
 	}
@@ -312,10 +336,10 @@ func (h *host) Incompatible(local, remote wire.Endpoint, why string, _ []qos.Pol
 // known by their writers there, but perhaps later than by their first announcement. The lock is
 // held.
 func (g *Gateway) namesake(p wire.Prefix) {
-	if g.gateways[p] || g.namesakes[p] == 0 && len(g.namesakes) >= reasons {
+	if g.others.gateways[p] || g.others.namesakes[p] == 0 && len(g.others.namesakes) >= reasons {
 		return
 	}
-	if g.namesakes[p]++; g.namesakes[p] == 2 {
+	if g.others.namesakes[p]++; g.others.namesakes[p] == 2 {
 		g.log.Warn("a participant of DDS is ignored: it has the name of a gateway of this space, and is not known as one; spaces in one domain need different names there (Config.Space)",
 			"participant", p, "space", g.cfg.Space)
 	}
@@ -340,13 +364,13 @@ func (g *Gateway) elect(all []dds.Endpoint) {
 	first := len(side) == 0 || side[0] == g.office.ID()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.gateways = gateways
-	if first == g.appointed {
+	g.others.gateways = gateways
+	if first == g.election.appointed {
 		return
 	}
-	g.appointed = first
-	close(g.reappointed)
-	g.reappointed = make(chan struct{})
+	g.election.appointed = first
+	close(g.election.changed)
+	g.election.changed = make(chan struct{})
 	g.log.Info("the gateway that carries is appointed", "here", first)
 	g.beginArrivals()
 	g.notify()
@@ -355,19 +379,19 @@ func (g *Gateway) elect(all []dds.Endpoint) {
 // beginArrivals begins anew with what is here: what the gateway before this one has carried is
 // known by the order.
 func (g *Gateway) beginArrivals() {
-	g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool { return !b.gone })
-	for _, b := range g.arrivals {
+	g.intake.arrivals = slices.DeleteFunc(g.intake.arrivals, func(b *inbound) bool { return !b.gone })
+	for _, b := range g.intake.arrivals {
 		b.carried = 0
 	}
-	for _, b := range g.inbounds {
+	for _, b := range g.intake.inbounds {
 		b.carried, b.queued, b.resting = 0, len(b.waiting) > 0, false
 		if b.queued {
-			g.arrivals = append(g.arrivals, b)
+			g.intake.arrivals = append(g.intake.arrivals, b)
 		}
 	}
 }
 
 // notify has arrivals carried. The lock is held.
 func (g *Gateway) notify() {
-	g.work.Ring()
+	g.intake.work.Ring()
 }

@@ -71,24 +71,24 @@ func (g *Gateway) fits(b *inbound, bytes int) bool {
 	case len(b.waiting) >= waitingSamples || b.bytes+bytes > waitingBytes:
 		return false
 	}
-	return g.held.samples < allSamples && g.held.bytes+bytes <= allBytes
+	return g.intake.held.samples < allSamples && g.intake.held.bytes+bytes <= allBytes
 }
 
 // add appends a sample to the samples of a writer that wait. The lock is held.
 func (g *Gateway) add(b *inbound, a arrival) {
 	b.waiting = append(b.waiting, a)
 	b.bytes += a.bytes()
-	g.held.samples++
-	g.held.bytes += a.bytes()
+	g.intake.held.samples++
+	g.intake.held.bytes += a.bytes()
 }
 
 // remove removes the first samples of a writer. The lock is held.
 func (g *Gateway) remove(b *inbound, n int) {
 	for i := range n {
 		b.bytes -= b.waiting[i].bytes()
-		g.held.bytes -= b.waiting[i].bytes()
+		g.intake.held.bytes -= b.waiting[i].bytes()
 	}
-	g.held.samples -= n
+	g.intake.held.samples -= n
 	b.waiting = slices.Delete(b.waiting, 0, n)
 	if len(b.waiting) == 0 && cap(b.waiting) > manySamples {
 		b.waiting = nil
@@ -101,7 +101,7 @@ func (h *host) WriterMatched(r *protocol.Reader, w *protocol.RemoteWriter) {
 	for _, t := range g.topics {
 		if t.reader == r {
 			b := &inbound{topic: t, of: w, origin: g.originOf(&w.Endpoint)}
-			g.inbounds[w] = b
+			g.intake.inbounds[w] = b
 			if !g.follows(b) {
 				g.begins(b)
 			}
@@ -112,33 +112,33 @@ func (h *host) WriterMatched(r *protocol.Reader, w *protocol.RemoteWriter) {
 
 func (h *host) WriterGone(_ *protocol.Reader, w *protocol.RemoteWriter) {
 	g := (*Gateway)(h)
-	b := g.inbounds[w]
+	b := g.intake.inbounds[w]
 	if b == nil {
 		return
 	}
 	h.log.Info("a DDS writer is gone", "topic", b.topic.Name, "writer", w.Endpoint.GUID)
 	b.gone, b.ended, b.left = true, w.Ended(), time.Now()
-	delete(g.inbounds, w)
-	g.leaving[w.Endpoint.GUID] = append(g.leaving[w.Endpoint.GUID], b)
+	delete(g.intake.inbounds, w)
+	g.intake.leaving[w.Endpoint.GUID] = append(g.intake.leaving[w.Endpoint.GUID], b)
 	if b.ended {
 		time.AfterFunc(endWithin, g.notify)
 	}
 	if len(b.waiting) == 0 && !b.sent && !b.ended { // there is nothing to carry and to close
 		g.left(b)
-		g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
+		g.intake.arrivals = slices.DeleteFunc(g.intake.arrivals, func(o *inbound) bool { return o == b })
 		b.resting = false
 		return
 	}
 	if !b.queued { // the waiting samples are carried, and then the writer in the space is closed
 		b.queued = true
-		g.arrivals = append(g.arrivals, b)
+		g.intake.arrivals = append(g.intake.arrivals, b)
 	}
 	g.notify()
 }
 
 func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protocol.Sample) bool {
 	g := (*Gateway)(h)
-	b := g.inbounds[from]
+	b := g.intake.inbounds[from]
 	if b == nil {
 		return true
 	}
@@ -161,7 +161,7 @@ func (h *host) Sample(_ *protocol.Reader, from *protocol.RemoteWriter, s protoco
 	g.add(b, a)
 	if !b.queued {
 		b.queued = true
-		g.arrivals = append(g.arrivals, b)
+		g.intake.arrivals = append(g.intake.arrivals, b)
 	}
 	g.notify()
 	return true
@@ -252,7 +252,7 @@ func (g *Gateway) carry() {
 			select {
 			case <-g.ending.Done():
 				return
-			case <-g.work:
+			case <-g.intake.work:
 			}
 			_, _ = g.look(&late) // another gateway may have carried before this one has received
 			continue
@@ -276,12 +276,12 @@ func (g *Gateway) carry() {
 // writer that matches again waits until what it has left when it was gone is in the order: it may
 // have numbers below the new ones, which have no effect behind them (RG2). The lock is held.
 func (g *Gateway) next() *inbound {
-	if !g.appointed {
+	if !g.election.appointed {
 		return nil
 	}
-	for i, b := range g.arrivals {
-		if before := g.leaving[b.of.Endpoint.GUID]; len(before) == 0 || before[0] == b {
-			g.arrivals = slices.Delete(g.arrivals, i, i+1)
+	for i, b := range g.intake.arrivals {
+		if before := g.intake.leaving[b.of.Endpoint.GUID]; len(before) == 0 || before[0] == b {
+			g.intake.arrivals = slices.Delete(g.intake.arrivals, i, i+1)
 			b.queued = false
 			return b
 		}
@@ -292,9 +292,9 @@ func (g *Gateway) next() *inbound {
 // left forgets a writer that is gone and has nothing left to carry. The lock is held.
 func (g *Gateway) left(b *inbound) {
 	id := b.of.Endpoint.GUID
-	all := slices.DeleteFunc(g.leaving[id], func(o *inbound) bool { return o == b })
-	if g.leaving[id] = all; len(all) == 0 {
-		delete(g.leaving, id)
+	all := slices.DeleteFunc(g.intake.leaving[id], func(o *inbound) bool { return o == b })
+	if g.intake.leaving[id] = all; len(all) == 0 {
+		delete(g.intake.leaving, id)
 	}
 	if b.ended { // samples that waited for this end
 		for _, o := range all {
@@ -302,7 +302,7 @@ func (g *Gateway) left(b *inbound) {
 				g.begins(o)
 			}
 		}
-		for _, o := range g.inbounds {
+		for _, o := range g.intake.inbounds {
 			if o.of.Endpoint.GUID == id && !g.follows(o) {
 				g.begins(o)
 			}
@@ -320,7 +320,7 @@ const endWithin = 10 * time.Second
 // follows reports whether an earlier writer with the GUID of this one has said that it ends, and
 // its end is not known to be in the space. The lock is held.
 func (g *Gateway) follows(b *inbound) bool {
-	for _, o := range g.leaving[b.of.Endpoint.GUID] {
+	for _, o := range g.intake.leaving[b.of.Endpoint.GUID] {
 		switch {
 		case o == b:
 			return false
@@ -368,7 +368,7 @@ const (
 // rest has the samples of a writer sent again later, which the space did not take. Samples that are
 // in the order by then have no second effect. The lock is held.
 func (g *Gateway) rest(b *inbound) {
-	g.arrivals = slices.DeleteFunc(g.arrivals, func(o *inbound) bool { return o == b })
+	g.intake.arrivals = slices.DeleteFunc(g.intake.arrivals, func(o *inbound) bool { return o == b })
 	if b.gone {
 		if b.refused++; b.refused == attempts {
 			g.log.Error("samples of a DDS writer that is gone are given up", "topic", b.topic.Name, "writer", b.of.Endpoint.GUID, "samples", len(b.waiting))
@@ -381,7 +381,7 @@ func (g *Gateway) rest(b *inbound) {
 		defer g.mu.Unlock()
 		if b.resting {
 			b.resting, b.carried = false, 0
-			g.arrivals = append(g.arrivals, b)
+			g.intake.arrivals = append(g.intake.arrivals, b)
 			g.notify()
 		}
 	})
@@ -506,12 +506,12 @@ func (g *Gateway) repeat(what string, step func() error) {
 func (g *Gateway) look(l *progress) (member.Progress, error) {
 	l.seen = l.seen[:0]
 	g.mu.Lock()
-	for _, b := range g.inbounds {
+	for _, b := range g.intake.inbounds {
 		if len(b.waiting) > 0 && !g.follows(b) {
 			l.seen = append(l.seen, upTo{inbound: b, since: b.since})
 		}
 	}
-	for _, b := range g.arrivals {
+	for _, b := range g.intake.arrivals {
 		if b.gone && (len(b.waiting) > 0 || b.ended) && !g.follows(b) {
 			l.seen = append(l.seen, upTo{inbound: b, since: b.since, over: true})
 		}
@@ -552,8 +552,8 @@ func (g *Gateway) acknowledgeAll(all []upTo, now func(*inbound) bool) (others bo
 			g.acknowledge(s.inbound, s.last)
 		}
 	}
-	if !g.appointed { // of writers that are gone, another gateway has carried everything
-		g.arrivals = slices.DeleteFunc(g.arrivals, func(b *inbound) bool {
+	if !g.election.appointed { // of writers that are gone, another gateway has carried everything
+		g.intake.arrivals = slices.DeleteFunc(g.intake.arrivals, func(b *inbound) bool {
 			done := b.gone && !b.sent && len(b.waiting) == 0 && (!b.ended || b.over || time.Since(b.left) > endWithin)
 			if done {
 				g.left(b)

@@ -16,13 +16,13 @@ import (
 // What a DDS writer that is gone has left at a gateway that stands by is carried when that one is
 // appointed; of a writer that left nothing, nothing stays.
 func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
-	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, reappointed: make(chan struct{}), work: make(chan struct{}, 1)}
+	g := &Gateway{log: slog.New(slog.DiscardHandler), intake: newIntake(), election: election{changed: make(chan struct{})}}
 	guids := byte(0)
 	add := func(samples int) (*protocol.RemoteWriter, *inbound) {
 		guids++
 		w := &protocol.RemoteWriter{Endpoint: wire.Endpoint{GUID: wire.GUID{Prefix: wire.Prefix{guids}}}}
 		b := &inbound{topic: &topic{}, of: w, waiting: make([]arrival, samples), queued: true}
-		g.inbounds[w], g.arrivals = b, append(g.arrivals, b)
+		g.intake.inbounds[w], g.intake.arrivals = b, append(g.intake.arrivals, b)
 		return w, b
 	}
 	w, left := add(3)
@@ -30,12 +30,12 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 	empty, _ := add(0)
 	(*host)(g).WriterGone(nil, w)
 	(*host)(g).WriterGone(nil, empty)
-	if len(g.arrivals) != 1 || g.arrivals[0] != left {
-		t.Fatalf("%d writers that are gone are waited for, and one has left a sample", len(g.arrivals))
+	if len(g.intake.arrivals) != 1 || g.intake.arrivals[0] != left {
+		t.Fatalf("%d writers that are gone are waited for, and one has left a sample", len(g.intake.arrivals))
 	}
 	g.elect(nil)
-	if len(g.arrivals) != 1 || g.arrivals[0] != left {
-		t.Fatalf("RG2: after the appointment %d writers have samples to carry", len(g.arrivals))
+	if len(g.intake.arrivals) != 1 || g.intake.arrivals[0] != left {
+		t.Fatalf("RG2: after the appointment %d writers have samples to carry", len(g.intake.arrivals))
 	}
 	if left.carried != 0 {
 		t.Errorf("%d samples of 3 are not carried", left.carried)
@@ -45,11 +45,11 @@ func TestWhatAWriterThatIsGoneHasLeftIsCarried(t *testing.T) {
 // A DDS writer matches again while a sample of it that came before is not carried. That one goes
 // first: behind a larger number it would have no effect (RG2).
 func TestAWriterThatMatchesAgainWaitsForWhatItHasLeft(t *testing.T) {
-	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, leaving: map[wire.GUID][]*inbound{}, appointed: true, work: make(chan struct{}, 1)}
+	g := &Gateway{log: slog.New(slog.DiscardHandler), intake: newIntake(), election: election{appointed: true}}
 	match := func(number uint64) (*protocol.RemoteWriter, *inbound) {
 		w := &protocol.RemoteWriter{}
 		b := &inbound{topic: &topic{}, of: w}
-		g.inbounds[w] = b
+		g.intake.inbounds[w] = b
 		g.add(b, arrival{Carried: dds.Carried{Sequence: number}})
 		return w, b
 	}
@@ -57,11 +57,11 @@ func TestAWriterThatMatchesAgainWaitsForWhatItHasLeft(t *testing.T) {
 	before.queued, before.resting = true, true // the space has refused it for now
 	(*host)(g).WriterGone(nil, w)
 	_, again := match(6)
-	g.arrivals = append(g.arrivals, again)
+	g.intake.arrivals = append(g.intake.arrivals, again)
 	if b := g.next(); b != nil {
 		t.Fatalf("RG2: sample %d is carried, and 5 is not", b.waiting[0].Sequence)
 	}
-	g.arrivals = append(g.arrivals, before)
+	g.intake.arrivals = append(g.intake.arrivals, before)
 	if b := g.next(); b != before {
 		t.Fatal("what the writer has left is not carried")
 	}
@@ -87,12 +87,12 @@ func TestSamplesOfAllWritersOnTheirWayAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{log: slog.New(slog.DiscardHandler), inbounds: map[*protocol.RemoteWriter]*inbound{}, work: make(chan struct{}, 1)}
+	g := &Gateway{log: slog.New(slog.DiscardHandler), intake: newIntake()}
 	var all []*inbound
 	for range 2 * allBytes / waitingBytes {
 		w := &protocol.RemoteWriter{}
 		b := &inbound{topic: &topic{Topic: Topic{Type: payloads}}, of: w, gone: true}
-		g.inbounds[w] = b
+		g.intake.inbounds[w] = b
 		all = append(all, b)
 		for n := int64(1); (*host)(g).Sample(nil, w, protocol.Sample{Sequence: n, Payload: large}); n++ {
 		}
@@ -100,14 +100,14 @@ func TestSamplesOfAllWritersOnTheirWayAreBounded(t *testing.T) {
 			t.Fatal("a writer with nothing in flight has no room")
 		}
 	}
-	if most := allBytes + len(all)*len(large); g.held.bytes > most {
-		t.Fatalf("%d bytes are in flight, and %d may be", g.held.bytes, most)
+	if most := allBytes + len(all)*len(large); g.intake.held.bytes > most {
+		t.Fatalf("%d bytes are in flight, and %d may be", g.intake.held.bytes, most)
 	}
 	for _, b := range all {
 		g.acknowledge(b, 1<<20)
 	}
-	if g.held != (held{}) {
-		t.Fatalf("nothing is in flight, and %+v is counted", g.held)
+	if g.intake.held != (held{}) {
+		t.Fatalf("nothing is in flight, and %+v is counted", g.intake.held)
 	}
 }
 

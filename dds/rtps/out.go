@@ -47,7 +47,7 @@ func (g *Gateway) export(t *topic) {
 	defer o.stop()
 	g.repeat("reading the space for "+t.Name, func() error {
 		g.mu.Lock()
-		appointed, changed := g.appointed, g.reappointed
+		appointed, changed := g.election.appointed, g.election.changed
 		g.mu.Unlock()
 		if !appointed {
 			o.stop()

@@ -20,7 +20,7 @@ func outboundOf(t *testing.T, set dds.QoS) *outbound {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{begun: time.Now(), turn: make(chan struct{}, 1)}
+	g := &Gateway{begun: time.Now(), clock: clock{earlier: make(chan struct{}, 1)}}
 	g.machine = protocol.New(protocol.Config{}, (*host)(g), 1)
 	return &outbound{g: g, t: &topic{Topic: Topic{Name: "notes", Type: kind, Direction: Out, QoS: set}}, writers: map[dds.ID]*outWriter{}, rest: map[string]*outWriter{}}
 }
