@@ -117,8 +117,8 @@ func (s *Server) begin(service *ripc.Service) (*ripc.Listener, error) {
 	return s.ListenConfig.Listen(service), nil
 }
 
-// workers are the goroutines that receive calls and handle them. While fewer than MaxRequests handle
-// a call, at least one receives.
+// workers are the goroutines that receive calls and handle them. While fewer than MaxRequests
+// handle one, at least one receives.
 type workers struct {
 	ready atomic.Int32 // that receive
 	busy  atomic.Int32 // that handle a call
