@@ -135,11 +135,13 @@ func scale(base setting) []Figure {
 	return []Figure{f, g}
 }
 
-// senders are how many of the members send, by what the curves are called.
-var senders = []struct {
+// sending is how many of the members send, and what a curve of that is called.
+type sending struct {
 	name string
 	of   func(nodes int) int
-}{
+}
+
+var senders = []sending{
 	{"all send", func(n int) int { return n }},
 	{"half send", func(n int) int { return (n + 1) / 2 }},
 	{"one sends", func(int) int { return 1 }},

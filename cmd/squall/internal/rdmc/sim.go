@@ -191,10 +191,10 @@ func (o *simOptions) own(l links, blockBytes int64, inRacks bool) ([]Figure, err
 		return nil, err
 	}
 	base := setting{bytes: bytes, blockBytes: blockBytes, links: l, undisturbed: len(l.slowLinks) > 0}
-	f := Figure{Name: "rdmc-own", Title: fmt.Sprintf("%s, %s", o.size, senderText(o.senders)), YLabel: timeLabel, value: milliseconds}
+	f := Figure{Name: "rdmc-own", Title: fmt.Sprintf("%s, %s", o.size, who.name), YLabel: timeLabel, value: milliseconds}
 	f.logX = nodes[len(nodes)-1] > 16*nodes[0]
 	for _, a := range algorithms {
-		f.Curves = append(f.Curves, curve(a.String(), base, nodes, func(s *setting) { s.schedule, s.senders = a, min(s.nodes, who(s.nodes)) }))
+		f.Curves = append(f.Curves, curve(a.String(), base, nodes, func(s *setting) { s.schedule, s.senders = a, min(s.nodes, who.of(s.nodes)) }))
 	}
 	return f.views(), nil
 }
@@ -230,26 +230,17 @@ func (o *simOptions) algorithms(inRacks bool) (algorithms []schedule.Algorithm, 
 }
 
 // parseSenders reads one, half, all or a number.
-func parseSenders(text string) (func(nodes int) int, error) {
+func parseSenders(text string) (sending, error) {
 	for _, who := range senders {
 		if strings.HasPrefix(who.name, text+" ") {
-			return who.of, nil
+			return who, nil
 		}
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return nil, fmt.Errorf("--senders %q: use one, half, all or a number", text)
+		return sending{}, fmt.Errorf("--senders %q: use one, half, all or a number", text)
 	}
-	return func(int) int { return n }, nil
-}
-
-func senderText(text string) string {
-	for _, who := range senders {
-		if strings.HasPrefix(who.name, text+" ") {
-			return who.name
-		}
-	}
-	return text + " send"
+	return sending{text + " send", func(int) int { return n }}, nil
 }
 
 // bounded refuses what would take minutes.
