@@ -200,23 +200,26 @@ type Usage struct {
 // Rate is how many of a count there were in a second.
 func (u Usage) Rate(count float64) float64 { return Ratio(count, u.Elapsed.Seconds()) }
 
-// Observe counts at both ends of the window of a request, to which it sleeps.
-func Observe[C any](ctx context.Context, r Request, count func() C) (before, after C, u Usage, err error) {
+// Observe returns how much each count grows in the window of a request, to whose end it sleeps.
+func Observe(ctx context.Context, r Request, count func() []uint64) (grown []uint64, u Usage, err error) {
 	if err := wait.Sleep(ctx, time.Until(r.From)); err != nil {
-		return before, after, u, err
+		return nil, u, err
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	mallocs, cpu, start := memory.Mallocs, proc.CPUTime(), time.Now()
-	before = count()
+	before := count()
 	if err := wait.Sleep(ctx, time.Until(r.To)); err != nil {
-		return before, after, u, err
+		return nil, u, err
 	}
-	after = count()
+	grown = count()
 	u.Elapsed, u.CPU = time.Since(start), proc.CPUTime()-cpu
 	runtime.ReadMemStats(&memory)
 	u.Mallocs = memory.Mallocs - mallocs
-	return before, after, u, nil
+	for i := range grown {
+		grown[i] -= before[i]
+	}
+	return grown, u, nil
 }
 
 // IndexBytes is the size of a message's first field: its index among its sender's messages.

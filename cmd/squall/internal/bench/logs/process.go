@@ -185,24 +185,17 @@ func (m *member) send(ctx context.Context, name string, over *atomic.Bool) error
 
 // observe takes what is counted in the window of a request.
 func (m *member) observe(ctx context.Context, r bench.Request) (*Sample, error) {
-	before, s, usage, err := bench.Observe(ctx, r, m.counts)
+	grown, usage, err := bench.Observe(ctx, r, func() []uint64 {
+		all := []uint64{m.persisted()}
+		for _, counts := range m.meters {
+			all = append(all, counts.delivered())
+		}
+		return all
+	})
 	if err != nil {
 		return nil, err
 	}
-	s.Usage = usage
-	s.Persisted -= before.Persisted
-	for i := range s.Delivered {
-		s.Delivered[i] -= before.Delivered[i]
-	}
-	return s, nil
-}
-
-func (m *member) counts() *Sample {
-	s := &Sample{Persisted: m.persisted()}
-	for _, counts := range m.meters {
-		s.Delivered = append(s.Delivered, counts.delivered())
-	}
-	return s
+	return &Sample{Usage: usage, Persisted: grown[0], Delivered: grown[1:]}, nil
 }
 
 // loop sends one message at a time and waits until it is on every disk. The other members only take

@@ -66,7 +66,7 @@ func (g *groupMember) run(ctx context.Context, r bench.Request) (Sample, error) 
 			g.tally.measuring.Store(true)
 		}
 	}()
-	s, err := observe(ctx, g, r)
+	s, err := observe(ctx, r, g.Spec.Nodes, g.counts)
 	g.tally.measuring.Store(false)
 	g.stop()
 	return s, err
@@ -154,13 +154,13 @@ func (g *groupMember) send(ctx context.Context, sg *squall.Subgroup, buf []byte,
 	return c.Commit()
 }
 
-// snapshot implements counters.
-func (g *groupMember) snapshot() Sample {
-	s := Sample{Delivered: g.tally.bySender(g.Spec.Nodes)}
+// counts are the messages delivered, by sender, and the nulls sent in each subgroup.
+func (g *groupMember) counts() []uint64 {
+	all := g.tally.bySender()
 	for i := range g.Spec.Subgroups {
-		s.Nulls += g.Subgroup(subgroupName(i)).Stats().NullsSent
+		all = append(all, g.Subgroup(subgroupName(i)).Stats().NullsSent)
 	}
-	return s
+	return all
 }
 
 func (g *groupMember) state() (State, error) {
@@ -204,7 +204,7 @@ func (g *groupMember) closedLoop(ctx context.Context, r bench.Request) (Sample, 
 	var s Sample
 	go func() {
 		var err error
-		s, err = observe(ctx, g, r)
+		s, err = observe(ctx, r, g.Spec.Nodes, g.counts)
 		observed <- err
 	}()
 	err := errors.Join(l.drive(ctx), <-observed)

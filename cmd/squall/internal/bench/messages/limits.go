@@ -146,7 +146,7 @@ func (f *fanout) run(ctx context.Context, r bench.Request) (Sample, error) {
 			}
 		})
 	}
-	s, err := observe(ctx, f, r)
+	s, err := observe(ctx, r, f.Spec.Nodes, f.tally.bySender)
 	f.ended.Store(true)
 	sending.Wait()
 	return s, err
@@ -209,9 +209,6 @@ func (f *fanout) sendBatches() error {
 	}
 	return nil
 }
-
-// snapshot implements counters.
-func (f *fanout) snapshot() Sample { return Sample{Delivered: f.tally.bySender(f.Spec.Nodes)} }
 
 func (f *fanout) state() (s State, err error) {
 	if err := f.Failure(); err != nil {
@@ -297,7 +294,7 @@ func (m *memoryMember) Close() error {
 
 func (m *memoryMember) run(ctx context.Context, r bench.Request) (Sample, error) {
 	m.threads.Go(m.loop)
-	s, err := observe(ctx, m, r)
+	s, err := observe(ctx, r, m.Spec.Nodes, m.tally.bySender)
 	m.ended.Store(true)
 	return s, err
 }
@@ -360,9 +357,6 @@ func (m *memoryMember) freed(self int) uint64 {
 	}
 	return least
 }
-
-// snapshot implements counters.
-func (m *memoryMember) snapshot() Sample { return Sample{Delivered: m.tally.bySender(m.Spec.Nodes)} }
 
 func (m *memoryMember) state() (State, error) {
 	s := m.tally.state()

@@ -51,7 +51,7 @@ func (r *roundTrip) Connect(ctx context.Context, addrs []string) (err error) {
 func (r *roundTrip) run(ctx context.Context, of bench.Request) (Sample, error) {
 	if r.Node == 2 {
 		go r.echo()
-		return observe(ctx, r, of)
+		return observe(ctx, of, r.Spec.Nodes, r.counts)
 	}
 	return r.measure(ctx, of)
 }
@@ -74,7 +74,7 @@ func (r *roundTrip) measure(ctx context.Context, of bench.Request) (s Sample, er
 	observed := make(chan error, 1)
 	go func() {
 		var err error
-		s, err = observe(ctx, r, of)
+		s, err = observe(ctx, of, r.Spec.Nodes, r.counts)
 		observed <- err
 	}()
 	runtime.LockOSThread()
@@ -107,8 +107,7 @@ func (r *roundTrip) once(buf []byte) error {
 	return nil
 }
 
-// snapshot implements counters.
-func (r *roundTrip) snapshot() Sample      { return Sample{Delivered: make([]uint64, r.Spec.Nodes)} }
+func (r *roundTrip) counts() []uint64      { return make([]uint64, r.Spec.Nodes) }
 func (r *roundTrip) state() (State, error) { return State{}, nil }
 func (r *roundTrip) end() bench.Latency    { return bench.Latency{} }
 func (r *roundTrip) Close() error          { return nil }

@@ -160,23 +160,17 @@ func (s Sample) total() (n uint64) {
 	return n
 }
 
-// counters is a member's counters at one moment.
-type counters interface {
-	// snapshot returns the counts since the start; latencies apart, which are told at the end.
-	snapshot() Sample
-}
-
-// observe takes what c counts in the window of a request.
-func observe(ctx context.Context, c counters, r bench.Request) (Sample, error) {
-	before, s, usage, err := bench.Observe(ctx, r, c.snapshot)
+// observe takes what is counted in the window of a request: the messages that were delivered, by
+// sender from node 1 up, and behind them the nulls that were sent, if any are.
+func observe(ctx context.Context, r bench.Request, nodes int, count func() []uint64) (Sample, error) {
+	grown, usage, err := bench.Observe(ctx, r, count)
 	if err != nil {
 		return Sample{}, err
 	}
-	s.Usage = usage
-	for i := range s.Delivered {
-		s.Delivered[i] -= before.Delivered[i]
+	s := Sample{Usage: usage, Delivered: grown[:nodes]}
+	for _, n := range grown[nodes:] {
+		s.Nulls += n
 	}
-	s.Nulls -= before.Nulls
 	return s, nil
 }
 

@@ -20,6 +20,7 @@ import (
 //	measuring        W: anybody. R: loop, which records latencies while it is set.
 //	the rest         W: loop. R: anybody once nothing is delivered any more.
 type tally struct {
+	nodes     int
 	delivered [MaxNodes + 1]atomic.Uint64
 	fault     atomic.Pointer[string]
 	measuring atomic.Bool
@@ -31,7 +32,6 @@ type tally struct {
 type partTally struct {
 	*tally
 	self     int
-	nodes    int
 	next     [MaxNodes + 1]uint64 // index that is due, by sender
 	counts   [MaxNodes + 1]uint64 // of the run at hand, by sender
 	sum      uint64               // of the bytes that were read
@@ -42,9 +42,9 @@ type partTally struct {
 }
 
 func newTally(spec Spec, self int) *tally {
-	t := &tally{latencies: bench.NewHistogram()}
+	t := &tally{nodes: spec.Nodes, latencies: bench.NewHistogram()}
 	for range spec.Subgroups {
-		p := &partTally{tally: t, self: self, nodes: spec.Nodes, digest: digest{unordered: spec.Unordered}}
+		p := &partTally{tally: t, self: self, digest: digest{unordered: spec.Unordered}}
 		if spec.Copy {
 			p.copied = make([]byte, spec.SizeBytes)
 		}
@@ -130,8 +130,8 @@ func (t *tally) state() (s State) {
 }
 
 // bySender is the number of messages delivered, from node 1 up.
-func (t *tally) bySender(nodes int) []uint64 {
-	counts := make([]uint64, nodes)
+func (t *tally) bySender() []uint64 {
+	counts := make([]uint64, t.nodes)
 	for i := range counts {
 		counts[i] = t.delivered[i+1].Load()
 	}

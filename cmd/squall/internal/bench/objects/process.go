@@ -347,6 +347,9 @@ func (l *loop) done() (n uint64) {
 
 // observe counts in the window of a request, and ends the loop.
 func (l *loop) observe(ctx context.Context, r bench.Request, count func() uint64) (s sample, err error) {
-	before, after, usage, err := bench.Observe(ctx, r, count)
-	return sample{Usage: usage, Done: float64(after - before)}, errors.Join(err, l.end())
+	grown, usage, err := bench.Observe(ctx, r, func() []uint64 { return []uint64{count()} })
+	if err = errors.Join(err, l.end()); err != nil {
+		return s, err
+	}
+	return sample{Usage: usage, Done: float64(grown[0])}, nil
 }

@@ -228,9 +228,11 @@ func (m *member) measure(ctx context.Context, r bench.Request) (s sample, err er
 }
 
 func (m *member) observe(ctx context.Context, r bench.Request) (sample, error) {
-	count := func() [2]uint64 { return [2]uint64{m.heard.Load(), m.lost.Load()} }
-	before, after, usage, err := bench.Observe(ctx, r, count)
-	return sample{Usage: usage, Done: float64(after[0] - before[0]), Lost: float64(after[1] - before[1])}, errors.Join(err, m.Failure())
+	grown, usage, err := bench.Observe(ctx, r, func() []uint64 { return []uint64{m.heard.Load(), m.lost.Load()} })
+	if err = errors.Join(err, m.Failure()); err != nil {
+		return sample{}, err
+	}
+	return sample{Usage: usage, Done: float64(grown[0]), Lost: float64(grown[1])}, nil
 }
 
 // Close ends the participant, and with it the group or the client.
