@@ -38,16 +38,18 @@ type Fleet struct {
 	killed   sync.Map      // *proc.Child that may end before that
 	end      sync.Once
 	dir      string // of all processes, removed at the end; empty: there is none
+
+	Lab *netlab.Lab // of the hosts that the processes are on; nil: all are on this one
 }
 
 // FleetConfig says which processes to start.
 type FleetConfig struct {
 	Workload string
 	Count    int
-	Spec     any            // what all processes do, for the Open of the workload
-	Logs     string         // each process gets a directory of its own below a temporary one in this one; empty: none does
-	Env      []string       // added to this process's environment
-	Hosts    []*netlab.Host // of the processes, each its own; none: all are on this one
+	Spec     any         // what all processes do, for the Open of the workload
+	Logs     string      // each process gets a directory of its own below a temporary one in this one; empty: none does
+	Env      []string    // added to this process's environment
+	Link     netlab.Rate // each process is on a host of its own, whose link has this rate; 0: all are on this one
 }
 
 // Run starts the processes, calls do, ends the processes, and removes their directories.
@@ -86,6 +88,11 @@ func (f *Fleet) start(c FleetConfig) (err error) {
 			return err
 		}
 	}
+	if c.Link > 0 {
+		if f.Lab, err = netlab.New(netlab.Config{Hosts: c.Count, Rate: c.Link}); err != nil {
+			return err
+		}
+	}
 	for node := 1; node <= c.Count; node++ {
 		if err := f.startOne(c, node); err != nil {
 			return err
@@ -103,8 +110,9 @@ func (f *Fleet) startOne(c FleetConfig, node int) error {
 		}
 	}
 	o := proc.Options{ID: node, Env: c.Env}
-	if len(c.Hosts) > 0 {
-		j.Host, o.Enter = c.Hosts[node-1].Addr, c.Hosts[node-1].Enter
+	if f.Lab != nil {
+		host := f.Lab.Hosts[node-1]
+		j.Host, o.Enter = host.Addr, host.Enter
 	}
 	child, err := proc.Start(f.outer, MemberCommand, j, o)
 	if err != nil {
@@ -294,6 +302,9 @@ func (f *Fleet) Close() (err error) {
 		}
 		f.watched.Wait()
 		f.cancel(nil)
+		if f.Lab != nil {
+			errs = append(errs, f.Lab.Close())
+		}
 		err = errors.Join(errs...)
 	})
 	return err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/squall-go/squall/cmd/squall/internal/bench"
-	"github.com/squall-go/squall/internal/netlab"
 	"github.com/squall-go/squall/internal/proc"
 )
 
@@ -43,51 +42,41 @@ func Measure(ctx context.Context, spec Spec) (Run, error) {
 }
 
 func (s Spec) measure(ctx context.Context) (run Run, err error) {
-	f, release, err := s.start(ctx)
-	if err != nil {
-		return run, err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	samples, busy, err := bench.Sampled[Sample](f, bench.Request{Op: opRun}, s.Warmup, s.Duration)
-	if err != nil {
-		return run, err
-	}
-	if err := s.settle(f); err != nil {
-		return run, err
-	}
-	finals, err := bench.Ask[bench.Latency](f, bench.Request{Op: opEnd}, bench.AnswerWithin)
-	if err != nil {
-		return run, err
-	}
-	run = s.summarize(samples)
-	run.Loaded = finals[0]
-	run.Foreign = max(0, busy-run.cores)
-	return run, nil
+	err = s.start(ctx, func(f *bench.Fleet) error {
+		samples, busy, err := bench.Sampled[Sample](f, bench.Request{Op: opRun}, s.Warmup, s.Duration)
+		if err != nil {
+			return err
+		}
+		if err := s.settle(f); err != nil {
+			return err
+		}
+		finals, err := bench.Ask[bench.Latency](f, bench.Request{Op: opEnd}, bench.AnswerWithin)
+		if err != nil {
+			return err
+		}
+		run = s.summarize(samples)
+		run.Loaded = finals[0]
+		run.Foreign = max(0, busy-run.cores)
+		return nil
+	})
+	return run, err
 }
 
-// start starts the members and connects them. release ends them.
-func (s Spec) start(ctx context.Context) (f *bench.Fleet, release func() error, err error) {
-	c := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes}
-	memory, removeMemory, lab := "", func() error { return nil }, &netlab.Lab{}
+// start starts the members, has them do something, and ends them.
+func (s Spec) start(ctx context.Context, do func(f *bench.Fleet) error) (err error) {
+	c, j := bench.FleetConfig{Workload: Workload.Name, Count: s.Nodes, Link: s.Link}, job{Spec: s}
 	if s.Kind == Memory {
-		if memory, removeMemory, err = bench.NewSegment(segmentBytes(s)); err != nil {
-			return nil, nil, err
+		var remove func() error
+		if j.Segment, remove, err = bench.NewSegment(segmentBytes(s)); err != nil {
+			return err
 		}
-	}
-	if s.Link > 0 { // each member is on a host of its own
-		if lab, err = netlab.New(netlab.Config{Hosts: s.Nodes, Rate: s.Link}); err != nil {
-			return nil, nil, errors.Join(err, removeMemory())
-		}
-		c.Hosts = lab.Hosts
+		defer func() { err = errors.Join(err, remove()) }()
 	}
 	if s.Kind == Squall { // the limits get what is best for them: the default
 		c.Env = proc.Share(s.Nodes)
 	}
-	c.Spec = job{Spec: s, Segment: memory}
-	if f, err = bench.Start(ctx, c); err != nil {
-		return nil, nil, errors.Join(err, lab.Close(), removeMemory())
-	}
-	return f, func() error { return errors.Join(f.Close(), lab.Close(), removeMemory()) }, nil
+	c.Spec = j
+	return bench.Run(ctx, c, do)
 }
 
 // settle waits until everything is delivered everywhere, and checks that it was the same.

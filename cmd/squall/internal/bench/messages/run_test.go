@@ -155,17 +155,15 @@ func TestAMemberThatDiesIsNamed(t *testing.T) {
 	t.Parallel()
 	takesItsTime(t)
 	for _, kind := range []Kind{Squall, Memory} {
-		f, release, err := tiny(func(s *Spec) { s.Kind = kind }).start(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Children()[1].Kill()
-		_, _, err = bench.Sampled[Sample](f, bench.Request{Op: opRun}, 0, 5*time.Second)
+		err := tiny(func(s *Spec) { s.Kind = kind }).start(t.Context(), func(f *bench.Fleet) error {
+			f.Children()[1].Kill()
+			_, _, err := bench.Sampled[Sample](f, bench.Request{Op: opRun}, 0, 5*time.Second)
+			return err
+		})
 		var exit *proc.Exit
 		if !errors.As(err, &exit) || exit.ID != 2 || !strings.Contains(err.Error(), "member 2 (pid ") {
 			t.Errorf("%s: %v", kind, err)
 		}
-		release()
 	}
 }
 

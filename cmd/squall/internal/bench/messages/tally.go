@@ -20,12 +20,12 @@ import (
 //	measuring        W: anybody. R: loop, which records latencies while it is set.
 //	the rest         W: loop. R: anybody once nothing is delivered any more.
 type tally struct {
-	nodes     int
 	delivered [MaxNodes + 1]atomic.Uint64
 	fault     atomic.Pointer[string]
 	measuring atomic.Bool
 	parts     []*partTally // by subgroup; in a limit by sender, from 0
 	latencies *hdrhistogram.Histogram
+	nodes     int
 }
 
 // partTally counts what is delivered in one subgroup, or in a limit of one sender.

@@ -25,7 +25,6 @@ type fleet struct {
 	*bench.Fleet
 	nodes  int
 	rate   netlab.Rate
-	lab    *netlab.Lab // nil: all here
 	runs   uint64
 	broken bool // a run failed, so that it is unknown what members still do
 }
@@ -33,16 +32,7 @@ type fleet struct {
 // start starts the processes. Without a rate they are all on this host.
 func (f *fleet) start(ctx context.Context, nodes int, rate netlab.Rate) (err error) {
 	*f = fleet{nodes: nodes, rate: rate, runs: f.runs, broken: true}
-	if rate > 0 {
-		if f.lab, err = netlab.New(netlab.Config{Hosts: nodes, Rate: rate}); err != nil {
-			return err
-		}
-	}
-	c := bench.FleetConfig{Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes)}
-	if f.lab != nil {
-		c.Hosts = f.lab.Hosts
-	}
-	f.Fleet, err = bench.Start(ctx, c)
+	f.Fleet, err = bench.Start(ctx, bench.FleetConfig{Workload: Workload.Name, Count: nodes, Env: proc.Share(nodes), Link: rate})
 	f.broken = err != nil
 	return err
 }
@@ -58,7 +48,7 @@ func (f *fleet) measure(ctx context.Context, c Case) (Run, error) {
 		}
 	}
 	if c.MPI != nil {
-		return c.MPI.run(ctx, f.lab, c)
+		return c.MPI.run(ctx, f.Lab, c)
 	}
 	return f.run(c)
 }
@@ -85,7 +75,7 @@ func (f *fleet) run(c Case) (r Run, err error) {
 	}
 	busy := watchMachine()
 	pause := rest
-	if f.lab != nil {
+	if f.Lab != nil {
 		pause = labRest
 	}
 	if err := f.tell(opGo, time.Now().Add(pause)); err != nil {
@@ -113,21 +103,19 @@ func (f *fleet) tell(op string, args any) error {
 
 // limit gives the link between two hosts a rate, both ways.
 func (f *fleet) limit(a, b int, r netlab.Rate) error {
-	if f.lab == nil {
+	if f.Lab == nil {
 		return errors.New("on one host there are no links that could be slow")
 	}
-	return errors.Join(f.lab.LimitLink(f.lab.Hosts[a], f.lab.Hosts[b], r), f.lab.LimitLink(f.lab.Hosts[b], f.lab.Hosts[a], r))
+	return errors.Join(f.Lab.LimitLink(f.Lab.Hosts[a], f.Lab.Hosts[b], r), f.Lab.LimitLink(f.Lab.Hosts[b], f.Lab.Hosts[a], r))
 }
 
-// close ends the processes and the lab. What processes failed with was told when they did.
+// close ends the processes. What they failed with after a run that failed was told with it.
 func (f *fleet) close() error {
-	if f.Fleet != nil {
-		_ = f.Fleet.Close()
+	if f.Fleet == nil {
+		return nil
 	}
-	f.broken = true
-	if lab := f.lab; lab != nil {
-		f.lab = nil
-		return lab.Close()
+	if err := f.Fleet.Close(); !f.broken {
+		return err
 	}
 	return nil
 }
