@@ -27,7 +27,7 @@ func TestAProgramWithoutLogsIsBuiltWithFewPackagesOfOtherModules(t *testing.T) {
 
 // maxOfClient is how many packages that are not of the standard library a client of replicated
 // objects is built with, apart from those of package ripc.
-const maxOfClient = 9
+const maxOfClient = 7
 
 // A program that only calls replicated objects is built without what members are made of.
 func TestAClientOfObjectsIsBuiltWithFewPackages(t *testing.T) {
