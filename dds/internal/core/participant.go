@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/squall-go/squall/dds/internal/space"
@@ -48,12 +47,17 @@ type Participant struct {
 	changed chan struct{} // closed when records were applied while a call waits, and made anew
 	waits   int           // calls that wait
 	number  uint32        // of the last endpoint of this process
-	told    []space.Event // within a batch
-	telling bool          // a goroutine calls Tell
+	events  events
 	binders binders
 
-	time  atomic.Int64 // of samples
-	fresh atomic.Int32 // samples that it is still used for
+	samples sampleTime
+}
+
+// events are those that Tell is called for. One goroutine at a time calls it, so that they come in
+// order.
+type events struct {
+	untold  []space.Event // within a batch
+	telling bool
 }
 
 // New returns the part of a process that is about to be a member or a client of a space.
@@ -130,31 +134,31 @@ func (p *Participant) MayWait() error {
 }
 
 // Happened notes an event, for TellAll. The lock is held.
-func (p *Participant) Happened(e space.Event) { p.told = append(p.told, e) }
+func (p *Participant) Happened(e space.Event) { p.events.untold = append(p.events.untold, e) }
 
 // TellAll calls Tell for what happened to endpoints of this process. The lock is held, and released
 // meanwhile: what happens then, the goroutine that tells already tells, too, so that the events
 // come one after the other and in order.
 func (p *Participant) TellAll() {
-	if p.telling {
+	if p.events.telling {
 		return
 	}
-	p.telling = true
-	for len(p.told) > 0 {
+	p.events.telling = true
+	for len(p.events.untold) > 0 {
 		p.tell()
 	}
-	p.telling = false
+	p.events.telling = false
 }
 
 // tell is TellAll for what has happened until now.
 func (p *Participant) tell() {
-	told := p.told[:0]
-	for i := range p.told {
-		if e := &p.told[i]; e.Endpoint.Process == p.Self && (p.Taken == nil || !p.Taken(e)) {
+	told := p.events.untold[:0]
+	for i := range p.events.untold {
+		if e := &p.events.untold[i]; e.Endpoint.Process == p.Self && (p.Taken == nil || !p.Taken(e)) {
 			told = append(told, *e)
 		}
 	}
-	p.told = nil
+	p.events.untold = nil
 	if p.Tell == nil || len(told) == 0 {
 		return
 	}

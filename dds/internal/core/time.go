@@ -25,20 +25,26 @@ var lastRead atomic.Pointer[time.Time]
 // as much as all the rest. A time is used for so many of them, and not beyond the next Elapsed.
 const samplesOfATime = 16
 
+// sampleTime is the time of samples. It needs no lock.
+type sampleTime struct {
+	now  atomic.Int64
+	left atomic.Int32 // samples that it is still used for
+}
+
 // SampleTime is the time of a sample that is written now, at a member, which calls Elapsed.
 func (p *Participant) SampleTime() int64 {
-	if p.fresh.Add(-1) > 0 {
-		return p.time.Load()
+	if p.samples.left.Add(-1) > 0 {
+		return p.samples.now.Load()
 	}
 	return p.readTime()
 }
 
 func (p *Participant) readTime() int64 {
 	t := Now()
-	p.time.Store(t)
-	p.fresh.Store(samplesOfATime)
+	p.samples.now.Store(t)
+	p.samples.left.Store(samplesOfATime)
 	return t
 }
 
 // Elapsed says that time has passed: later samples have another time.
-func (p *Participant) Elapsed() { p.fresh.Store(0) }
+func (p *Participant) Elapsed() { p.samples.left.Store(0) }
