@@ -94,7 +94,7 @@ func (f *fanout) receive(conn net.Conn, sender int) error {
 		if _, err := io.ReadFull(in, message); err != nil {
 			return err
 		}
-		if part.take(sender, message); in.Buffered() < prefixBytes {
+		if part.take(sender, message); in.Buffered() < prefixBytes+f.Spec.SizeBytes { // no other one is here
 			part.publish(sender, n)
 			n = 0
 		}
