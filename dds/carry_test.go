@@ -49,7 +49,7 @@ func TestCarriedSamplesAreReadByType(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := next(t, r, 3)
-	if got[0].Value != v || got[0].Info.Source != 4 || got[1].Info.Source != 9 || got[2].Info.Valid || got[2].Value.Vehicle != 3 || got[2].Info.Instance != dds.Disposed {
+	if got[0].Value != v || got[0].Info.Source != 4 || got[1].Info.Source != 9 || got[2].Info.Valid || got[2].Value.Vehicle != 3 || got[2].Info.Instance != dds.InstanceDisposed {
 		t.Fatalf("read %+v", got)
 	}
 	for at, last := uint64(0), uint64(0); last < 10; {

@@ -43,9 +43,9 @@ type ClientConfig struct {
 	// Services are the ids of relays (RelayService), in place of Addresses. The Resolver of Endpoint
 	// finds them.
 	Services []ripc.ID
-	// Endpoint has the client's TLS certificates, secret and limits. Its Addr and MoveTime are not
-	// used, and its Resolver is with Services only. RingBytes of 0 is 256 KiB here, and StreamBytes of
-	// 0 is 1 MiB: so much of what the relay has sent may wait until readers have space.
+	// Endpoint has the client's TLS certificates, secret and limits. Its Listen and MoveTimeout are
+	// not used, and its Resolver is with Services only. RingBytes of 0 is 256 KiB here, and
+	// StreamBytes of 0 is 1 MiB: so much of what the relay has sent may wait until readers have space.
 	Endpoint ripc.Config
 	// RelayTimeout is how long a relay may be silent before another one is used. 0 is
 	// DefaultRelayTimeout.
@@ -238,7 +238,7 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Participant, error) {
 		first = mathrand.IntN(relays)
 	}
 	cfg.Addresses, cfg.Services = startingWith(cfg.Addresses, first), startingWith(cfg.Services, first)
-	cfg.Endpoint.Addr, cfg.Endpoint.MoveTime = "", -1
+	cfg.Endpoint.Listen, cfg.Endpoint.MoveTimeout = "", -1
 	cfg.Endpoint.RingBytes = cmp.Or(cfg.Endpoint.RingBytes, clientRingBytes)
 	cfg.Endpoint.StreamBytes = cmp.Or(cfg.Endpoint.StreamBytes, clientStreamBytes)
 	c.cfg = cfg

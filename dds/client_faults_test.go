@@ -144,7 +144,7 @@ func TestAClientThatClosesWithoutARelayTellsOfItsSamples(t *testing.T) {
 	relay := serve(t, all[0], member.RelayConfig{})
 	gone := make(chan struct{}, 10)
 	events := func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok && e.Err != nil {
+		if e, ok := e.(dds.RelayChanged); ok && e.Err != nil {
 			gone <- struct{}{}
 		}
 	}
@@ -223,7 +223,7 @@ func TestAClientThatEndsWhileTheOrderIsHeldUpHasNoWriters(t *testing.T) {
 	if err := full.Close(testutil.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if got := next(t, r, 2); got[1].Info.Instance != dds.NoWriters {
+	if got := next(t, r, 2); got[1].Info.Instance != dds.InstanceNoWriters {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -273,7 +273,7 @@ func TestARelayWaitsForRoomLongerThanAClientsWriter(t *testing.T) {
 	failed := make(chan error, 10)
 	relay := serve(t, all[0], member.RelayConfig{})
 	c := dial(t, func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok && e.Err != nil {
+		if e, ok := e.(dds.RelayChanged); ok && e.Err != nil {
 			failed <- e.Err
 		}
 	}, relay.Addr())

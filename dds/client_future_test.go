@@ -71,7 +71,7 @@ func TestFuturesOfAClientComeTrueAtAnotherRelay(t *testing.T) {
 	addresses := []string{relays[0].Addr(), relays[1].Addr()}
 	found := make(chan string, 100)
 	c := dial(t, func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok && e.Err == nil {
+		if e, ok := e.(dds.RelayChanged); ok && e.Err == nil {
 			found <- e.Relay
 		}
 	}, addresses...)
@@ -124,7 +124,7 @@ func TestAFutureEndsWithItsClient(t *testing.T) {
 	relay := serve(t, all[0], member.RelayConfig{})
 	gone := make(chan struct{}, 10)
 	events := func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok && e.Err != nil {
+		if e, ok := e.(dds.RelayChanged); ok && e.Err != nil {
 			gone <- struct{}{}
 		}
 	}

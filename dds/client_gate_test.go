@@ -24,7 +24,7 @@ type script struct {
 // scripted returns a relay of which the test writes the frames, and its address.
 func scripted(t *testing.T) (s *script, addr string) {
 	t.Helper()
-	e, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}})
+	e, err := ripc.Open(t.Context(), ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}})
 	if err != nil {
 		t.Fatal(err)
 	}

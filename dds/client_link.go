@@ -38,7 +38,7 @@ func (c *client) run() {
 			return
 		}
 		if met {
-			c.tell(Relayed{c.name(i % relays), err})
+			c.tell(RelayChanged{c.name(i % relays), err})
 			pause.Reset()
 			failures, finals = 0, 0
 			continue
@@ -92,7 +92,7 @@ func (c *client) name(i int) string {
 }
 
 // tell tells the application which relay is used, or why there is none.
-func (c *client) tell(e Relayed) {
+func (c *client) tell(e RelayChanged) {
 	if log := c.cfg.Logger; log != nil && e.Err == nil {
 		log.Info("the client uses a relay", "space", c.p.Name, "relay", e.Relay)
 	} else if log != nil {
@@ -140,7 +140,7 @@ func (c *client) use(i int) (met bool, err error) {
 	if err := c.begin(l, welcome); err != nil {
 		return false, err
 	}
-	c.tell(Relayed{Relay: c.name(i)})
+	c.tell(RelayChanged{Relay: c.name(i)})
 	var sending sync.WaitGroup
 	ended, end := context.WithCancel(c.ctx)
 	sending.Go(func() {

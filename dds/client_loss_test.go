@@ -18,7 +18,7 @@ import (
 // client was: it is notified that samples are lost, and reads every sample that was written since.
 func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 	dir, copied := t.TempDir(), t.TempDir()+"/copy"
-	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
+	set := dds.QoS{Durability: qos.Persistent, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	persistent := dds.QoS{Durability: qos.Persistent}
 	addr := testutil.FreeAddress(t)
 	start := func(dir string) (*member.Member, *dds.Writer[position]) {
@@ -50,7 +50,7 @@ func TestAClientOfAGroupThatLostSamplesReadsAllOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, w := start(dir)
-	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: second, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: second, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func TestACoherentSetEndsWhateverTheFunctionDoes(t *testing.T) {
 	c := dial(t, nil, serve(t, all[0], member.RelayConfig{}).Addr())
 	for name, p := range map[string]interface {
 		dds.Space
-		Coherent(context.Context, func(*dds.Set) error) error
+		Coherent(context.Context, func(*dds.CoherentSet) error) error
 	}{"client": c, "member": all[0]} {
 		codec := blocking{dds.CBOR[position](), &sync.Once{}, make(chan struct{}), make(chan struct{})}
 		slow, err := dds.NewTopic(t.Context(), p, name, codec, dds.QoS{})
@@ -74,7 +74,7 @@ func TestACoherentSetEndsWhateverTheFunctionDoes(t *testing.T) {
 					t.Errorf("%s: the panic is lost", name)
 				}
 			}()
-			_ = p.Coherent(t.Context(), func(s *dds.Set) error {
+			_ = p.Coherent(t.Context(), func(s *dds.CoherentSet) error {
 				if err := plain.WriteIn(t.Context(), s, position{}); err != nil {
 					t.Error(err)
 				}
@@ -82,7 +82,7 @@ func TestACoherentSetEndsWhateverTheFunctionDoes(t *testing.T) {
 			})
 		}()
 		written := make(chan error, 1)
-		err = p.Coherent(testutil.Within(t), func(s *dds.Set) error {
+		err = p.Coherent(testutil.Within(t), func(s *dds.CoherentSet) error {
 			go func() { written <- late.WriteIn(t.Context(), s, position{N: 7}) }()
 			<-codec.begun
 			go func() { // once the function has returned
@@ -123,7 +123,7 @@ func TestACoherentSetWhoseContextEndsIsDropped(t *testing.T) {
 	r := reader(t, slow, set)
 	ctx, cancel := context.WithCancel(t.Context())
 	written := make(chan error, 1)
-	err = all[0].Coherent(ctx, func(s *dds.Set) error {
+	err = all[0].Coherent(ctx, func(s *dds.CoherentSet) error {
 		go func() { written <- w.WriteIn(t.Context(), s, position{N: 1}) }()
 		<-codec.begun
 		cancel()
@@ -136,7 +136,7 @@ func TestACoherentSetWhoseContextEndsIsDropped(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Error(err)
 	}
-	err = all[0].Coherent(t.Context(), func(s *dds.Set) error { return w.WriteIn(t.Context(), s, position{N: 2}) })
+	err = all[0].Coherent(t.Context(), func(s *dds.CoherentSet) error { return w.WriteIn(t.Context(), s, position{N: 2}) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -165,8 +165,8 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 		writers[i], plain = writer(t, tp, inSets), writer(t, tp, dds.QoS{})
 	}
 	failed := errors.New("the application gives up")
-	var kept *dds.Set
-	if err := c.Coherent(t.Context(), func(s *dds.Set) error {
+	var kept *dds.CoherentSet
+	if err := c.Coherent(t.Context(), func(s *dds.CoherentSet) error {
 		kept = s
 		return errors.Join(failed, writers[0].WriteIn(t.Context(), s, position{N: 1}))
 	}); !errors.Is(err, failed) {
@@ -175,10 +175,10 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 	if err := writers[0].WriteIn(t.Context(), kept, position{}); !errors.Is(err, dds.ErrUnknown) {
 		t.Errorf("a set that has ended: %v", err)
 	}
-	if err := c.Coherent(t.Context(), func(*dds.Set) error { return nil }); err != nil {
+	if err := c.Coherent(t.Context(), func(*dds.CoherentSet) error { return nil }); err != nil {
 		t.Errorf("a set of nothing: %v", err)
 	}
-	err := c.Coherent(testutil.Within(t), func(s *dds.Set) error {
+	err := c.Coherent(testutil.Within(t), func(s *dds.CoherentSet) error {
 		for i := range int32(10) {
 			if err := writers[i%2].WriteIn(t.Context(), s, position{Vehicle: i, N: 2}); err != nil {
 				return err
@@ -188,11 +188,11 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 		if err := plain.WriteIn(t.Context(), s, position{}); !errors.Is(err, qos.ErrInconsistent) {
 			t.Errorf("a writer that offers no coherent access: %v", err)
 		}
-		if err := writers[0].WriteIn(t.Context(), &dds.Set{}, position{}); !errors.Is(err, dds.ErrUnknown) {
+		if err := writers[0].WriteIn(t.Context(), &dds.CoherentSet{}, position{}); !errors.Is(err, dds.ErrUnknown) {
 			t.Errorf("a set of no participant: %v", err)
 		}
 		large := position{From: strings.Repeat("x", 4<<10)}
-		return c.Coherent(testutil.Within(t), func(s *dds.Set) error { // sets may be written at the same time
+		return c.Coherent(testutil.Within(t), func(s *dds.CoherentSet) error { // sets may be written at the same time
 			for range 2000 {
 				if err := writers[0].WriteIn(t.Context(), s, large); errors.Is(err, dds.ErrTooLarge) {
 					return nil
@@ -228,7 +228,7 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 	if err := writers[0].Close(testutil.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Coherent(testutil.Within(t), func(s *dds.Set) error { return writers[0].WriteIn(t.Context(), s, position{}) }); !errors.Is(err, dds.ErrUnknown) {
+	if err := c.Coherent(testutil.Within(t), func(s *dds.CoherentSet) error { return writers[0].WriteIn(t.Context(), s, position{}) }); !errors.Is(err, dds.ErrUnknown) {
 		t.Errorf("a writer that was closed: %v", err)
 	}
 }
@@ -237,7 +237,7 @@ func TestACoherentSetOfAClientIsThereAsAWhole(t *testing.T) {
 // nothing behind.
 func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
 	all := open(t, 1, nil)
-	relay := serve(t, all[0], member.RelayConfig{Grace: time.Millisecond})
+	relay := serve(t, all[0], member.RelayConfig{ClientGrace: time.Millisecond})
 	r := reader(t, topic(t, all[0], dds.QoS{}), dds.QoS{History: qos.KeepAll()})
 	conn := dialRaw(t, relay.Addr())
 	ask(t, conn, remote.KindHello, remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"}, remote.KindWelcome)
@@ -265,7 +265,7 @@ func TestASetOfAClientThatEndsWithinItIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Between them are the samples of the set, and its end, without which all members would keep it.
-	if got := next(t, r, 1)[0]; got.Info.Instance != dds.NoWriters || got.Info.Position < first.Info.Position+5 {
+	if got := next(t, r, 1)[0]; got.Info.Instance != dds.InstanceNoWriters || got.Info.Position < first.Info.Position+5 {
 		t.Errorf("got %+v after %+v", got, first)
 	}
 }
@@ -327,7 +327,7 @@ func writeSets(ctx context.Context, c *dds.Participant, writers [2]*dds.Writer[p
 				return n, err
 			}
 		}
-		err := c.Coherent(ctx, func(s *dds.Set) error {
+		err := c.Coherent(ctx, func(s *dds.CoherentSet) error {
 			for i := range samples {
 				if err := writers[i%2].WriteIn(ctx, s, position{Vehicle: int32(i), N: n}); err != nil {
 					return err
@@ -385,7 +385,7 @@ func TestSetsOfAClientSurviveBrokenConnections(t *testing.T) {
 	var done atomic.Bool
 	var cuts atomic.Int64
 	for _, p := range all {
-		relay := serve(t, p, member.RelayConfig{Grace: 50 * time.Millisecond})
+		relay := serve(t, p, member.RelayConfig{ClientGrace: 50 * time.Millisecond})
 		addresses = append(addresses, (&cutter{to: relay.Addr(), most: 16 << 10, done: &done, cuts: &cuts}).listen(t))
 	}
 	c := dial(t, nil, addresses...)
@@ -426,7 +426,7 @@ func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 	children, addresses := relaysAt(t, ctx, all)
 	found := make(chan string, 100)
 	client := dial(t, func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok && e.Err == nil {
+		if e, ok := e.(dds.RelayChanged); ok && e.Err == nil {
 			found <- e.Relay
 		}
 	}, addresses...)
@@ -474,9 +474,9 @@ func TestSetsOfAClientSurviveKilledRelays(t *testing.T) {
 func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	all := open(t, 1, nil)
 	relay := serve(t, all[0], member.RelayConfig{})
-	used := make(chan dds.Relayed, 10)
+	used := make(chan dds.RelayChanged, 10)
 	c := dial(t, func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok {
+		if e, ok := e.(dds.RelayChanged); ok {
 			used <- e
 		}
 	}, relay.Addr())
@@ -492,7 +492,7 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	<-used // it is lost
 	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := c.Coherent(soon, func(s *dds.Set) error {
+	err := c.Coherent(soon, func(s *dds.CoherentSet) error {
 		return errors.Join(writers[0].WriteIn(soon, s, position{}), writers[1].WriteIn(soon, s, position{}))
 	})
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -507,7 +507,7 @@ func TestAWriterDoesNotGoOnWithoutTheOthersOfItsSet(t *testing.T) {
 	serveAt(t, all[0], relay.Addr())
 	<-used
 	next := writer(t, two(t, c)[1], inSets)
-	if err := c.Coherent(testutil.Within(t), func(s *dds.Set) error { return next.WriteIn(t.Context(), s, position{N: 7}) }); err != nil {
+	if err := c.Coherent(testutil.Within(t), func(s *dds.CoherentSet) error { return next.WriteIn(t.Context(), s, position{N: 7}) }); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -531,14 +531,14 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 	t.Parallel()
 	const rounds, samples = 6, 40
 	all := open(t, 2, nil)
-	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	durable := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	relayed := member.RelayConfig{TailBytes: 16 << 10}
 	relays := []*member.Relay{serve(t, all[0], relayed), serve(t, all[1], relayed)}
 	addresses := []string{relays[0].Addr(), relays[1].Addr()}
 	found := make(chan string, 100)
 	c := dial(t, func(e dds.Event) {
 		switch e := e.(type) {
-		case dds.Relayed:
+		case dds.RelayChanged:
 			if e.Err == nil {
 				found <- e.Relay
 			}
@@ -570,7 +570,7 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 		t.Helper()
 		for range sets {
 			n := written.Add(1)
-			err := all[1].Coherent(t.Context(), func(s *dds.Set) error {
+			err := all[1].Coherent(t.Context(), func(s *dds.CoherentSet) error {
 				for i := range samples {
 					if err := writers[i%2].WriteIn(t.Context(), s, position{Vehicle: int32(i), N: n, From: strings.Repeat("x", 100)}); err != nil {
 						return err
@@ -625,7 +625,7 @@ func TestReadersOfAClientHaveTheSameSets(t *testing.T) {
 		}
 		write(10)
 		cfg := relayed
-		cfg.Endpoint.Addr = at
+		cfg.Endpoint.Listen = at
 		relays[n] = serveWith(t, all[n], cfg)
 		write(40)
 		read()

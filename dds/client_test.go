@@ -25,14 +25,14 @@ import (
 // serve has a member serve clients.
 func serve(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay {
 	t.Helper()
-	cfg.Endpoint.Addr = testutil.FreeAddress(t) // so that nobody takes it while it is closed
+	cfg.Endpoint.Listen = testutil.FreeAddress(t) // so that nobody takes it while it is closed
 	return serveWith(t, m, cfg)
 }
 
 // serveAt is serve at an address that was closed before.
 func serveAt(t testing.TB, m *member.Member, addr string) *member.Relay {
 	t.Helper()
-	return serveWith(t, m, member.RelayConfig{Endpoint: ripc.Config{Addr: addr}})
+	return serveWith(t, m, member.RelayConfig{Endpoint: ripc.Config{Listen: addr}})
 }
 
 func serveWith(t testing.TB, m *member.Member, cfg member.RelayConfig) *member.Relay {
@@ -83,7 +83,7 @@ func numbers(t testing.TB, r *dds.Reader[position], n int) (got []int32) {
 }
 
 func TestAClientHasTopicsLikeAMember(t *testing.T) {
-	for _, transport := range []ripc.Transport{ripc.Auto, ripc.TCP} {
+	for _, transport := range []ripc.Transport{ripc.TransportAuto, ripc.TransportTCP} {
 		t.Run(fmt.Sprint(transport), func(t *testing.T) {
 			all := open(t, 2, nil)
 			relay := serve(t, all[0], member.RelayConfig{Endpoint: ripc.Config{Transport: transport}})
@@ -124,7 +124,7 @@ func TestAClientHasTopicsLikeAMember(t *testing.T) {
 			if err := wi.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			want := []int32{1, 2, 3, 4, 5, 6, 7, -int32(dds.Disposed), -int32(dds.NoWriters), -int32(dds.NoWriters), -int32(dds.NoWriters)}
+			want := []int32{1, 2, 3, 4, 5, 6, 7, -int32(dds.InstanceDisposed), -int32(dds.InstanceNoWriters), -int32(dds.InstanceNoWriters), -int32(dds.InstanceNoWriters)}
 			for _, r := range []*dds.Reader[position]{ri, ro} {
 				if got := numbers(t, r, len(want)); !slices.Equal(got, want) {
 					t.Errorf("got %v", got)
@@ -154,7 +154,7 @@ func TestTheEndOfAClientIsThatOfItsWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is not disposed of, as at the end of a member.
-	if got := numbers(t, r, 2); !slices.Equal(got, []int32{1, -int32(dds.NoWriters)}) {
+	if got := numbers(t, r, 2); !slices.Equal(got, []int32{1, -int32(dds.InstanceNoWriters)}) {
 		t.Errorf("got %v", got)
 	}
 	if err := w.Write(t.Context(), position{}); !errors.Is(err, dds.ErrNotOpen) {
@@ -178,7 +178,7 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 				switch e := e.(type) {
 				case dds.SampleLost:
 					lost <- e
-				case dds.Relayed:
+				case dds.RelayChanged:
 					if e.Err == nil {
 						found <- e.Relay
 					}
@@ -239,7 +239,7 @@ func TestAClientGoesOnWithAnotherRelay(t *testing.T) {
 
 func TestAClientOpensItsWritersAnewAsTheyWereChanged(t *testing.T) {
 	all := open(t, 1, nil)
-	first := serve(t, all[0], member.RelayConfig{Grace: time.Millisecond})
+	first := serve(t, all[0], member.RelayConfig{ClientGrace: time.Millisecond})
 	c := dial(t, nil, first.Addr())
 	set := dds.QoS{Ownership: qos.Exclusive, Strength: 1}
 	w := writer(t, topic(t, c, dds.QoS{Ownership: qos.Exclusive}), set)
@@ -301,7 +301,7 @@ func TestAClientSurvivesKilledRelays(t *testing.T) {
 	found := make(chan string, 100)
 	client := dial(t, func(e dds.Event) {
 		switch e := e.(type) {
-		case dds.Relayed:
+		case dds.RelayChanged:
 			if e.Err == nil {
 				found <- e.Relay
 			}
@@ -309,9 +309,9 @@ func TestAClientSurvivesKilledRelays(t *testing.T) {
 			t.Errorf("lost: %+v", e)
 		}
 	}, addresses...)
-	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	set := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	tp := topic(t, client, set)
-	set.Service = qos.Service{}
+	set.Service = qos.DurabilityService{}
 	w := writer(t, tp, set)
 	set.History = qos.KeepAll()
 	r := reader(t, tp, set)
@@ -382,7 +382,7 @@ func TestAClientSaysWhyItReachedNoRelay(t *testing.T) {
 	address := testutil.FreeAddress(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := dds.Dial(ctx, dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{address}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+	_, err := dds.Dial(ctx, dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{address}, Endpoint: ripc.Config{Transport: ripc.TransportTCP}})
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ripc.ErrUnreachable) || !strings.Contains(err.Error(), address) {
 		t.Errorf("the client says: %v", err)
 	}
@@ -424,7 +424,7 @@ func TestClientsBeginWithDifferentRelays(t *testing.T) {
 			Space: "fleet", Cluster: "test", Addresses: addresses, Seed: seed, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Events: func(e dds.Event) {
 				select {
-				case first <- e.(dds.Relayed).Relay:
+				case first <- e.(dds.RelayChanged).Relay:
 				default:
 				}
 			},

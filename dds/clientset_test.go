@@ -15,7 +15,7 @@ import (
 func TestASetWhoseOnlySampleIsTooLargeIsForgotten(t *testing.T) {
 	c := &client{sets: clientSets{writing: map[uint64]*clientSet{}}}
 	c.cfg.OutboxBytes, c.relay.welcome.MaxBytes = 64, 1<<20
-	s := &Set{number: 1, idle: make(chan struct{})}
+	s := &CoherentSet{number: 1, idle: make(chan struct{})}
 	s.enter()
 	if err := c.add(1, space.ID{}, remote.Entry{Data: make([]byte, 1000)}); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("%v, want ErrTooLarge", err)
@@ -37,7 +37,7 @@ func TestASetWhoseFunctionPanicsIsForgotten(t *testing.T) {
 	dropped := make(chan struct{})
 	func() {
 		defer func() { _ = recover() }()
-		_ = p.Coherent(t.Context(), func(s *Set) error {
+		_ = p.Coherent(t.Context(), func(s *CoherentSet) error {
 			s.enter()
 			if err := c.add(s.number, space.ID{}, remote.Entry{Data: make([]byte, 10)}); err != nil {
 				t.Error(err)

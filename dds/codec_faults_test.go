@@ -60,7 +60,7 @@ func TestASampleThatCannotBeEncodedLeavesNothing(t *testing.T) {
 		}
 		r := reader(t, tp, dds.QoS{History: qos.KeepAll()})
 		for name, p := range map[string]struct {
-			coherent func(context.Context, func(*dds.Set) error) error
+			coherent func(context.Context, func(*dds.CoherentSet) error) error
 			topic    *dds.Topic[position]
 		}{"member": {all[0].Coherent, tp}, "client": {c.Coherent, at}} {
 			w, n := writer(t, p.topic, inSets), int32(0)
@@ -88,7 +88,7 @@ func TestASampleThatCannotBeEncodedLeavesNothing(t *testing.T) {
 					t.Errorf("%s: the reader has %+v", what, got)
 				}
 				for _, samples := range []int{0, 1} {
-					if err := p.coherent(testutil.Within(t), func(s *dds.Set) error {
+					if err := p.coherent(testutil.Within(t), func(s *dds.CoherentSet) error {
 						bad(func(v position) error { return w.WriteIn(t.Context(), s, v) })
 						for range samples {
 							n++

@@ -192,7 +192,7 @@ func TestALateReaderMissesNothingAndGetsNothingTwice(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, nil)
 	durable := dds.QoS{Durability: qos.Transient}
-	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	set := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	w := writer(t, topic(t, all[0], set), durable)
 	const n = 400
 	var wg sync.WaitGroup
@@ -271,7 +271,7 @@ func TestACoherentSetIsThereAsAWhole(t *testing.T) {
 	coherent.History = qos.KeepAll()
 	r := reader(t, topic(t, all[1], dds.QoS{}), coherent)
 	failed := errors.New("the application gives up")
-	err := all[0].Coherent(t.Context(), func(s *dds.Set) error {
+	err := all[0].Coherent(t.Context(), func(s *dds.CoherentSet) error {
 		if err := w.WriteIn(t.Context(), s, position{N: 1}); err != nil {
 			t.Error(err)
 		}
@@ -280,7 +280,7 @@ func TestACoherentSetIsThereAsAWhole(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
-	err = all[0].Coherent(t.Context(), func(s *dds.Set) error {
+	err = all[0].Coherent(t.Context(), func(s *dds.CoherentSet) error {
 		for i := range int32(10) {
 			if err := w.WriteIn(t.Context(), s, position{Vehicle: i, N: 2}); err != nil {
 				return err
@@ -411,7 +411,7 @@ func TestPersistentTopicsSurviveTheEndOfAllProcesses(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	addrs := []string{testutil.FreeAddress(t), testutil.FreeAddress(t)}
 	persistent := dds.QoS{Durability: qos.Persistent}
-	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
+	set := dds.QoS{Durability: qos.Persistent, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	var n int32
 	for lap := range 3 {
 		all := open(t, 2, func(i int, p *member.Config, c *squall.Config) {
@@ -482,11 +482,11 @@ func TestReadAndTakeSelect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if again, err := r.Read(dds.Query{Samples: dds.NotRead}); len(again) != 0 || err != nil {
+	if again, err := r.Read(dds.Query{Samples: dds.SampleNotRead}); len(again) != 0 || err != nil {
 		t.Errorf("%v, %v", again, err)
 	}
-	some, err := r.Take(dds.Query{Max: 2, Views: dds.NotNew, Instances: dds.Alive})
-	if err != nil || len(some) != 2 || some[0].Value.N != 0 || some[1].Value.N != 2 || some[0].Info.Sample != dds.Read {
+	some, err := r.Take(dds.Query{Max: 2, Views: dds.ViewNotNew, Instances: dds.InstanceAlive})
+	if err != nil || len(some) != 2 || some[0].Value.N != 0 || some[1].Value.N != 2 || some[0].Info.Sample != dds.SampleRead {
 		t.Errorf("%+v, %v", some, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -510,7 +510,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	if _, err := dds.NewTopic(ctx, all[0], "p", dds.CBOR[position](), dds.QoS{Durability: qos.Persistent}); !errors.Is(err, qos.ErrRefused) {
 		t.Errorf("persistent without a log: %v", err)
 	}
-	instances := dds.QoS{Durability: qos.Transient, Service: qos.Service{Limits: qos.Limits{Instances: 1}}}
+	instances := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{Limits: qos.Limits{Instances: 1}}}
 	if _, err := dds.NewTopic(ctx, all[0], "p", dds.CBOR[position](), instances); !errors.Is(err, qos.ErrRefused) {
 		t.Errorf("a limit without an effect: %v", err)
 	}

@@ -82,9 +82,9 @@ type SampleLost struct {
 	Position       uint64
 }
 
-// Relayed tells a client which relay it uses from now on, or why it has none; it looks for another
-// one then.
-type Relayed struct {
+// RelayChanged tells a client which relay it uses from now on, or why it has none; it looks for
+// another one then.
+type RelayChanged struct {
 	Relay string // address or id
 	Err   error  // why it is lost; nil: it is used
 }
@@ -96,7 +96,7 @@ func (DeadlineMissed) event()    {}
 func (LivelinessLost) event()    {}
 func (LivelinessChanged) event() {}
 func (SampleLost) event()        {}
-func (Relayed) event()           {}
+func (RelayChanged) event()      {}
 
 // tell calls events for what happened.
 func tell(events func(Event), e *space.Event) {

@@ -16,7 +16,7 @@ func OpenSets(p *Participant) int {
 }
 
 // Ending reports whether the end of a coherent set waits for calls of WriteIn.
-func Ending(s *Set) bool {
+func Ending(s *CoherentSet) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended

@@ -22,7 +22,7 @@ var (
 	lateGap     = flag.Duration("late-gap", 0, "the longest gap of another reader meanwhile; 0: it is not judged")
 )
 
-var longHistory = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+var longHistory = dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 
 // runLate is a process of a group to which another one comes late: it writes the history, and more
 // samples after it, or reads these.

@@ -24,10 +24,10 @@ func TestAListenerHearsWhatAReaderTakes(t *testing.T) {
 		return fmt.Sprint(s.Info.Position, s.Info.Valid, s.Info.Writer, s.Value)
 	}
 	reader(t, there, dds.QoS{Limits: qos.Limits{Samples: 1}}, dds.Listen(func(s *dds.Sample[position], err error) {
-		if s.Info.Instance == dds.NoWriters { // the test has ended, and its participants close one after the other
+		if s.Info.Instance == dds.InstanceNoWriters { // the test has ended, and its participants close one after the other
 			return
 		}
-		if s.Info.Instance != map[bool]dds.InstanceState{true: dds.Alive, false: dds.Disposed}[s.Info.Valid] {
+		if s.Info.Instance != map[bool]dds.InstanceState{true: dds.InstanceAlive, false: dds.InstanceDisposed}[s.Info.Valid] {
 			t.Errorf("heard in the state %d: %s", s.Info.Instance, line(s))
 		}
 		heard <- fmt.Sprint(line(s), err)
@@ -269,7 +269,7 @@ func TestBestEffortSamplesMayComeWithoutAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range next(t, r, 3) {
-		if s.Info.Valid || s.Info.Instance != dds.Disposed {
+		if s.Info.Valid || s.Info.Instance != dds.InstanceDisposed {
 			t.Errorf("the end of an instance: %+v", s)
 		}
 	}

@@ -101,7 +101,7 @@ func TestAClientAssertsItsWriters(t *testing.T) {
 	set := dds.QoS{Liveliness: qos.Liveliness{Kind: qos.ManualByParticipant, Lease: 50 * time.Millisecond}}
 	used := make(chan string, 10)
 	one := dial(t, func(e dds.Event) {
-		if e, ok := e.(dds.Relayed); ok && e.Err == nil {
+		if e, ok := e.(dds.RelayChanged); ok && e.Err == nil {
 			used <- e.Relay
 		}
 	}, relays[0].Addr(), relays[1].Addr())

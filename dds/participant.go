@@ -67,9 +67,9 @@ func (p *Participant) Position() uint64 {
 	return p.core.Space.Position()
 }
 
-// Self is the participant's own part in the names of its writers and readers: an ID without a
+// ID is the participant's own part in the names of its writers and readers: an ID without a
 // number.
-func (p *Participant) Self() ID {
+func (p *Participant) ID() ID {
 	p.core.Mu.Lock()
 	defer p.core.Mu.Unlock()
 	return idOf(space.ID{Process: p.core.Self})

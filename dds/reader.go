@@ -16,24 +16,26 @@ import (
 	"github.com/squall-go/squall/internal/wait"
 )
 
-// SampleState, ViewState and InstanceState are masks; 0 is any state.
-type (
-	SampleState   uint8
-	ViewState     uint8
-	InstanceState uint8
-)
+// SampleState is a mask: whether samples were read before. 0 is any state.
+type SampleState uint8
+
+// ViewState is a mask: whether the reader saw the instance before. 0 is any state.
+type ViewState uint8
+
+// InstanceState is a mask: whether the instance has writers, or how it ended. 0 is any state.
+type InstanceState uint8
 
 // The states.
 const (
-	Read    SampleState = SampleState(space.Read)
-	NotRead SampleState = SampleState(space.NotRead)
+	SampleRead    = SampleState(space.Read)
+	SampleNotRead = SampleState(space.NotRead)
 
-	New    ViewState = ViewState(space.New) // the first samples of an instance, or of one that came back
-	NotNew ViewState = ViewState(space.NotNew)
+	ViewNew    = ViewState(space.New) // the first samples of an instance, or of one that came back
+	ViewNotNew = ViewState(space.NotNew)
 
-	Alive     InstanceState = InstanceState(space.Alive)
-	Disposed  InstanceState = InstanceState(space.Disposed)
-	NoWriters InstanceState = InstanceState(space.NoWriters)
+	InstanceAlive     = InstanceState(space.Alive)
+	InstanceDisposed  = InstanceState(space.Disposed)
+	InstanceNoWriters = InstanceState(space.NoWriters)
 )
 
 // Info is what is known of a sample besides its value.

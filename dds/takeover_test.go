@@ -65,7 +65,7 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 		return runLate(ctx, p, spec, participant)
 	}
 	if spec.Relay {
-		relay, err := member.Serve(ctx, member.RelayConfig{Member: participant, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+		relay, err := member.Serve(ctx, member.RelayConfig{Member: participant, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 		if err == nil {
 			err = p.Send(relay.Addr())
 		}

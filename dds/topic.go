@@ -64,7 +64,7 @@ func keyOf[T any](codec Codec[T]) (key[T], error) {
 	if reflect.TypeFor[T]().Kind() != reflect.Struct {
 		return nil, nil
 	}
-	key, err := cdr.NewKey[T]()
+	key, err := cdr.NewKeyCodec[T]()
 	if err != nil || !key.Keyed() {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (w *Writer[T]) WriteFuture(ctx context.Context, v T) (Future, error) {
 }
 
 // WriteIn writes a sample of a coherent set. If it fails, the sample is not in the set.
-func (w *Writer[T]) WriteIn(ctx context.Context, s *Set, v T) error {
+func (w *Writer[T]) WriteIn(ctx context.Context, s *CoherentSet, v T) error {
 	w.mu.Lock()
 	coherent := w.set.Presentation.Coherent
 	w.mu.Unlock()
@@ -260,8 +260,8 @@ func (w *Writer[T]) Change(ctx context.Context, set QoS) error {
 	return err
 }
 
-// Set is a coherent set that is being written.
-type Set struct {
+// CoherentSet is a set of samples that is being written.
+type CoherentSet struct {
 	p      *core.Participant
 	number uint64
 	idle   chan struct{} // closed when the set has ended, and no call of WriteIn is in progress
@@ -273,7 +273,7 @@ type Set struct {
 }
 
 // enter begins a call of WriteIn, unless the set has ended.
-func (s *Set) enter() bool {
+func (s *CoherentSet) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
@@ -282,13 +282,13 @@ func (s *Set) enter() bool {
 	return !s.ended
 }
 
-func (s *Set) begin() {
+func (s *CoherentSet) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = true
 }
 
-func (s *Set) leave() {
+func (s *CoherentSet) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls--; s.ended && s.calls == 0 {
@@ -297,7 +297,7 @@ func (s *Set) leave() {
 }
 
 // close lets no call of WriteIn begin.
-func (s *Set) close() {
+func (s *CoherentSet) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended = true; s.calls == 0 {
@@ -307,7 +307,7 @@ func (s *Set) close() {
 
 // end ends the set after the calls of WriteIn that are in progress. It takes effect, or is dropped.
 // If ctx ends before that has its place, the set is dropped as soon as there is room.
-func (s *Set) end(ctx context.Context, drop bool) error {
+func (s *CoherentSet) end(ctx context.Context, drop bool) error {
 	s.close()
 	select {
 	case <-s.idle:
@@ -331,7 +331,7 @@ func (s *Set) end(ctx context.Context, drop bool) error {
 
 // drop drops a set that was closed, whenever its context ended. If the set has its place after all,
 // nothing happens.
-func (s *Set) drop(ctx context.Context) {
+func (s *CoherentSet) drop(ctx context.Context) {
 	<-s.idle
 	if s.begun {
 		_ = s.p.Backend.EndSet(context.WithoutCancel(ctx), s.number, true)
@@ -346,8 +346,8 @@ func (s *Set) drop(ctx context.Context) {
 // when the set is in the order, or when ctx has ended: then the set has its place already, or is
 // dropped. Calls of WriteIn on other goroutines that are in progress when f returns count: the set
 // ends after them.
-func (p *Participant) Coherent(ctx context.Context, f func(*Set) error) error {
-	s := &Set{p: p.core, number: p.core.Backend.NewSet(), idle: make(chan struct{})}
+func (p *Participant) Coherent(ctx context.Context, f func(*CoherentSet) error) error {
+	s := &CoherentSet{p: p.core, number: p.core.Backend.NewSet(), idle: make(chan struct{})}
 	returned := false
 	defer func() {
 		if !returned { // f panics, or ends its goroutine

@@ -41,7 +41,7 @@ func (s *Sending) begin() (err error) {
 // message is given up at every member.
 //
 // If data is memory of Alloc and a receiver still looks at it when ctx ends, the error wraps
-// ErrInView too: the memory must not be written any more, only released.
+// ErrInUse too: the memory must not be written any more, only released.
 func (g *Group) Send(ctx context.Context, data []byte) error {
 	sent, everywhere := make(chan error, 1), make(chan error, 1)
 	s, err := g.Start(Outgoing{
@@ -71,7 +71,7 @@ func (s *Sending) await(ctx context.Context, sent, everywhere <-chan error) erro
 	case err := <-sent: // it is told first if no goroutine looks at the data
 		return s.given(ctx, err)
 	default:
-		return fmt.Errorf("%w: %w", context.Cause(ctx), ErrInView)
+		return fmt.Errorf("%w: %w", context.Cause(ctx), ErrInUse)
 	}
 }
 

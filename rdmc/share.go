@@ -25,9 +25,9 @@ func (m *Memory) Shared() bool { return m.m.Shared() }
 // again only when they are not.
 func (m *Memory) Release() { m.m.Release() }
 
-// ErrInView is what Sent receives, at the end of a group, of a message that a receiver still looks
+// ErrInUse is what Sent receives, at the end of a group, of a message that a receiver still looks
 // at.
-var ErrInView = relay.ErrInView
+var ErrInUse = relay.ErrInView
 
 // Alloc gives memory for messages. Where all members of a group are processes of one host, what
 // lies in it is not sent, but read, or looked at, where it is; elsewhere it is as good as any other

@@ -179,7 +179,7 @@ func TestASendDoesNotWaitForViewsWhenItsContextHasEnded(t *testing.T) {
 	first.Release()
 	reason := errors.New("waited for long enough")
 	cancel(reason)
-	if err := receive(t, sent, "end"); !errors.Is(err, reason) || !errors.Is(err, ErrInView) {
+	if err := receive(t, sent, "end"); !errors.Is(err, reason) || !errors.Is(err, ErrInUse) {
 		t.Errorf("%v; node 3 looks at it for ever", err)
 	}
 	m.Release()
@@ -218,7 +218,7 @@ func TestAViewOutlivesItsGroup(t *testing.T) {
 			} else {
 				closeAll(t, all)
 			}
-			if err := receive(t, sent, "end"); fail && !errors.Is(err, ErrFailed) || !fail && !errors.Is(err, ErrInView) {
+			if err := receive(t, sent, "end"); fail && !errors.Is(err, ErrFailed) || !fail && !errors.Is(err, ErrInUse) {
 				t.Fatal(err)
 			}
 			m.Release()

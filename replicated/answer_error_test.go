@@ -66,7 +66,7 @@ func TestErrorsOfTheRootAreTheSame(t *testing.T) {
 // Every exported error is either sent to clients or is listed with the reason why it is local.
 func TestAnErrorReachesClientsOrIsLocal(t *testing.T) {
 	local := map[string]string{
-		"ErrInHandler": "of a handler", "ErrOutcomeUnknown": "of a member's own call", "ErrNoReply": "in the replies", "ErrLate": "of the client",
+		"ErrInHandler": "of a handler", "ErrOutcomeUnknown": "of a member's own call", "ErrNoReply": "in the replies", "ErrMemberTimeout": "of the client",
 		"ErrNoObject": "of the client", "ErrOtherGroup": "of the client", "ErrUnreachable": "of the client",
 	}
 	files, err := filepath.Glob("*.go")

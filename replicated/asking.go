@@ -243,7 +243,7 @@ func (c *Client) begin(o *remote, attempt int, patient bool) (client.Link, *ripc
 			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
 		}
 		s.CopyMessages() // a member can change an answer while it is decoded
-		if err := s.TakeLong(ripc.Long{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
+		if err := s.TakeLong(ripc.LongConfig{MaxBytes: maxAnswers, MaxPeerBytes: maxAnswers}); err != nil {
 			return client.Link{}, nil, nil, fmt.Errorf("replicated: %w", err)
 		}
 		r.service = s
@@ -308,7 +308,7 @@ func (c *Client) call(ctx context.Context, o *remote, service *ripc.Service, to 
 		c.mu.Unlock()
 	}
 	m, err := service.Call(ctx, to, parts...)
-	if request := parts[0]; errors.Is(err, ripc.ErrTooLarge) && len(request) > to.MaxMessage() && to.MaxMessage() > 0 {
+	if request := parts[0]; errors.Is(err, ripc.ErrTooLarge) && len(request) > to.MaxMessageBytes() && to.MaxMessageBytes() > 0 {
 		m, err = service.CallLong(ctx, to, nil, ripc.NewBody(request))
 	}
 	if err != nil && o.id == "" && errors.Is(err, ripc.ErrNoService) {

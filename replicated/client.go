@@ -35,8 +35,8 @@ type ClientConfig struct {
 	// Events is called with each event, from the goroutines of the client; it must not block, nor call
 	// the client.
 	Events func(ClientEvent)
-	// Endpoint has the client's TLS certificates, secret and limits. Its Addr, Resolver and MoveTime
-	// are not used.
+	// Endpoint has the client's TLS certificates, secret and limits. Its Listen, Resolver and
+	// MoveTimeout are not used.
 	Endpoint ripc.Config
 	// SessionTimeout is how long the members remember the client after it was heard last. 0 is
 	// DefaultSessionTimeout.
@@ -100,8 +100,8 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	c.cfg.Addresses = cfg.Addresses
 	c.any.Route = client.NewRoute(cfg.Addresses, cfg.MemberTimeout)
 	c.places.use("", c.any.Place())
-	cfg.Endpoint.Addr, cfg.Endpoint.Resolver = "", &c.places
-	cfg.Endpoint.MoveTime = -1 // in place of waiting for a member that has left, another one is asked
+	cfg.Endpoint.Listen, cfg.Endpoint.Resolver = "", &c.places
+	cfg.Endpoint.MoveTimeout = -1 // in place of waiting for a member that has left, another one is asked
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	var err error
 	if c.endpoint, err = ripc.Open(ctx, cfg.Endpoint); err != nil {
@@ -227,7 +227,7 @@ func (c *Client) dropLate() (silent []*remote) {
 		if _, late := r.Late(c.now()); !late {
 			return
 		}
-		if e := r.left(r.PlaceOf(current), object, ErrLate); e != nil {
+		if e := r.left(r.PlaceOf(current), object, ErrMemberTimeout); e != nil {
 			events = append(events, e)
 		}
 		old = append(old, c.dropped(r))

@@ -31,18 +31,18 @@ func (e MemberConnected) String() string {
 }
 func (MemberConnected) level() slog.Level { return slog.LevelInfo }
 
-// MemberLeft is an event of a client: it goes on with another member. Until a member has answered
+// MemberLost is an event of a client: it goes on with another member. Until a member has answered
 // again there is one such event for each address, however often the client tries.
-type MemberLeft struct {
+type MemberLost struct {
 	Addr   string // of the member's server
 	Object string // that was called
-	Err    error  // why; ErrLate if a call got no answer in time
+	Err    error  // why; ErrMemberTimeout if a call got no answer in time
 }
 
-func (e MemberLeft) String() string {
+func (e MemberLost) String() string {
 	return fmt.Sprintf("left the member at %s, which was used for object %q: %v", e.Addr, e.Object, e.Err)
 }
-func (MemberLeft) level() slog.Level { return slog.LevelWarn }
+func (MemberLost) level() slog.Level { return slog.LevelWarn }
 
 // SessionOpened is an event of a client: it has a session with an object.
 type SessionOpened struct {
@@ -79,9 +79,9 @@ func (e CallRefused) String() string {
 }
 func (CallRefused) level() slog.Level { return slog.LevelWarn }
 
-// ErrLate is why a client leaves a member that did not answer a call within
+// ErrMemberTimeout is why a client leaves a member that did not answer a call within
 // ClientConfig.MemberTimeout.
-var ErrLate = errors.New("a call got no answer within MemberTimeout")
+var ErrMemberTimeout = errors.New("a call got no answer within MemberTimeout")
 
 // event implements asker: it logs an event, and gives it to the application. The caller holds no
 // lock.
@@ -115,7 +115,7 @@ func (r *route) left(addr, object string, why error) (e ClientEvent) {
 		r.failed = map[string]bool{}
 	}
 	r.failed[addr] = true
-	return MemberLeft{Addr: addr, Object: object, Err: why}
+	return MemberLost{Addr: addr, Object: object, Err: why}
 }
 
 // absent asks a member which objects it serves, after none knew the object's service. It returns an

@@ -23,7 +23,7 @@ func benchPair(b *testing.B, cfg Config) (client *Service, to *Remote) {
 }
 
 func BenchmarkRoundTrip(b *testing.B) {
-	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+	for name, cfg := range map[string]Config{"shm": {Transport: TransportSHM}, "tcp": {Transport: TransportTCP, Listen: "127.0.0.1:0"}} {
 		b.Run("fabric="+name+"/size=64B", func(b *testing.B) {
 			client, to := benchPair(b, cfg)
 			ctx, body := context.Background(), make([]byte, 64)
@@ -43,7 +43,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 func BenchmarkCall(b *testing.B) {
-	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+	for name, cfg := range map[string]Config{"shm": {Transport: TransportSHM}, "tcp": {Transport: TransportTCP, Listen: "127.0.0.1:0"}} {
 		b.Run("fabric="+name+"/size=64B", func(b *testing.B) {
 			client, to := benchPair(b, cfg)
 			ctx, body := context.Background(), make([]byte, 64)
@@ -60,7 +60,7 @@ func BenchmarkCall(b *testing.B) {
 }
 
 func BenchmarkOneWay(b *testing.B) {
-	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+	for name, cfg := range map[string]Config{"shm": {Transport: TransportSHM}, "tcp": {Transport: TransportTCP, Listen: "127.0.0.1:0"}} {
 		b.Run("fabric="+name+"/size=64B", func(b *testing.B) {
 			server, client := register(b, open(b, cfg), "server"), register(b, open(b, cfg), "")
 			to := client.To("server")
@@ -94,7 +94,7 @@ func BenchmarkOneWay(b *testing.B) {
 // BenchmarkCallsOfMany has 500 goroutines call over one connection, whose ring has room for some of
 // the requests.
 func BenchmarkCallsOfMany(b *testing.B) {
-	for name, cfg := range map[string]Config{"shm": {Transport: SHM}, "tcp": {Transport: TCP, Addr: "127.0.0.1:0"}} {
+	for name, cfg := range map[string]Config{"shm": {Transport: TransportSHM}, "tcp": {Transport: TransportTCP, Listen: "127.0.0.1:0"}} {
 		b.Run("fabric="+name+"/size=1KiB", func(b *testing.B) {
 			client, to := benchPair(b, cfg)
 			ctx, body := context.Background(), make([]byte, 1024)

@@ -27,9 +27,9 @@ func filling(b byte, calls *atomic.Int32) func([]byte) error {
 // A buffer of a cache is filled once, and sent to many without a copy.
 func TestABufferOfACacheIsFilledOnceAndShown(t *testing.T) {
 	ctx := testutil.Within(t)
-	here := open(t, Config{Transport: SHM})
-	client, server := register(t, here, ""), register(t, open(t, Config{Transport: SHM}), "server")
-	must(t, server.TakeLong(Long{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
+	here := open(t, Config{Transport: TransportSHM})
+	client, server := register(t, here, ""), register(t, open(t, Config{Transport: TransportSHM}), "server")
+	must(t, server.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
 	c := NewCache[string](here, 1<<20)
 	var calls atomic.Int32
 	var sending sync.WaitGroup
@@ -76,7 +76,7 @@ func TestABufferOfACacheIsFilledOnceAndShown(t *testing.T) {
 // that is in use.
 func TestACacheIsBounded(t *testing.T) {
 	ctx := testutil.Within(t)
-	here := open(t, Config{Transport: SHM})
+	here := open(t, Config{Transport: TransportSHM})
 	c := NewCache[int](here, 300)
 	defer c.Close()
 	var calls atomic.Int32
@@ -121,7 +121,7 @@ func TestACacheIsBounded(t *testing.T) {
 // error.
 func TestABufferThatCannotBeFilledIsNotKept(t *testing.T) {
 	ctx := testutil.Within(t)
-	here := open(t, Config{Transport: SHM})
+	here := open(t, Config{Transport: TransportSHM})
 	c := NewCache[string](here, 1000)
 	defer c.Close()
 	broken := errors.New("broken")
@@ -162,7 +162,7 @@ func TestABufferThatCannotBeFilledIsNotKept(t *testing.T) {
 // Whatever goroutines do with a cache, each has the bytes of its key, and nothing is left.
 func TestACacheUnderManyGoroutines(t *testing.T) {
 	ctx := testutil.Within(t)
-	here := open(t, Config{Transport: SHM})
+	here := open(t, Config{Transport: TransportSHM})
 	c := NewCache[int](here, 5000)
 	seed := testutil.Seed(t)
 	var working sync.WaitGroup

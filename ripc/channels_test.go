@@ -26,9 +26,9 @@ func TestManyServicesComeAndGoOverOneConnection(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			ctx := testutil.Within(t)
-			cfg := Config{Transport: SHM}
+			cfg := Config{Transport: TransportSHM}
 			if transport == "tcp" {
-				cfg.Transport, cfg.Addr = TCP, "127.0.0.1:0"
+				cfg.Transport, cfg.Listen = TransportTCP, "127.0.0.1:0"
 			}
 			here, there := open(t, cfg), open(t, cfg)
 			server, client := register(t, there, "server"), register(t, here, "client")
@@ -153,7 +153,7 @@ func TestWhatAClosedServiceSentIsReceived(t *testing.T) {
 // When all channels are in use, the next service is told so; when one is given up, it has its turn.
 func TestAChannelThatIsGivenUpIsTheNextServices(t *testing.T) {
 	ctx := testutil.Within(t)
-	here, there := open(t, Config{Transport: SHM}), open(t, Config{Transport: SHM})
+	here, there := open(t, Config{Transport: TransportSHM}), open(t, Config{Transport: TransportSHM})
 	server := register(t, there, "server")
 	var guests []*Service
 	for range pair.Channels - 1 {

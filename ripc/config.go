@@ -27,9 +27,9 @@ type Transport int
 
 // Transports.
 const (
-	Auto Transport = iota // shared memory within a host, else TCP
-	SHM                   // shared memory only
-	TCP                   // TCP only
+	TransportAuto Transport = iota // shared memory within a host, else TCP
+	TransportSHM                   // shared memory only
+	TransportTCP                   // TCP only
 )
 
 // Defaults and limits of Config.
@@ -44,16 +44,16 @@ const (
 	DefaultMaxLongBytes = 4 << 30
 	DefaultMaxSpin      = 50 * time.Microsecond // somewhat more than a sleep and a wake-up cost
 	MaxServices         = 4096                  // of an endpoint
-	DefaultMoveTime     = 5 * time.Second
+	DefaultMoveTimeout  = 5 * time.Second
 )
 
 // Config describes an endpoint. The zero value is one for this host, with services that are found
 // by name.
 type Config struct {
-	// Addr is the host:port to listen on for TCP; empty is none: the endpoint dials others, and others
-	// do not dial it. The port may be 0.
-	Addr string
-	// Advertise is the host:port that others dial, if it is not that of Addr.
+	// Listen is the host:port to listen on for TCP; empty is none: the endpoint dials others, and
+	// others do not dial it. The port may be 0.
+	Listen string
+	// Advertise is the host:port that others dial, if it is not that of Listen.
 	Advertise string
 	// TLS has the certificates for mutual TLS on TCP; nil is plain TCP.
 	TLS *tls.Config
@@ -80,16 +80,16 @@ type Config struct {
 	// MaxSpin bounds the time that a goroutine that waits looks for messages without sleeping, if that
 	// seems to pay; 0 is DefaultMaxSpin, less than 0 forbids it.
 	MaxSpin time.Duration
-	// MoveTime is how long Send and Call look for a service that they reached before and that is
+	// MoveTimeout is how long Send and Call look for a service that they reached before and that is
 	// nowhere now, if their context does not end before: it may be moving to another process. 0 is
-	// DefaultMoveTime, less than 0 is no time.
-	MoveTime time.Duration
+	// DefaultMoveTimeout, less than 0 is no time.
+	MoveTimeout time.Duration
 	// MaxLongBytes bounds the bodies of long messages that are in memory of the library, or looked at
 	// in place, and not released: of all services together. 0 is DefaultMaxLongBytes.
 	MaxLongBytes int64
 	// Long says which long messages the services take before TakeLong: it is known as soon as they are
 	// found.
-	Long Long
+	Long LongConfig
 	// MaxPeers bounds the connections.
 	MaxPeers int
 	// MaxPeersPerClient limits how many of MaxPeers a single client may use: under TLS the processes
@@ -121,7 +121,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.RingBytes = cmp.Or(c.RingBytes, DefaultRingBytes)
 	c.StreamBytes = cmp.Or(c.StreamBytes, DefaultStreamBytes)
 	c.MaxSpin = cmp.Or(c.MaxSpin, DefaultMaxSpin)
-	c.MoveTime = cmp.Or(c.MoveTime, DefaultMoveTime)
+	c.MoveTimeout = cmp.Or(c.MoveTimeout, DefaultMoveTimeout)
 	c.MaxLongBytes = cmp.Or(c.MaxLongBytes, DefaultMaxLongBytes)
 	c.MaxPeers = cmp.Or(c.MaxPeers, DefaultMaxPeers)
 	c.MaxPeersPerClient = cmp.Or(c.MaxPeersPerClient, max(1, c.MaxPeers-c.MaxPeers/2))
@@ -147,7 +147,7 @@ func (c *Config) check() error {
 	fault(c.MaxPeersPerClient < 0, "MaxPeersPerClient %d: it must not be less than 0", c.MaxPeersPerClient)
 	fault(c.MaxBytes < 0 || c.MaxBytesPerClient < 0,
 		"MaxBytes %d, MaxBytesPerClient %d: they must not be less than 0", c.MaxBytes, c.MaxBytesPerClient)
-	fault(c.Transport < Auto || c.Transport > TCP, "Transport %d: there is no such transport", c.Transport)
+	fault(c.Transport < TransportAuto || c.Transport > TransportTCP, "Transport %d: there is no such transport", c.Transport)
 	fault(c.TLS != nil && c.LongTransport != nil, "TLS and LongTransport are both set: streams encrypt nothing")
 	return errors.Join(errs...)
 }

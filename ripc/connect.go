@@ -218,7 +218,7 @@ func (e *Endpoint) call(ctx context.Context, place Place) (*peer, error) {
 	if e.ports.isHere(place) {
 		return e.ports.local.dial(ctx, place)
 	}
-	if place.Addr == "" || e.cfg.Transport == SHM {
+	if place.Addr == "" || e.cfg.Transport == TransportSHM {
 		return nil, fmt.Errorf("no transport leads to %+v", place)
 	}
 	return e.dialTCP(ctx, place)

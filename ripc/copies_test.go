@@ -40,7 +40,7 @@ func TestAPeerThatChangesWhatItSentOverASocketIsLost(t *testing.T) {
 	for _, name := range []string{"tcp", "tls"} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testutil.Within(t)
-			there, here := Config{Transport: TCP, Addr: "127.0.0.1:0"}, Config{Transport: TCP, Addr: "127.0.0.1:0"}
+			there, here := Config{Transport: TransportTCP, Listen: "127.0.0.1:0"}, Config{Transport: TransportTCP, Listen: "127.0.0.1:0"}
 			if name == "tls" {
 				certificates := testutil.NewAuthority(t).TLS()
 				there.TLS, here.TLS = certificates, certificates
@@ -78,9 +78,9 @@ func TestAPeerThatChangesWhatItSentOverASocketIsLost(t *testing.T) {
 func TestWhatIsCopiedDoesNotChange(t *testing.T) {
 	ctx := testutil.Within(t)
 	before, after := bytes.Repeat([]byte("before"), 50), bytes.Repeat([]byte("after!"), 50)
-	server := register(t, open(t, Config{Transport: SHM}), "server")
+	server := register(t, open(t, Config{Transport: TransportSHM}), "server")
 	server.CopyMessages()
-	client := register(t, open(t, Config{Transport: SHM}), "client")
+	client := register(t, open(t, Config{Transport: TransportSHM}), "client")
 	to := client.To("server")
 
 	must(t, client.Send(ctx, to, before))
@@ -144,9 +144,9 @@ func TestWhatIsCopiedDoesNotChange(t *testing.T) {
 // Copies use memory again, and a copied message that is kept does not block the ring of its pair.
 func TestCopiedMessagesThatAreKeptLeaveTheRing(t *testing.T) {
 	ctx := testutil.Within(t)
-	server := register(t, open(t, Config{Transport: SHM}), "server")
+	server := register(t, open(t, Config{Transport: TransportSHM}), "server")
 	server.CopyMessages()
-	client := register(t, open(t, Config{Transport: SHM}), "client")
+	client := register(t, open(t, Config{Transport: TransportSHM}), "client")
 	echo := register(t, client.e, "echo")
 	to := client.To("server")
 	body := make([]byte, 1000)
@@ -187,14 +187,14 @@ func TestCopiedMessagesThatAreKeptLeaveTheRing(t *testing.T) {
 // encoding/json panics where text changes under it.
 func TestAnOpeningThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 	ctx := testutil.Within(t)
-	victim := register(t, open(t, Config{Transport: SHM}), "victim")
+	victim := register(t, open(t, Config{Transport: TransportSHM}), "victim")
 	serving, stop := context.WithCancel(ctx)
 	var receiving sync.WaitGroup
 	defer receiving.Wait()
 	defer stop()
 	receiving.Go(func() { victim.Serve(serving, func(context.Context, *Message) {}) })
 	for range 40 {
-		e, err := Open(ctx, Config{Transport: SHM, Resolver: victim.e.cfg.Resolver})
+		e, err := Open(ctx, Config{Transport: TransportSHM, Resolver: victim.e.cfg.Resolver})
 		must(t, err)
 		s, err := e.Register(ctx, "")
 		must(t, err)

@@ -96,8 +96,8 @@ func TestAWindowIsFreeWhenItIsNotWrittenAnyMore(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(testutil.Within(t))
 			defer cancel()
-			there := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1})
-			client := register(t, open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1}), "client")
+			there := open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", MoveTimeout: -1})
+			client := register(t, open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", MoveTimeout: -1}), "client")
 			server := register(t, there, "server")
 			window, body := make([]byte, 1000), pattern(1, 1000)
 			must(t, server.Post(NewWindow(window)))
@@ -204,7 +204,7 @@ func TestABufferIsKeptWhileItIsSent(t *testing.T) {
 // A message that ended while it was looked for in memory of its sender is not looked at.
 func TestTheViewOfAMessageThatEndedIsClosed(t *testing.T) {
 	ctx := testutil.Within(t)
-	server, client := register(t, open(t, Config{Transport: SHM}), "server"), register(t, open(t, Config{Transport: SHM}), "")
+	server, client := register(t, open(t, Config{Transport: TransportSHM}), "server"), register(t, open(t, Config{Transport: TransportSHM}), "")
 	must(t, server.Post(NewWindow(make([]byte, 1))))
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -265,8 +265,8 @@ func TestTheDeadlineOfASenderThatGaveUpIsItsOwn(t *testing.T) {
 // The end of a peer may be found while places are given to its messages: those that ended get none.
 func TestAMessageThatEndedGetsNoPlace(t *testing.T) {
 	ctx := testutil.Within(t)
-	there := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1})
-	server, client := register(t, there, "server"), register(t, open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1}), "")
+	there := open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", MoveTimeout: -1})
+	server, client := register(t, there, "server"), register(t, open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", MoveTimeout: -1}), "")
 	must(t, server.Post(NewWindow(make([]byte, 1))))
 	sent := make(chan error)
 	for range 2 {
@@ -298,7 +298,7 @@ func TestNoWindowIsAskedForAMessageThatEnded(t *testing.T) {
 		ctx := testutil.Within(t)
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
 		asked, answer := make(chan string, 10), make(chan struct{})
-		must(t, server.TakeLong(Long{Allocate: func(o Offer) (*Window, error) {
+		must(t, server.TakeLong(LongConfig{Allocate: func(o Offer) (*Window, error) {
 			asked <- string(o.Head)
 			<-answer
 			return NewWindow(make([]byte, o.Size)), nil

@@ -27,8 +27,8 @@
 // bodies go:
 //
 //	s.Post(ripc.NewWindow(memory), ripc.NewFileWindow(f, 0, size)) // windows, for one message each
-//	s.TakeLong(ripc.Long{MaxBytes: 64 << 20})                      // memory of the library
-//	s.TakeLong(ripc.Long{MaxBytes: 64 << 20, InPlace: true})       // looked at where they are, if the sender is on this host
+//	s.TakeLong(ripc.LongConfig{MaxBytes: 64 << 20})                      // memory of the library
+//	s.TakeLong(ripc.LongConfig{MaxBytes: 64 << 20, InPlace: true})       // looked at where they are, if the sender is on this host
 //
 //	err = client.SendLong(ctx, to, ripc.NewBody(data), head)       // returns when the receiving process has data
 //	m, err := s.Receive(ctx)                                       // m.Data is the head, m.Body() the body

@@ -27,7 +27,9 @@ func (brokenLink) Flush() (bool, error) {
 // wait.
 func TestAPeerMayEndWithTheOfferOfALongMessage(t *testing.T) {
 	ctx := testutil.Within(t)
-	open := func() *Endpoint { return open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: -1}) }
+	open := func() *Endpoint {
+		return open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", MoveTimeout: -1})
+	}
 	server := register(t, open(), "server")
 	must(t, server.TakeLong(inLib))
 	for name, send := range map[string]func(s *Service, to *Remote) error{
@@ -118,12 +120,12 @@ func TestTheMemoryOfAPeerStaysUntilTheStepIsOver(t *testing.T) {
 // are served.
 func TestAPeerThatTakesNoAnswersIsCutOff(t *testing.T) {
 	ctx := testutil.Within(t)
-	there := open(t, Config{Transport: SHM})
+	there := open(t, Config{Transport: TransportSHM})
 	server := register(t, there, "server")
 	go echo(ctx, server)
-	good := register(t, open(t, Config{Transport: SHM}), "")
+	good := register(t, open(t, Config{Transport: TransportSHM}), "")
 	must(t, good.To("server").Connect(ctx))
-	evil := open(t, Config{Transport: SHM, RingBytes: MaxRingBytes})
+	evil := open(t, Config{Transport: TransportSHM, RingBytes: MaxRingBytes})
 	for range 3 {
 		client := register(t, evil, "")
 		if err := client.To("server").Connect(ctx); err != nil {
@@ -155,7 +157,7 @@ func TestAMessageIsGivenBackWhileTheEndpointIsClosed(t *testing.T) {
 		for k := range 20 {
 			here := open(Config{})
 			server := register(t, here, ID(fmt.Sprint("server", k)))
-			client := register(t, open(Config{MoveTime: -1}), "")
+			client := register(t, open(Config{MoveTimeout: -1}), "")
 			must(t, client.Send(ctx, client.To(server.ID()), []byte("x")))
 			m, err := server.Receive(ctx)
 			must(t, err)
@@ -206,7 +208,7 @@ func endsWhileItConnects(t *testing.T) (before bool) {
 	must(t, err)
 	defer hung.Close()
 	place := Place{Addr: hung.Addr().String()}
-	e := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", Resolver: Static{"server": place}})
+	e := open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", Resolver: Static{"server": place}})
 	client := register(t, e, "")
 	called := make(chan error, 1)
 	go func() {
@@ -231,7 +233,7 @@ func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		server, here := register(t, open(Config{}), "server"), open(Config{})
-		must(t, server.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
+		must(t, server.TakeLong(LongConfig{MaxBytes: 1000, MaxPeerBytes: 1000}))
 		client, other := register(t, here, ""), register(t, here, "")
 		to, also := client.To("server"), other.To("server")
 		must(t, to.Connect(ctx))
@@ -295,7 +297,7 @@ func TestClosingAServiceEndsItsOwnCalls(t *testing.T) {
 func TestEmptyLongMessagesToAServiceThatIsClosedAreNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
-		server, client := register(t, open(Config{}), "server"), register(t, open(Config{MoveTime: -1}), "")
+		server, client := register(t, open(Config{}), "server"), register(t, open(Config{MoveTimeout: -1}), "")
 		to := client.To("server")
 		handles, goOn := make(chan struct{}), make(chan struct{})
 		var serving sync.WaitGroup
@@ -336,8 +338,8 @@ func TestEmptyLongMessagesToAServiceThatIsClosedAreNotForgotten(t *testing.T) {
 func TestTheEndOfAPeerWakesAllThatWait(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
-		here := open(Config{MoveTime: -1})
-		server, client := register(t, open(Config{MoveTime: -1}), "server"), register(t, here, "client")
+		here := open(Config{MoveTimeout: -1})
+		server, client := register(t, open(Config{MoveTimeout: -1}), "server"), register(t, here, "client")
 		must(t, server.Post(NewWindow(make([]byte, 1))))
 		polling, stop := context.WithCancel(ctx)
 		var waiting sync.WaitGroup
@@ -395,7 +397,7 @@ func TestACallThatWaitsForSpaceIsNotCounted(t *testing.T) {
 		onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 			ctx := testutil.Within(t)
 			there := open(Config{RingBytes: pair.MinRingBytes})
-			server, client := register(t, there, "server"), register(t, open(Config{RingBytes: pair.MinRingBytes, MoveTime: -1}), "")
+			server, client := register(t, there, "server"), register(t, open(Config{RingBytes: pair.MinRingBytes, MoveTimeout: -1}), "")
 			to := client.To("server")
 			must(t, to.Connect(ctx))
 			sent := 0

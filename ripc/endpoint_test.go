@@ -32,12 +32,12 @@ func onEach(t *testing.T, test func(t *testing.T, open func(Config) *Endpoint)) 
 			test(t, func(cfg Config) *Endpoint {
 				switch name {
 				case "shm":
-					cfg.Transport = SHM
+					cfg.Transport = TransportSHM
 				case "tls":
 					cfg.TLS = certificates
 					fallthrough
 				case "tcp":
-					cfg.Transport, cfg.Addr = TCP, "127.0.0.1:0"
+					cfg.Transport, cfg.Listen = TransportTCP, "127.0.0.1:0"
 				}
 				return open(t, cfg)
 			})

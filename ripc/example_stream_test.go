@@ -12,7 +12,7 @@ import (
 // A web server that is addressed by the name of its service.
 func ExampleListen() {
 	ctx := context.Background()
-	server, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}})
+	server, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -27,7 +27,7 @@ func ExampleListen() {
 		fmt.Fprintf(w, "%s asked for %s\n", r.RemoteAddr, r.URL.Path)
 	}))
 
-	client, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{"web": server.Place()}})
+	client, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{"web": server.Place()}})
 	if err != nil {
 		fmt.Println(err)
 		return

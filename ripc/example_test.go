@@ -12,7 +12,7 @@ import (
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	server, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}})
+	server, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -27,7 +27,7 @@ func Example() {
 		m.Reply([]byte("hello, "), m.Data)
 	})
 
-	client, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{"greeter": server.Place()}})
+	client, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{"greeter": server.Place()}})
 	if err != nil {
 		fmt.Println(err)
 		return

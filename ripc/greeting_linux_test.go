@@ -13,7 +13,7 @@ import (
 func TestGreetingsOfThisHostAreLimited(t *testing.T) {
 	ctx := testutil.Within(t)
 	rejected := make(chan error, 2)
-	e := open(t, Config{Transport: SHM, OnReject: func(err error) {
+	e := open(t, Config{Transport: TransportSHM, OnReject: func(err error) {
 		if errors.Is(err, ErrLimit) {
 			select {
 			case rejected <- err:
@@ -41,7 +41,7 @@ func TestGreetingsOfThisHostAreLimited(t *testing.T) {
 	for _, conn := range conns {
 		conn.Close()
 	}
-	other := register(t, open(t, Config{Transport: SHM, Resolver: Static{"server": e.Place()}}), "")
+	other := register(t, open(t, Config{Transport: TransportSHM, Resolver: Static{"server": e.Place()}}), "")
 	register(t, e, "server")
 	for other.To("server").Connect(ctx) != nil {
 		must(t, ctx.Err())

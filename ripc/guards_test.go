@@ -22,7 +22,7 @@ func TestAnotherProcessAtThePlaceIsNotTaken(t *testing.T) {
 		server := register(t, open(Config{}), "server")
 		place := server.e.Place()
 		reaches := func(at Place) error {
-			client := register(t, open(Config{Resolver: Static{"server": at}, MoveTime: -1}), "")
+			client := register(t, open(Config{Resolver: Static{"server": at}, MoveTimeout: -1}), "")
 			return client.To("server").Connect(ctx)
 		}
 		must(t, reaches(place))
@@ -76,9 +76,9 @@ func TestMemoryThatALostPeerMaySeeIsNotUsedAgain(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size = 256 << 10
 	data := bytes.Repeat([]byte{1}, size)
-	server := answerLong(t, Config{Transport: SHM}, func(*Message) Body { return NewBody(data) })
-	client := register(t, open(t, Config{Transport: SHM}), "")
-	must(t, client.TakeLong(Long{InPlace: true, MaxBytes: 1 << 20}))
+	server := answerLong(t, Config{Transport: TransportSHM}, func(*Message) Body { return NewBody(data) })
+	client := register(t, open(t, Config{Transport: TransportSHM}), "")
+	must(t, client.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 20}))
 	m, err := client.CallLong(ctx, client.To("server"), nil, NewBody(nil))
 	must(t, err)
 	defer m.Release()
@@ -104,7 +104,7 @@ func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 	ctx := testutil.Within(t)
 	lost := make(chan error, 2)
 	longest := ID(strings.Repeat("i", maxID))
-	server := register(t, open(t, Config{Transport: SHM, Events: func(e Event) {
+	server := register(t, open(t, Config{Transport: TransportSHM, Events: func(e Event) {
 		if e, ok := e.(PeerLost); ok {
 			lost <- e.Err
 		}
@@ -114,7 +114,7 @@ func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 	served, stop := context.WithCancel(ctx)
 	defer stop()
 	receiving.Go(func() { server.Serve(served, func(context.Context, *Message) {}) })
-	client := register(t, open(t, Config{Transport: SHM}), longest[1:])
+	client := register(t, open(t, Config{Transport: TransportSHM}), longest[1:])
 	must(t, client.To(longest).Connect(ctx))
 	if _, err := client.e.Register(ctx, longest+"i"); err == nil {
 		t.Error("a longer id was registered")
@@ -137,8 +137,8 @@ func TestAnIDIsNotLongerThanItMayBe(t *testing.T) {
 // A reply for which its caller has no window ends the call, of which nothing is left.
 func TestAReplyThatIsRefusedEndsItsCall(t *testing.T) {
 	ctx := testutil.Within(t)
-	answerLong(t, Config{Transport: SHM}, func(*Message) Body { return NewBody(make([]byte, 5000)) })
-	client := register(t, open(t, Config{Transport: SHM}), "")
+	answerLong(t, Config{Transport: TransportSHM}, func(*Message) Body { return NewBody(make([]byte, 5000)) })
+	client := register(t, open(t, Config{Transport: TransportSHM}), "")
 	if _, err := client.Call(ctx, client.To("server"), nil); !errors.Is(err, ErrNoWindow) {
 		t.Errorf("a reply for which there is no window: %v", err)
 	}
@@ -153,8 +153,8 @@ func TestAReplyThatIsRefusedEndsItsCall(t *testing.T) {
 // other services of that process send here; but it is as long as it has one.
 func TestASenderThatEndedIsNotConnectedThoughItsNeighbourIs(t *testing.T) {
 	ctx := testutil.Within(t)
-	server := register(t, open(t, Config{Transport: SHM}), "server")
-	there := open(t, Config{Transport: SHM})
+	server := register(t, open(t, Config{Transport: TransportSHM}), "server")
+	there := open(t, Config{Transport: TransportSHM})
 	ends, stays := register(t, there, "ends"), register(t, there, "stays")
 	server.OnNotify(func(ID, uint64, []byte) {})
 	senders := map[ID]*Remote{}
@@ -185,8 +185,8 @@ func TestASenderThatEndedIsNotConnectedThoughItsNeighbourIs(t *testing.T) {
 // received there: their count is not exact.
 func TestMessagesAtAPlaceThatWasLeftMayBeReceived(t *testing.T) {
 	ctx := testutil.Within(t)
-	server := register(t, open(t, Config{Transport: SHM}), "server")
-	client := register(t, open(t, Config{Transport: SHM}), "")
+	server := register(t, open(t, Config{Transport: TransportSHM}), "server")
+	client := register(t, open(t, Config{Transport: TransportSHM}), "")
 	to := client.To("server")
 	for range 3 {
 		must(t, client.Send(ctx, to, []byte("not received")))
@@ -210,7 +210,7 @@ func TestLongMessagesAtAPlaceThatWasLeftAreCounted(t *testing.T) {
 			onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 				ctx := testutil.Within(t)
 				there := open(Config{})
-				server, client := register(t, there, "server"), register(t, open(Config{MoveTime: -1}), "")
+				server, client := register(t, there, "server"), register(t, open(Config{MoveTimeout: -1}), "")
 				must(t, server.TakeLong(inLib))
 				to := client.To("server")
 				must(t, client.SendLong(ctx, to, Body{}, []byte("head")))
@@ -279,11 +279,11 @@ func waitsFor(t *testing.T, ctx context.Context, client *Service, to *Service, s
 // Memory of the endpoint that one service gives back is for the messages that wait at another one.
 func TestMemoryThatAServiceGivesBackIsForAllServices(t *testing.T) {
 	ctx := testutil.Within(t)
-	there := open(t, Config{Transport: SHM, MaxLongBytes: 1000})
+	there := open(t, Config{Transport: TransportSHM, MaxLongBytes: 1000})
 	one, other := register(t, there, "one"), register(t, there, "other")
-	client := register(t, open(t, Config{Transport: SHM}), "")
+	client := register(t, open(t, Config{Transport: TransportSHM}), "")
 	for _, s := range []*Service{one, other} {
-		must(t, s.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
+		must(t, s.TakeLong(LongConfig{MaxBytes: 1000, MaxPeerBytes: 1000}))
 	}
 	must(t, client.SendLong(ctx, client.To("one"), NewBody(make([]byte, 600))))
 	m, err := one.Receive(ctx)
@@ -294,9 +294,9 @@ func TestMemoryThatAServiceGivesBackIsForAllServices(t *testing.T) {
 // A window that a sender gives back lets its next message have another one.
 func TestAWindowThatASenderGivesBackLetsItHaveAnother(t *testing.T) {
 	ctx := testutil.Within(t)
-	server := register(t, open(t, Config{Transport: SHM}), "server")
-	client := register(t, open(t, Config{Transport: SHM}), "")
-	must(t, server.TakeLong(Long{MaxPeerWindows: 1}))
+	server := register(t, open(t, Config{Transport: TransportSHM}), "server")
+	client := register(t, open(t, Config{Transport: TransportSHM}), "")
+	must(t, server.TakeLong(LongConfig{MaxPeerWindows: 1}))
 	must(t, server.Post(NewWindow(make([]byte, 1000)), NewWindow(make([]byte, 1000))))
 	must(t, client.SendLong(ctx, client.To("server"), NewBody(make([]byte, 600))))
 	m, err := server.Receive(ctx)
@@ -309,7 +309,7 @@ func TestAWindowThatASenderGivesBackLetsItHaveAnother(t *testing.T) {
 func TestARequestThatWasGivenUpIsNoMessageThatWasNotReceived(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
-		server, client := register(t, open(Config{MoveTime: -1}), "server"), register(t, open(Config{MoveTime: -1}), "")
+		server, client := register(t, open(Config{MoveTimeout: -1}), "server"), register(t, open(Config{MoveTimeout: -1}), "")
 		to := client.To("server")
 		for messages := range 2 {
 			call, cancel := context.WithCancel(ctx)

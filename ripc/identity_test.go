@@ -25,15 +25,15 @@ func TestAReceiverKnowsWhichProcessSent(t *testing.T) {
 			switch {
 			case there.cfg.TLS != nil:
 				want.Identity = "CN=node"
-			case there.cfg.Transport == SHM:
+			case there.cfg.Transport == TransportSHM:
 				want = Peer{Process: os.Getpid(), User: os.Getuid()}
 			}
-			if host, _, err := net.SplitHostPort(got.Addr); got != want || (err == nil) != (there.cfg.Transport == TCP) || host != "" && host != "127.0.0.1" {
+			if host, _, err := net.SplitHostPort(got.Addr); got != want || (err == nil) != (there.cfg.Transport == TransportTCP) || host != "" && host != "127.0.0.1" {
 				t.Errorf("%s: %+v", what, got)
 			}
 		}
 		offers := make(chan Offer, 1)
-		must(t, server.TakeLong(Long{Allocate: func(o Offer) (*Window, error) {
+		must(t, server.TakeLong(LongConfig{Allocate: func(o Offer) (*Window, error) {
 			offers <- o
 			return NewWindow(make([]byte, o.Size)), nil
 		}}))
@@ -82,7 +82,7 @@ func TestAReceiverKnowsWhichProcessSent(t *testing.T) {
 
 // overTLS opens an endpoint with a certificate for a name.
 func overTLS(t *testing.T, authority *testutil.Authority, name string, cfg Config) *Endpoint {
-	cfg.Transport, cfg.Addr, cfg.TLS = TCP, "127.0.0.1:0", authority.Named(name)
+	cfg.Transport, cfg.Listen, cfg.TLS = TransportTCP, "127.0.0.1:0", authority.Named(name)
 	return open(t, cfg)
 }
 
@@ -189,7 +189,7 @@ func TestOneCallerHasAPartOfTheConnections(t *testing.T) {
 func TestTheLongMessagesOfOneSenderAreBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	authority := testutil.NewAuthority(t)
-	for name, rules := range map[string]Long{
+	for name, rules := range map[string]LongConfig{
 		"bytes":   {MaxBytes: 4000, MaxPeerBytes: 1000},
 		"windows": {MaxPeerWindows: 1},
 	} {

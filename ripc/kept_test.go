@@ -33,8 +33,8 @@ func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 	ctx := testutil.Within(t)
 	const size, most = 256 << 10, 4 << 20
 	data := make([]byte, size)
-	server := answerLong(t, Config{Transport: SHM, MaxBytesPerClient: most}, func(*Message) Body { return NewBody(data) })
-	keeper, other := register(t, open(t, Config{Transport: SHM}), ""), register(t, open(t, Config{Transport: SHM}), "")
+	server := answerLong(t, Config{Transport: TransportSHM, MaxBytesPerClient: most}, func(*Message) Body { return NewBody(data) })
+	keeper, other := register(t, open(t, Config{Transport: TransportSHM}), ""), register(t, open(t, Config{Transport: TransportSHM}), "")
 	var kept []Message
 	call := func(s *Service) error {
 		m, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil))
@@ -44,7 +44,7 @@ func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 		return err
 	}
 	for _, s := range []*Service{keeper, other} {
-		must(t, s.TakeLong(Long{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
+		must(t, s.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
 	}
 	var err error
 	for err == nil && len(kept) <= most/size {
@@ -72,13 +72,13 @@ func TestRepliesThatAreKeptCountForTheirCaller(t *testing.T) {
 func TestTheNumberOfRepliesThatAreKeptIsBounded(t *testing.T) {
 	ctx := testutil.Within(t)
 	var buffer *Buffer
-	server := answerLong(t, Config{Transport: SHM}, func(*Message) Body { return buffer.Body() })
+	server := answerLong(t, Config{Transport: TransportSHM}, func(*Message) Body { return buffer.Body() })
 	var err error
 	buffer, err = server.e.Alloc(1)
 	must(t, err)
 	defer buffer.Release()
-	s := register(t, open(t, Config{Transport: SHM}), "")
-	must(t, s.TakeLong(Long{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
+	s := register(t, open(t, Config{Transport: TransportSHM}), "")
+	must(t, s.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 30, MaxPeerBytes: 1 << 30}))
 	kept := make([]Message, 0, maxKeptReplies)
 	for len(kept) < maxKeptReplies {
 		m, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil))
@@ -98,15 +98,15 @@ func TestTheNumberOfRepliesThatAreKeptIsBounded(t *testing.T) {
 func TestAReplyDoesNotShowWhatAnotherClientGot(t *testing.T) {
 	ctx := testutil.Within(t)
 	secret := []byte("secret of the first client; ")
-	server := answerLong(t, Config{Transport: SHM}, func(m *Message) Body {
+	server := answerLong(t, Config{Transport: TransportSHM}, func(m *Message) Body {
 		if string(m.Data) == "first" {
 			return NewBody(bytes.Repeat(secret, 2000))
 		}
 		return NewBody([]byte("nothing special"))
 	})
 	call := func(name string) Message {
-		s := register(t, open(t, Config{Transport: SHM}), "")
-		must(t, s.TakeLong(Long{InPlace: true, MaxBytes: 1 << 20}))
+		s := register(t, open(t, Config{Transport: TransportSHM}), "")
+		must(t, s.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 20}))
 		m, err := s.CallLong(ctx, s.To("server"), nil, NewBody(nil), []byte(name))
 		must(t, err)
 		return m

@@ -28,7 +28,7 @@ func pattern(k uint64, n int) []byte {
 }
 
 // inLib is what a service of a test takes: bodies in memory of the library.
-var inLib = Long{MaxBytes: 256 << 20, MaxPeerBytes: 256 << 20}
+var inLib = LongConfig{MaxBytes: 256 << 20, MaxPeerBytes: 256 << 20}
 
 // bodies are all kinds of bodies with the same bytes.
 func bodies(t testing.TB, e *Endpoint, want []byte) map[string]Body {
@@ -83,7 +83,7 @@ func TestACallWithLongBodiesIsAnswered(t *testing.T) {
 		ctx := testutil.Within(t)
 		server, client := register(t, open(Config{}), "server"), register(t, open(Config{}), "")
 		must(t, server.TakeLong(inLib))
-		must(t, client.TakeLong(Long{InPlace: true, MaxBytes: 256 << 20, MaxPeerBytes: 256 << 20}))
+		must(t, client.TakeLong(LongConfig{InPlace: true, MaxBytes: 256 << 20, MaxPeerBytes: 256 << 20}))
 		served, stop := context.WithCancel(ctx)
 		var serving sync.WaitGroup
 		defer serving.Wait()
@@ -129,7 +129,7 @@ func TestAMessageWithoutAWindowWaitsOrIsRefused(t *testing.T) {
 		if err := client.SendLong(ctx, to, NewBody(make([]byte, 10))); !errors.Is(err, ErrNoWindow) {
 			t.Errorf("a service that takes none: %v", err)
 		}
-		must(t, server.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000}))
+		must(t, server.TakeLong(LongConfig{MaxBytes: 1000, MaxPeerBytes: 1000}))
 		if err := client.SendLong(ctx, to, NewBody(make([]byte, 1001))); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("one that is too large: %v", err)
 		}
@@ -151,7 +151,7 @@ func TestAMessageWithoutAWindowWaitsOrIsRefused(t *testing.T) {
 			must(t, err)
 			m.Release()
 		}
-		must(t, server.TakeLong(Long{MaxBytes: 1000, MaxPeerBytes: 1000, Refuse: true}))
+		must(t, server.TakeLong(LongConfig{MaxBytes: 1000, MaxPeerBytes: 1000, Refuse: true}))
 		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 600))))
 		if err := client.SendLong(ctx, to, NewBody(make([]byte, 600))); !errors.Is(err, ErrNoWindow) {
 			t.Errorf("one that does not wait: %v", err)
@@ -188,7 +188,7 @@ func TestAMessageGoesIntoTheFirstWindowThatIsLargeEnough(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Error("other bytes in the file", err)
 		}
-		must(t, server.TakeLong(Long{Allocate: func(o Offer) (*Window, error) {
+		must(t, server.TakeLong(LongConfig{Allocate: func(o Offer) (*Window, error) {
 			if string(o.Head) == "no" {
 				return nil, errors.New("not today")
 			}
@@ -285,7 +285,7 @@ func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
 		here, there := open(Config{}), open(Config{})
 		server, client := register(t, there, "server"), register(t, here, "")
 		to := client.To("server")
-		must(t, server.TakeLong(Long{MaxBytes: 3 << 20, MaxPeerBytes: 3 << 20}))
+		must(t, server.TakeLong(LongConfig{MaxBytes: 3 << 20, MaxPeerBytes: 3 << 20}))
 		must(t, client.SendLong(ctx, to, NewBody(make([]byte, 3<<20)))) // takes all that there is
 		short, cancel := context.WithCancel(ctx)
 		waiting := make(chan error, 1)
@@ -325,9 +325,9 @@ func TestASenderThatGivesUpLeavesNothing(t *testing.T) {
 // Memory of a buffer is used again only when no peer looks at it.
 func TestMemoryThatIsLookedAtIsNotUsedAgain(t *testing.T) {
 	ctx := testutil.Within(t)
-	here := open(t, Config{Transport: SHM})
-	server, client := register(t, open(t, Config{Transport: SHM}), "server"), register(t, here, "")
-	must(t, server.TakeLong(Long{InPlace: true, MaxBytes: 1 << 30}))
+	here := open(t, Config{Transport: TransportSHM})
+	server, client := register(t, open(t, Config{Transport: TransportSHM}), "server"), register(t, here, "")
+	must(t, server.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 30}))
 	b, err := here.Alloc(1 << 20)
 	must(t, err)
 	copy(b.Bytes(), "first")
@@ -379,7 +379,7 @@ func TestMemoryThatIsLookedAtIsNotUsedAgain(t *testing.T) {
 func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
-		server, client := register(t, open(Config{MoveTime: time.Millisecond}), "server"), register(t, open(Config{MoveTime: time.Millisecond}), "")
+		server, client := register(t, open(Config{MoveTimeout: time.Millisecond}), "server"), register(t, open(Config{MoveTimeout: time.Millisecond}), "")
 		to := client.To("server")
 		window := make([]byte, 16<<20)
 		must(t, server.Post(NewWindow(make([]byte, 10)), NewWindow(window)))
@@ -406,9 +406,9 @@ func TestAServiceThatIsClosedTakesNoLongMessages(t *testing.T) {
 func TestTheSenderOfALongMessageHearsThatTheEndpointIsClosed(t *testing.T) {
 	for range 10 {
 		ctx := testutil.Within(t)
-		there := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0"})
+		there := open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0"})
 		server := register(t, there, "server")
-		client := register(t, open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", MoveTime: time.Millisecond}), "")
+		client := register(t, open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", MoveTimeout: time.Millisecond}), "")
 		const n = 64 << 20
 		must(t, server.Post(NewWindow(make([]byte, n))))
 		comes := make(chan struct{})
@@ -450,7 +450,7 @@ func TestAKilledProcessLeavesNoLongMessages(t *testing.T) {
 			}
 			domain := fmt.Sprint(t.Name(), os.Getpid())
 			cfg := configOf(transport, domain)
-			cfg.MoveTime = -1
+			cfg.MoveTimeout = -1
 			here := open(t, cfg)
 			client := register(t, here, "")
 			must(t, client.TakeLong(inLib))
@@ -499,10 +499,10 @@ func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testutil.Within(t)
-			there := open(t, Config{Transport: SHM})
-			server, other := register(t, there, "server"), register(t, open(t, Config{Transport: SHM}), "")
+			there := open(t, Config{Transport: TransportSHM})
+			server, other := register(t, there, "server"), register(t, open(t, Config{Transport: TransportSHM}), "")
 			must(t, server.TakeLong(inLib))
-			evil := register(t, open(t, Config{Transport: SHM}), "")
+			evil := register(t, open(t, Config{Transport: TransportSHM}), "")
 			to := evil.To("server")
 			must(t, to.Connect(ctx))
 			must(t, other.To("server").Connect(ctx))
@@ -521,9 +521,9 @@ func TestAPeerThatBreaksTheRulesOfLongMessagesIsCutOff(t *testing.T) {
 	}
 	t.Run("a place where nothing is", func(t *testing.T) {
 		ctx := testutil.Within(t)
-		there := open(t, Config{Transport: SHM})
-		server, evil := register(t, there, "server"), register(t, open(t, Config{Transport: SHM}), "")
-		must(t, server.TakeLong(Long{InPlace: true, MaxBytes: 1 << 40}))
+		there := open(t, Config{Transport: TransportSHM})
+		server, evil := register(t, there, "server"), register(t, open(t, Config{Transport: TransportSHM}), "")
+		must(t, server.TakeLong(LongConfig{InPlace: true, MaxBytes: 1 << 40}))
 		must(t, evil.To("server").Connect(ctx))
 		r := evil.To("server").route.Load()
 		evil.e.lock()

@@ -51,7 +51,7 @@ func sendOver(t *testing.T, here, there Config) (a, b *Endpoint) {
 	t.Helper()
 	ctx := testutil.Within(t)
 	for _, c := range []*Config{&here, &there} {
-		c.Transport, c.Addr, c.Long = TCP, "127.0.0.1:0", Long{MaxBytes: 8 << 20, MaxPeerBytes: 8 << 20}
+		c.Transport, c.Listen, c.Long = TransportTCP, "127.0.0.1:0", LongConfig{MaxBytes: 8 << 20, MaxPeerBytes: 8 << 20}
 	}
 	a, b = open(t, here), open(t, there)
 	server, client := register(t, b, "server"), register(t, a, "client")

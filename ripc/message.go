@@ -110,8 +110,8 @@ func (m *Message) Free() {
 	m.frame, m.Data = nil, nil
 }
 
-// MaxReply is the length of the longest reply.
-func (m *Message) MaxReply() int { return m.peer.send.tx.MaxMessage() }
+// MaxReplyBytes returns the size of the longest reply, in bytes.
+func (m *Message) MaxReplyBytes() int { return m.peer.send.tx.MaxMessage() }
 
 // Call sends a request and waits for the reply, which the caller releases. If the service ended,
 // the error is a GoneError, which says whether the request was received; one that was certainly not
@@ -168,7 +168,7 @@ func (s *Service) call(ctx context.Context, to *Remote, r *route, parts [][]byte
 	if gone, ok := err.(*GoneError); ok {
 		gone.Service = to.id
 		if again = gone.Exact && gone.Unreceived == 1; again {
-			e.counts.CallsAgain++
+			e.counts.CallsRetried++
 		}
 		return m, again, gone
 	}

@@ -42,8 +42,8 @@ func (p *peer) shut(channel int, received uint64, to *Remote) error {
 
 // connect finds the service and opens a channel to it. Of several goroutines one does so. A service
 // that was reached before, or that the resolver still expects at a place, may be moving: it is
-// looked for until Config.MoveTime has passed since it was missed, by all that send to it together.
-// It ends as this service is closed, too.
+// looked for until Config.MoveTimeout has passed since it was missed, by all that send to it
+// together. It ends as this service is closed, too.
 func (r *Remote) connect(ctx context.Context) error {
 	ctx, stop := r.service.whileOpen(ctx)
 	defer stop()
@@ -76,7 +76,7 @@ func (r *Remote) connect(ctx context.Context) error {
 			r.search.missed = time.Now()
 		}
 		pause := pauses.Next()
-		if time.Since(r.search.missed)+pause > e.cfg.MoveTime {
+		if time.Since(r.search.missed)+pause > e.cfg.MoveTimeout {
 			return err
 		}
 		if cause := r.pause(ctx, pause); cause != nil {

@@ -51,8 +51,8 @@ func TestAServiceMovesUnderLoadWithoutLosingARequest(t *testing.T) {
 	ctx := testutil.Within(t)
 	secured := testutil.NewAuthority(t).TLS()
 	domain := OneHost(fmt.Sprint(t.Name(), os.Getpid()))
-	places := []Config{{Transport: SHM}, {Transport: TCP, Addr: "127.0.0.1:0", TLS: secured}, {Addr: "127.0.0.1:0", TLS: secured}}
-	client := open(t, Config{Addr: "127.0.0.1:0", TLS: secured, Resolver: domain})
+	places := []Config{{Transport: TransportSHM}, {Transport: TransportTCP, Listen: "127.0.0.1:0", TLS: secured}, {Listen: "127.0.0.1:0", TLS: secured}}
+	client := open(t, Config{Listen: "127.0.0.1:0", TLS: secured, Resolver: domain})
 	count := tally{requests: map[uint64]int{}}
 
 	running, stop := context.WithCancel(ctx)
@@ -176,13 +176,13 @@ func begun(ctx context.Context, begin <-chan struct{}) bool {
 	}
 }
 
-// A call waits for a service that comes back within MoveTime, and for no other.
+// A call waits for a service that comes back within MoveTimeout, and for no other.
 func TestACallWaitsForAServiceThatMoves(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		there := open(Config{})
 		first := register(t, there, "server")
-		client := register(t, open(Config{MoveTime: time.Minute}), "")
+		client := register(t, open(Config{MoveTimeout: time.Minute}), "")
 		var serving sync.WaitGroup
 		defer serving.Wait()
 		serving.Go(func() { echo(ctx, first) })
@@ -220,10 +220,10 @@ func TestACallWaitsForAServiceThatMoves(t *testing.T) {
 func TestCallersOfAServiceThatIsGoneWaitTogether(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)
-	there := open(t, Config{Transport: SHM})
+	there := open(t, Config{Transport: TransportSHM})
 	server := register(t, there, "server")
 	const moveTime = time.Second / 4
-	client := register(t, open(t, Config{Transport: SHM, MoveTime: moveTime}), "")
+	client := register(t, open(t, Config{Transport: TransportSHM, MoveTimeout: moveTime}), "")
 	must(t, client.To("server").Connect(ctx))
 	must(t, server.Close())
 	var calling sync.WaitGroup

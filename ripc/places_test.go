@@ -174,9 +174,9 @@ func TestAPlaceThatHangsIsLeft(t *testing.T) {
 func TestAServiceAtSeveralPlaces(t *testing.T) {
 	ctx := testutil.Within(t)
 	b := newBook()
-	here := open(t, Config{Resolver: b, Addr: "127.0.0.1:0"})
-	near := open(t, Config{Resolver: b, Transport: SHM})
-	far := open(t, Config{Resolver: b, Transport: TCP, Addr: "127.0.0.1:0"})
+	here := open(t, Config{Resolver: b, Listen: "127.0.0.1:0"})
+	near := open(t, Config{Resolver: b, Transport: TransportSHM})
+	far := open(t, Config{Resolver: b, Transport: TransportTCP, Listen: "127.0.0.1:0"})
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	services := map[string]*Service{}
@@ -272,7 +272,7 @@ func TestAnEndpointAnswersPings(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
 		there := open(Config{})
-		deaf, client := register(t, there, "deaf"), register(t, open(Config{MoveTime: -1}), "")
+		deaf, client := register(t, there, "deaf"), register(t, open(Config{MoveTimeout: -1}), "")
 		to := client.To("deaf")
 		for range 2 {
 			for range 100 {
@@ -303,11 +303,11 @@ func TestASpreadReturnsWhatAPlaceDidNotReceive(t *testing.T) {
 	b := newBook()
 	var services []*Service
 	for range 2 {
-		s, err := open(t, Config{Resolver: b, Transport: SHM}).RegisterShared(ctx, "many")
+		s, err := open(t, Config{Resolver: b, Transport: TransportSHM}).RegisterShared(ctx, "many")
 		must(t, err)
 		services = append(services, s)
 	}
-	here := open(t, Config{Resolver: b, Transport: SHM})
+	here := open(t, Config{Resolver: b, Transport: TransportSHM})
 	spread := register(t, here, "").Spread("many")
 	for range services {
 		must(t, spread.Send(ctx))

@@ -45,17 +45,17 @@ func (p *ports) close() (err error) {
 
 // listen opens the sockets.
 func (e *Endpoint) listen(ctx context.Context) (err error) {
-	if e.cfg.Transport != TCP {
+	if e.cfg.Transport != TransportTCP {
 		e.ports.local, err = listenLocal(e)
-		if err != nil && (e.cfg.Transport == SHM || !errors.Is(err, errors.ErrUnsupported)) {
+		if err != nil && (e.cfg.Transport == TransportSHM || !errors.Is(err, errors.ErrUnsupported)) {
 			return err
 		}
 	}
-	if e.cfg.Addr == "" || e.cfg.Transport == SHM {
+	if e.cfg.Listen == "" || e.cfg.Transport == TransportSHM {
 		return nil
 	}
 	e.ports.tcp, err = port.Open(ctx, port.Config{
-		Addr: e.cfg.Addr, Advertise: e.cfg.Advertise, TLS: e.cfg.TLS,
+		Addr: e.cfg.Listen, Advertise: e.cfg.Advertise, TLS: e.cfg.TLS,
 		OnReject: func(r port.Rejection) { e.cfg.OnReject(fmt.Errorf("ripc: %s: %w", r.Remote, r.Err)) },
 	})
 	if err == nil {

@@ -19,9 +19,9 @@ import (
 
 // configOf is the configuration of both processes of a test.
 func configOf(transport, domain string) Config {
-	cfg := Config{Resolver: OneHost(domain), Transport: SHM, MoveTime: -1}
+	cfg := Config{Resolver: OneHost(domain), Transport: TransportSHM, MoveTimeout: -1}
 	if transport != "shm" {
-		cfg.Transport, cfg.Addr = TCP, "127.0.0.1:0"
+		cfg.Transport, cfg.Listen = TransportTCP, "127.0.0.1:0"
 	}
 	if transport == "tls" {
 		cfg.TLS = tlsOfEnv()

@@ -71,8 +71,9 @@ func (r *Remote) Connect(ctx context.Context) error {
 	return r.connect(ctx)
 }
 
-// MaxMessage is the largest message that can be sent to where the service is, or 0 before Connect.
-func (r *Remote) MaxMessage() int {
+// MaxMessageBytes is the size, in bytes, of the largest message that can be sent to where the
+// service is, or 0 before Connect.
+func (r *Remote) MaxMessageBytes() int {
 	if route := r.route.Load(); route != nil {
 		return route.max
 	}

@@ -208,7 +208,7 @@ func TestASenderThatGivesUpLeavesItsSpaceToOthers(t *testing.T) {
 		client := register(t, here, "")
 		to := client.To("server")
 		must(t, to.Connect(ctx))
-		body := make([]byte, to.MaxMessage())
+		body := make([]byte, to.MaxMessageBytes())
 		must(t, client.Send(ctx, to, body)) // there is space for one more
 		r := to.route.Load()
 		room := &r.peer.send.room

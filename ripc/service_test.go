@@ -86,10 +86,10 @@ func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 		server, client := register(t, open(Config{RingBytes: 8 << 10}), "server"), register(t, open(Config{RingBytes: 4 << 10}), "")
 		to := client.To("server")
 		must(t, to.Connect(ctx))
-		if to.MaxMessage() != pair.MaxMessage(4<<10) {
-			t.Errorf("the pair takes %d", to.MaxMessage())
+		if to.MaxMessageBytes() != pair.MaxMessage(4<<10) {
+			t.Errorf("the pair takes %d", to.MaxMessageBytes())
 		}
-		large := make([]byte, to.MaxMessage()+1)
+		large := make([]byte, to.MaxMessageBytes()+1)
 		if err := client.Send(ctx, to, large[:5], large[5:]); !errors.Is(err, ErrTooLarge) {
 			t.Error(err)
 		}
@@ -197,7 +197,7 @@ func TestClosingEndsWhatWaits(t *testing.T) {
 
 func TestANameBelongsToTheProcessThatTookItFirst(t *testing.T) {
 	ctx := testutil.Within(t)
-	first, second := open(t, Config{Transport: SHM}), open(t, Config{Transport: SHM})
+	first, second := open(t, Config{Transport: TransportSHM}), open(t, Config{Transport: TransportSHM})
 	s := register(t, first, "name")
 	if _, err := second.Register(ctx, "name"); !errors.Is(err, ErrRefused) {
 		t.Error(err)
@@ -211,11 +211,11 @@ func TestANameBelongsToTheProcessThatTookItFirst(t *testing.T) {
 
 func TestAServiceThatIsNowhere(t *testing.T) {
 	ctx := testutil.Within(t)
-	client := register(t, open(t, Config{Transport: SHM}), "")
+	client := register(t, open(t, Config{Transport: TransportSHM}), "")
 	if err := client.Send(ctx, client.To("nobody")); !errors.Is(err, ErrNoService) {
 		t.Error(err)
 	}
-	listed := register(t, open(t, Config{Transport: SHM, Resolver: Static{"there": {Host: "another", Addr: ""}}}), "")
+	listed := register(t, open(t, Config{Transport: TransportSHM, Resolver: Static{"there": {Host: "another", Addr: ""}}}), "")
 	if err := listed.Send(ctx, listed.To("there")); !errors.Is(err, ErrUnreachable) {
 		t.Error(err)
 	}
@@ -275,14 +275,14 @@ func TestThePeersAreLimited(t *testing.T) {
 // RP6).
 func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 	ctx := testutil.Within(t)
-	there := open(t, Config{Transport: SHM})
+	there := open(t, Config{Transport: TransportSHM})
 	server := register(t, there, "server")
 	served, stop := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	serving.Go(func() { echo(served, server) })
 	defer serving.Wait()
 	defer stop()
-	good := register(t, open(t, Config{Transport: SHM}), "")
+	good := register(t, open(t, Config{Transport: TransportSHM}), "")
 	for k, harm := range []func(own []byte, tx *pair.Sender){
 		func(own []byte, _ *pair.Sender) {
 			for b := range own[pair.ControlBytes:] {
@@ -293,7 +293,7 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Open, 5, 0, [][]byte{[]byte("{")}) },
 		func(_ []byte, tx *pair.Sender) { tx.Put(pair.Opened, 9, 0, nil) },
 	} {
-		evil := open(t, Config{Transport: SHM})
+		evil := open(t, Config{Transport: TransportSHM})
 		client := register(t, evil, "")
 		must(t, client.To("server").Connect(ctx))
 		p := client.To("server").route.Load().peer
@@ -320,7 +320,7 @@ func TestAPeerThatBreaksTheProtocolIsCutOff(t *testing.T) {
 }
 
 func TestAllFaultsOfAConfigurationAreToldAtOnce(t *testing.T) {
-	_, err := Open(t.Context(), Config{RingBytes: 5000, MaxPeers: -1, Transport: TCP + 1})
+	_, err := Open(t.Context(), Config{RingBytes: 5000, MaxPeers: -1, Transport: TransportTCP + 1})
 	for _, name := range []string{"RingBytes", "MaxPeers", "Transport"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("nothing about %s: %v", name, err)
@@ -378,7 +378,7 @@ func TestAHandlerThatPanicsLosesOnlyItsMessage(t *testing.T) {
 // Clients that send nothing are not looked at, however many they are: a client that sends rings.
 func TestIdleClientsAreNotLookedAt(t *testing.T) {
 	ctx := testutil.Within(t)
-	there := open(t, Config{Transport: SHM})
+	there := open(t, Config{Transport: TransportSHM})
 	server := register(t, there, "server")
 	served, stop := context.WithCancel(ctx)
 	var serving sync.WaitGroup
@@ -387,7 +387,7 @@ func TestIdleClientsAreNotLookedAt(t *testing.T) {
 	defer stop()
 	var clients []*Service
 	for range 40 {
-		client := register(t, open(t, Config{Transport: SHM}), "")
+		client := register(t, open(t, Config{Transport: TransportSHM}), "")
 		m, err := client.Call(ctx, client.To("server"))
 		must(t, err)
 		m.Release()
@@ -457,7 +457,7 @@ func TestMessagesAndCallsAllocateNothing(t *testing.T) {
 func TestGreetingsAreLimited(t *testing.T) {
 	ctx := testutil.Within(t)
 	rejected := make(chan error, 8)
-	e := open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", OnReject: func(err error) {
+	e := open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", OnReject: func(err error) {
 		if errors.Is(err, ErrLimit) {
 			rejected <- err
 		}
@@ -482,7 +482,7 @@ func TestGreetingsAreLimited(t *testing.T) {
 func TestTheMemoryOfAPeerThatEndedIsNotLookedAt(t *testing.T) {
 	onEach(t, func(t *testing.T, open func(Config) *Endpoint) {
 		ctx := testutil.Within(t)
-		server, here := register(t, open(Config{}), "server"), open(Config{MoveTime: -1})
+		server, here := register(t, open(Config{}), "server"), open(Config{MoveTimeout: -1})
 		client := register(t, here, "")
 		must(t, client.Send(ctx, client.To("server"), []byte("x")))
 		m, err := server.Receive(ctx)

@@ -8,7 +8,7 @@ type Stats struct {
 	FramesReceived, BytesReceived uint64
 
 	Calls        uint64 // calls that were sent
-	CallsAgain   uint64 // of these, calls that were sent again, because the service had moved before it received them
+	CallsRetried uint64 // of these, calls that were sent again, because the service had moved before it received them
 	Refused      uint64 // processes that called and were refused (Config.OnReject)
 	WatchesTaken uint64 // times that a goroutine began to look for messages
 	Sleeps       uint64 // times that such a goroutine slept

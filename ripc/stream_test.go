@@ -21,7 +21,7 @@ import (
 // streamPair is a stream between two endpoints.
 func streamPair(t testing.TB, open func(Config) *Endpoint) (here, there *Stream, l *Listener) {
 	t.Helper()
-	server, client := register(t, open(Config{}), "server"), register(t, open(Config{MoveTime: -1}), "client")
+	server, client := register(t, open(Config{}), "server"), register(t, open(Config{MoveTimeout: -1}), "client")
 	l = Listen(server)
 	here, err := client.Dial(t.Context(), "server")
 	must(t, err)

@@ -42,8 +42,8 @@ type Offer struct {
 	Request bool
 }
 
-// Long says which long messages a service takes.
-type Long struct {
+// LongConfig says which long messages a service takes.
+type LongConfig struct {
 	// InPlace lets the service read bodies from senders of this host in place, in the sender's
 	// memory. No other process can write that memory, but the sender still can.
 	InPlace bool
@@ -68,7 +68,7 @@ type Long struct {
 
 // TakeLong says which long messages the service takes from now on. Without it, and without
 // Config.Long, a service takes the long messages for which windows are posted.
-func (s *Service) TakeLong(l Long) error {
+func (s *Service) TakeLong(l LongConfig) error {
 	if err := l.check(); err != nil {
 		return fmt.Errorf("ripc: %w", err)
 	}
@@ -80,7 +80,7 @@ func (s *Service) TakeLong(l Long) error {
 }
 
 // follow sets the rules.
-func (i *intake) follow(l Long) {
+func (i *intake) follow(l LongConfig) {
 	if l.MaxPeerBytes == 0 {
 		l.MaxPeerBytes = (l.MaxBytes + 1) / 2
 	}
@@ -92,7 +92,7 @@ func (i *intake) follow(l Long) {
 }
 
 // check reports invalid rules.
-func (l Long) check() error {
+func (l LongConfig) check() error {
 	if l.MaxPeerWindows < 0 {
 		return fmt.Errorf("%w: %d windows for one process", os.ErrInvalid, l.MaxPeerWindows)
 	}

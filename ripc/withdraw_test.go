@@ -124,7 +124,7 @@ func (r *slowResolver) Publish(context.Context, ID, Place) (withdraw func() erro
 // be closed next.
 func TestAnEndpointWaitsForItsServicesToBeWithdrawn(t *testing.T) {
 	r := &slowResolver{called: make(chan struct{})}
-	r.e = open(t, Config{Transport: TCP, Addr: "127.0.0.1:0", Resolver: r})
+	r.e = open(t, Config{Transport: TransportTCP, Listen: "127.0.0.1:0", Resolver: r})
 	s := register(t, r.e, "server")
 	var closing sync.WaitGroup
 	closing.Go(func() { s.Close() })

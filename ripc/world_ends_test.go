@@ -439,7 +439,7 @@ func (w *world) reset(all []*service, again []*calling) {
 	}
 	for _, n := range w.ends {
 		if n != nil {
-			n.again = n.e.Stats().CallsAgain
+			n.again = n.e.Stats().CallsRetried
 		}
 	}
 }

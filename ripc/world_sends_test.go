@@ -61,7 +61,7 @@ func (w *world) send() {
 	}
 	w.check(err == nil, "%v", err)
 	w.check(fits, "a message found room where there is none")
-	w.check(r.MaxMessage() == worldMax && r.Connected() && r.ID() == to.id, "%s is not known: %d", r.ID(), r.MaxMessage())
+	w.check(r.MaxMessageBytes() == worldMax && r.Connected() && r.ID() == to.id, "%s is not known: %d", r.ID(), r.MaxMessageBytes())
 	to.order = append(to.order, &item{from: from, to: to, data: data})
 }
 
@@ -164,7 +164,7 @@ func (w *world) keep(o *service, m Message) {
 	h := &holding{item: i, m: m, of: o, isOpen: i.call != nil}
 	w.verify(h, &h.m)
 	w.check(m.From() == i.from.id && m.IsRequest() == h.isOpen, "a message of %s (request: %v), it has to be of %s", m.From(), m.IsRequest(), i.from.id)
-	w.check(m.MaxReply() == worldMax && m.Account() != "", "a reply may have %d bytes", m.MaxReply())
+	w.check(m.MaxReplyBytes() == worldMax && m.Account() != "", "a reply may have %d bytes", m.MaxReplyBytes())
 	switch p := m.Peer(); {
 	case w.direct:
 		w.check(p.Process == os.Getpid() && p.User == os.Getuid() && p.Addr == "" && m.Identity() == "", "it comes from %+v", p)

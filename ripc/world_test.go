@@ -274,7 +274,7 @@ func (w *world) settle() {
 			w.fail("endpoint %d: %v", k, err)
 		}
 		s := n.e.Stats()
-		w.check(s.Calls == n.calls && s.CallsAgain == n.again, "endpoint %d made %d calls, %d again; counted are %d and %d", k, n.calls, n.again, s.Calls, s.CallsAgain)
+		w.check(s.Calls == n.calls && s.CallsRetried == n.again, "endpoint %d made %d calls, %d again; counted are %d and %d", k, n.calls, n.again, s.Calls, s.CallsRetried)
 		w.check(s.Refused == n.refused, "endpoint %d refused %d, counted are %d", k, n.refused, s.Refused)
 		services, calls, kept, found := 0, 0, 0, 0
 		for _, o := range w.open {
@@ -537,11 +537,11 @@ func TestServicesDoWhatTheirModelSays(t *testing.T) {
 				w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), names: names{at: map[ID]Place{}}, direct: name == "shm"}
 				w.file = filepath.Join(t.TempDir(), "body")
 				w.cfg = Config{
-					RingBytes: worldRing, StreamBytes: MinStreamBytes, Resolver: &w.names, MoveTime: -1, Secret: []byte("secret"), Transport: SHM,
-					MaxLongBytes: worldBudget, Long: Long{MaxBytes: 2 * worldBodies, MaxPeerBytes: worldBodies, Refuse: true},
+					RingBytes: worldRing, StreamBytes: MinStreamBytes, Resolver: &w.names, MoveTimeout: -1, Secret: []byte("secret"), Transport: TransportSHM,
+					MaxLongBytes: worldBudget, Long: LongConfig{MaxBytes: 2 * worldBodies, MaxPeerBytes: worldBodies, Refuse: true},
 				}
 				if !w.direct {
-					w.cfg.Transport, w.cfg.Addr = TCP, "127.0.0.1:0"
+					w.cfg.Transport, w.cfg.Listen = TransportTCP, "127.0.0.1:0"
 				}
 				if name == "tls" {
 					w.cfg.TLS = certificates

@@ -179,30 +179,31 @@ func (c *codec) keyHash(v unsafe.Pointer, f Format) (hash [16]byte, err error) {
 // scratches are buffers of KeyHash.
 var scratches = sync.Pool{New: func() any { return new([]byte) }}
 
-// Key reads the key members of a type whose other members need no encoding in CDR.
-type Key[T any] struct{ keys keys }
+// KeyCodec encodes and decodes the key members of a type whose other members need no encoding in
+// CDR.
+type KeyCodec[T any] struct{ keys keys }
 
-// NewKey compiles the key members of T, a struct.
-func NewKey[T any]() (*Key[T], error) {
+// NewKeyCodec compiles the key members of T, a struct.
+func NewKeyCodec[T any]() (*KeyCodec[T], error) {
 	p, err := compile(reflect.TypeFor[T](), true)
 	if err != nil {
 		return nil, err
 	}
 	k, err := keysOf(p)
-	return &Key[T]{k}, err
+	return &KeyCodec[T]{k}, err
 }
 
 // Keyed reports whether T has key members.
-func (k *Key[T]) Keyed() bool { return k.keys.keyed() }
+func (k *KeyCodec[T]) Keyed() bool { return k.keys.keyed() }
 
 // Append appends the key of v, in XCDR2 and big endian, without a header: equal keys have equal
 // bytes.
-func (k *Key[T]) Append(dst []byte, v *T) ([]byte, error) {
+func (k *KeyCodec[T]) Append(dst []byte, v *T) ([]byte, error) {
 	return k.keys.append(dst, unsafe.Pointer(v), XCDR2|BigEndian)
 }
 
 // Decode reads what Append appended into the key members of v; all others are zero.
-func (k *Key[T]) Decode(src []byte, v *T) error {
+func (k *KeyCodec[T]) Decode(src []byte, v *T) error {
 	*v = *new(T)
 	err := k.keys.decode(src, unsafe.Pointer(v), XCDR2|BigEndian)
 	if err != nil {

@@ -383,7 +383,7 @@ func TestKeysOfTypesThatAreNotInCDR(t *testing.T) {
 		N    int32 `dds:"key"`
 		any  any
 	}
-	k, err := cdr.NewKey[Event]()
+	k, err := cdr.NewKeyCodec[Event]()
 	if err != nil || !k.Keyed() {
 		t.Fatal(k.Keyed(), err)
 	}
@@ -397,7 +397,7 @@ func TestKeysOfTypesThatAreNotInCDR(t *testing.T) {
 		t.Errorf("%+v, %v", back, err)
 	}
 	type None struct{ When time.Time }
-	if k, err := cdr.NewKey[None](); err != nil || k.Keyed() {
+	if k, err := cdr.NewKeyCodec[None](); err != nil || k.Keyed() {
 		t.Errorf("a type without a key: %v, %v", k.Keyed(), err)
 	}
 }

@@ -54,8 +54,8 @@ func read(p *plan, src []byte, to unsafe.Pointer, f Format) error {
 	return d.whole(p, to)
 }
 
-// AppendInstance appends the key of a sample as Key.Append writes it. The whole payload is decoded:
-// one that is malformed is an error.
+// AppendInstance appends the key of a sample as KeyCodec.Append writes it. The whole payload is
+// decoded: one that is malformed is an error.
 func (p *Payloads) AppendInstance(dst, payload []byte) ([]byte, error) {
 	body, f, err := open(payload, p.plan.extensibility)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *Payloads) AppendInstanceOfHash(dst []byte, hash [16]byte) ([]byte, erro
 	return dst, err
 }
 
-// AppendKey appends the payload of a dispose, from a key as Key.Append writes it.
+// AppendKey appends the payload of a dispose, from a key as KeyCodec.Append writes it.
 func (p *Payloads) AppendKey(dst, instance []byte, f Format) ([]byte, error) {
 	start := len(dst)
 	out := dst

@@ -26,7 +26,7 @@ func keepers(t *testing.T, depth int) (all []*member.Member, topics []*dds.Topic
 
 func keptTopic(t *testing.T, p *member.Member, depth int) *dds.Topic[[]byte] {
 	t.Helper()
-	tp, err := dds.NewTopic(t.Context(), p, "kept", dds.Raw(), dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(depth)}})
+	tp, err := dds.NewTopic(t.Context(), p, "kept", dds.Raw(), dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(depth)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func newRing(t *testing.T, together bool, depths ...int) *testRing {
 	}
 	r := &testRing{t: t, p: p}
 	for i, depth := range depths {
-		set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(depth)}}
+		set := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(depth)}}
 		name, id := fmt.Sprint("topic ", i), space.ID{Process: space.Process{Node: 1, Incarnation: 1}, Number: uint32(i)}
 		if !together {
 			id.Node += uint64(i)

@@ -44,9 +44,9 @@ type RelayConfig struct {
 	TailBytes int
 	// ClientTimeout is how long a client may be silent. 0 is DefaultClientTimeout.
 	ClientTimeout time.Duration
-	// Grace is how long the writers and readers of a client are kept open that is gone without having
-	// said so: it may be connecting to another relay. 0 is DefaultClientGrace.
-	Grace time.Duration
+	// ClientGrace is how long the writers and readers of a client are kept open that is gone without
+	// having said so: it may be connecting to another relay. 0 is DefaultClientGrace.
+	ClientGrace time.Duration
 	// Logger records how connections of clients end. If it is nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -79,9 +79,9 @@ func Serve(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 		return nil, fmt.Errorf("dds: serving clients: %w: only a member serves them", dds.ErrNotOpen)
 	}
 	cfg.TailBytes = cmp.Or(cfg.TailBytes, DefaultTailBytes)
-	cfg.ClientTimeout, cfg.Grace = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout), cmp.Or(cfg.Grace, DefaultClientGrace)
-	if cfg.TailBytes < 0 || cfg.ClientTimeout < 0 || cfg.Grace < 0 {
-		return nil, errors.New("dds: serving clients: TailBytes, ClientTimeout and Grace must not be negative")
+	cfg.ClientTimeout, cfg.ClientGrace = cmp.Or(cfg.ClientTimeout, DefaultClientTimeout), cmp.Or(cfg.ClientGrace, DefaultClientGrace)
+	if cfg.TailBytes < 0 || cfg.ClientTimeout < 0 || cfg.ClientGrace < 0 {
+		return nil, errors.New("dds: serving clients: TailBytes, ClientTimeout and ClientGrace must not be negative")
 	}
 	p := cfg.Member.b
 	r := &Relay{cfg: cfg, p: p, cluster: p.cfg.Group.Cluster, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
@@ -609,7 +609,7 @@ func (x *attended) told(e space.Event) {
 func (a *attendance) leave(bye bool) {
 	if !bye {
 		select {
-		case <-time.After(a.r.cfg.Grace):
+		case <-time.After(a.r.cfg.ClientGrace):
 		case <-a.r.ctx.Done():
 		case <-a.r.p.Over:
 		}

@@ -40,7 +40,7 @@ func alone(t *testing.T) *Member {
 func relayAlone(t *testing.T) *Relay {
 	t.Helper()
 	m := alone(t)
-	r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}, ClientTimeout: time.Minute})
+	r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}, ClientTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func relayAlone(t *testing.T) *Relay {
 // clients would come to one of another space, and none to the second one.
 func TestARelayThatNobodyWouldFindIsRefused(t *testing.T) {
 	m := alone(t)
-	for _, cfg := range []ripc.Config{{}, {Addr: "127.0.0.1:0", Transport: ripc.SHM}} {
+	for _, cfg := range []ripc.Config{{}, {Listen: "127.0.0.1:0", Transport: ripc.TransportSHM}} {
 		if r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: cfg}); err == nil || !strings.Contains(err.Error(), "Endpoint.Addr") {
 			t.Errorf("%+v: %v, %v", cfg, r, err)
 		}
@@ -90,7 +90,7 @@ func hello(t *testing.T, h remote.Hello) []byte {
 // that the client asked for.
 func TestARelayRefusesClientsOfOthers(t *testing.T) {
 	r := relayAlone(t)
-	r.cfg.Grace = 0
+	r.cfg.ClientGrace = 0
 	right := remote.Hello{Version: remote.Version, Cluster: "test", Space: "fleet"}
 	if answer, _ := greet(t, r, hello(t, right)); answer.Refused != "" || answer.Version != remote.Version {
 		t.Errorf("a client is answered with %+v", answer)

@@ -18,7 +18,7 @@ func TestAFilterOfAClientHoldsUpNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	relay, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+	relay, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestProfilesInheritPolicies(t *testing.T) {
 			Reliability: qos.Reliability{Kind: qos.BestEffort}, Partitions: ab, Deadline: time.Second, Separation: 20 * time.Millisecond, History: qos.KeepLast(8), Limits: qos.Limits{Samples: 100},
 		}},
 		{"sensor", qos.Writer, qos.Set{Reliability: qos.Reliability{Kind: qos.BestEffort}, Partitions: ab, Deadline: time.Second, UserData: []byte("north")}},
-		{"alarm", qos.Topic, qos.Set{Reliability: blocking, Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll(), CleanupDelay: time.Minute}}},
+		{"alarm", qos.Topic, qos.Set{Reliability: blocking, Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll(), CleanupDelay: time.Minute}}},
 		{"alarm", qos.Reader, qos.Set{
 			Reliability: blocking, Partitions: ab, Durability: qos.Transient, Separation: 20 * time.Millisecond, History: qos.KeepAll(), Limits: qos.Limits{Samples: 100},
 			Purge: qos.ReaderLifetime{Disposed: 5 * time.Second},

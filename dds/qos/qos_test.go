@@ -184,7 +184,7 @@ var notDefault = map[qos.Policy]qos.Set{
 	qos.TopicDataPolicy:           {TopicData: []byte("t")},
 	qos.GroupDataPolicy:           {GroupData: []byte("g")},
 	qos.DurabilityPolicy:          {Durability: qos.Transient},
-	qos.DurabilityServicePolicy:   {Service: qos.Service{History: qos.KeepLast(3)}},
+	qos.DurabilityServicePolicy:   {Service: qos.DurabilityService{History: qos.KeepLast(3)}},
 	qos.PresentationPolicy:        {Presentation: qos.Presentation{Coherent: true}},
 	qos.DeadlinePolicy:            {Deadline: time.Second},
 	qos.LatencyBudgetPolicy:       {LatencyBudget: time.Second},

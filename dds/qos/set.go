@@ -14,9 +14,9 @@ type Set struct {
 	TopicData []byte // TOPIC_DATA
 	GroupData []byte // GROUP_DATA: of writers and readers
 
-	Durability   Durability   // DURABILITY: what a reader gets of what was written before
-	Service      Service      // DURABILITY_SERVICE: the history of a topic that is not Volatile
-	Presentation Presentation // PRESENTATION
+	Durability   Durability        // DURABILITY: what a reader gets of what was written before
+	Service      DurabilityService // DURABILITY_SERVICE: the history of a topic that is not Volatile
+	Presentation Presentation      // PRESENTATION
 
 	Deadline      time.Duration // DEADLINE: each instance is written at least this often; 0 is no deadline
 	LatencyBudget time.Duration // LATENCY_BUDGET; 0 is the least
@@ -139,8 +139,8 @@ type Limits struct {
 	Samples, Instances, SamplesPerInstance int
 }
 
-// Service is the history of a topic that is not Volatile.
-type Service struct {
+// DurabilityService is the history of a topic that is not Volatile.
+type DurabilityService struct {
 	History      History
 	Limits       Limits
 	CleanupDelay time.Duration // how long an instance that was disposed of and has no writers is kept; 0 is not at all

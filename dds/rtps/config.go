@@ -88,10 +88,10 @@ type Config struct {
 	// Lease is the liveliness lease that the gateway's writers offer; a participant of DDS that
 	// receives nothing for 7/8 of it forgets the gateway. 0 is 10 s.
 	Lease time.Duration
-	// Silent is how long a reliable DDS reader may leave the gateway without an answer; then it loses
-	// samples, and does not block its topic any more. When it answers again it matches again. 0 is a
-	// minute.
-	Silent time.Duration
+	// ReaderTimeout is how long a reliable DDS reader may leave the gateway without an answer; then it
+	// loses samples, and does not block its topic any more. When it answers again it matches again. 0
+	// is a minute.
+	ReaderTimeout time.Duration
 	// UserData are the USER_DATA of the gateway as a participant of DDS, for programs that look at
 	// them.
 	UserData []byte

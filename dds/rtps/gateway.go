@@ -88,7 +88,7 @@ type topic struct {
 
 // Stats counts what a gateway did.
 type Stats struct {
-	Appointed    bool   // this gateway carries; others of its side stand by
+	Active       bool   // this gateway carries samples; others of its side stand by
 	Participants int    // of DDS that are known
 	Writers      int    // of DDS that match
 	Readers      int    // of DDS that match; one that matches several writers counts for each
@@ -158,7 +158,7 @@ func (g *Gateway) begin() {
 		multicast = []wire.Locator{groupAddress(g.cfg.Domain, 1)}
 	}
 	g.machine = protocol.New(protocol.Config{
-		Prefix: g.prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease, Secret: secret, Silent: g.cfg.Silent,
+		Prefix: g.prefix, Domain: int32(g.cfg.Domain), Name: space, UserData: g.cfg.UserData, Lease: g.cfg.Lease, Secret: secret, Silent: g.cfg.ReaderTimeout,
 		Metatraffic: []wire.Locator{local(g.sockets.meta)}, Default: []wire.Locator{local(g.sockets.data)}, Multicast: multicast, Announce: g.sockets.announce,
 		Ignore: func(p *wire.Participant) bool {
 			if p.Name != space {
@@ -196,12 +196,12 @@ func (g *Gateway) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Appointed, s.Participants, s.Writers = g.election.appointed, g.machine.Peers(), len(g.intake.inbounds)
+	s.Active, s.Participants, s.Writers = g.election.appointed, g.machine.Peers(), len(g.intake.inbounds)
 	return s
 }
 
-// Address is where the gateway receives discovery.
-func (g *Gateway) Address() string { return local(g.sockets.meta).String() }
+// Addr is where the gateway receives discovery.
+func (g *Gateway) Addr() string { return local(g.sockets.meta).String() }
 
 // Close ends the gateway, and tells the DDS programs so. What was not acknowledged to them is
 // theirs, for another gateway.

@@ -23,7 +23,7 @@ func TestALateDDSReaderGetsTheHistoryOfTheTopic(t *testing.T) {
 			defer cancel()
 			const writers, shared = 5, 1000
 			p, domain := space(t, nil), newDomain()
-			set := dds.QoS{Durability: durability, Service: qos.Service{History: qos.KeepLast(1)}}
+			set := dds.QoS{Durability: durability, Service: qos.DurabilityService{History: qos.KeepLast(1)}}
 			topic := keyed(t, p, "positions", set)
 			g := gateway(t, p, domain, rtps.Topic{Name: "positions", Direction: rtps.Out, QoS: set})
 			var all []*dds.Writer[keyedSeq]

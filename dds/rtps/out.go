@@ -252,7 +252,7 @@ func (o *outbound) write(s *dds.Sample[dds.Encoded]) error {
 	if o.g.passed(s.Info.Origin) { // RG3
 		return nil
 	}
-	if !s.Info.Valid && s.Info.Instance == dds.NoWriters {
+	if !s.Info.Valid && s.Info.Instance == dds.InstanceNoWriters {
 		return o.unregister(s)
 	}
 	o.g.mu.Lock()

@@ -28,7 +28,7 @@ func outboundOf(t *testing.T, set dds.QoS) *outbound {
 // The writers that a gateway keeps for their parts of a history, when their writers in the space
 // are gone, have a bound. Beyond it the first ones that were gone leave with their samples.
 func TestWritersThatAreGoneAreKeptUpToABound(t *testing.T) {
-	o := outboundOf(t, dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(1)}})
+	o := outboundOf(t, dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(1)}})
 	add := func(n uint32) {
 		w := o.newWriter(&dds.QoS{}, "")
 		w.w.Write(protocol.Change{Key: string([]byte{byte(n), byte(n >> 8)})})
@@ -53,7 +53,7 @@ func TestWritersThatAreGoneAreKeptUpToABound(t *testing.T) {
 // A history that keeps everything, without a limit of its own, has one at a gateway: of samples,
 // whichever of the writers wrote them.
 func TestAHistoryOfEverythingIsBounded(t *testing.T) {
-	o := outboundOf(t, dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	o := outboundOf(t, dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	first, second := o.newWriter(&dds.QoS{}, ""), o.newWriter(&dds.QoS{}, "")
 	first.w.Write(protocol.Change{Key: "k"})
 	for n := range historySamples {
@@ -87,7 +87,7 @@ func TestAnInstanceWithoutWritersIsUnregisteredByAllThatWroteIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	of.Info.Valid, of.Info.Instance = false, dds.NoWriters
+	of.Info.Valid, of.Info.Instance = false, dds.InstanceNoWriters
 	for range 2 { // once more is nothing
 		if err := o.write(&of); err != nil || o.g.stats.Written != 6 {
 			t.Fatalf("3 writers wrote the instance: %d changes with its end, %v", o.g.stats.Written, err)

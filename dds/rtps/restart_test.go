@@ -63,7 +63,7 @@ func newGuestAt(t *testing.T, addr string, cfg protocol.Config, to ...*rtps.Gate
 	at := []wire.Locator{conn.LocalAddr().(*net.UDPAddr).AddrPort()}
 	var announce []wire.Locator
 	for _, gw := range to {
-		announce = append(announce, netip.MustParseAddrPort(gw.Address()))
+		announce = append(announce, netip.MustParseAddrPort(gw.Addr()))
 	}
 	cfg.Metatraffic, cfg.Default, cfg.Announce = at, at, announce
 	g.machine = protocol.New(cfg, g, g.now())
@@ -141,14 +141,14 @@ func TestAWriterThatStartsAgainWithItsGUIDLosesNothing(t *testing.T) {
 	r := readerOf(t, keyed(t, p, "positions", dds.QoS{}), dds.QoS{History: qos.KeepAll()})
 	topic := rtps.Topic{Name: "positions", Direction: rtps.In}
 	first := namedGateway(t, p, domain, "s", topic)
-	await(t, "the first gateway is appointed", func() bool { return first.Stats().Appointed })
+	await(t, "the first gateway is appointed", func() bool { return first.Stats().Active })
 	second := namedGateway(t, p, domain, "s", topic)
 	gateways := []*rtps.Gateway{first, second}
 	for run := range uint32(3) {
 		if run == 2 { // the second gateway carries
 			closeGateway(t, first)
 			gateways = gateways[1:]
-			await(t, "the second gateway is appointed", func() bool { return second.Stats().Appointed })
+			await(t, "the second gateway is appointed", func() bool { return second.Stats().Active })
 		}
 		program := newGuest(t, wire.Prefix{9, 9, 9, 9}, domain, gateways...)
 		var w *protocol.Writer

@@ -183,7 +183,7 @@ func (l *live) change(name string, o operation, samples ...keyedSeq) {
 	}
 	over := make(chan error, 1)
 	l.open.Go(func() {
-		over <- l.participants[node].Coherent(l.ctx, func(set *dds.Set) error {
+		over <- l.participants[node].Coherent(l.ctx, func(set *dds.CoherentSet) error {
 			for _, v := range samples {
 				if err := w.WriteIn(l.ctx, set, v); err != nil {
 					return end(err)

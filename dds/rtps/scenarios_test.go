@@ -70,7 +70,7 @@ func sampleText(key, seq uint32, valid bool, state dds.InstanceState) string {
 	switch {
 	case valid:
 		return fmt.Sprintf("%d:%d", key, seq)
-	case state == dds.Disposed:
+	case state == dds.InstanceDisposed:
 		return fmt.Sprintf("%d:disposed", key)
 	}
 	return fmt.Sprintf("%d:no-writers", key)

@@ -33,7 +33,7 @@ func text(t *testing.T, r *dds.Reader[keyedSeq], want string) {
 		what := fmt.Sprint(s.Value.Seq)
 		switch {
 		case s.Info.Valid:
-		case s.Info.Instance == dds.Disposed:
+		case s.Info.Instance == dds.InstanceDisposed:
 			what = "d"
 		default:
 			what = "n"
@@ -66,7 +66,7 @@ func namedGateway(t *testing.T, p *member.Member, domain int, space string, topi
 // and histories come through, each once, and nothing comes back (RG3).
 func TestTwoSpacesOverADomain(t *testing.T) {
 	domain := newDomain()
-	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}}
+	set := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(2)}}
 	read := dds.QoS{Durability: qos.Transient, History: qos.KeepAll()}
 	a, b := space(t, nil), space(t, nil)
 	ta, tb := keyed(t, a, "positions", set), keyed(t, b, "places", set)
@@ -134,7 +134,7 @@ func TestASpaceBetweenTwoDomains(t *testing.T) {
 func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
 	const n = 500
 	domain := newDomain()
-	local := dds.QoS{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	local := dds.QoS{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	from := space(t, nil)
 	w, err := keyed(t, from, "t", local).Writer(t.Context(), dds.QoS{Durability: qos.TransientLocal})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestPersistentSamplesAreAcknowledgedFromTheDisk(t *testing.T) {
 	}
 	to := space(t, func(c *member.Config) { c.Subgroup.Mode = squall.Persistent })
 	namedGateway(t, from, domain, "a", rtps.Topic{Name: "t", Direction: rtps.Out, QoS: local})
-	set := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
+	set := dds.QoS{Durability: qos.Persistent, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	g := namedGateway(t, to, domain, "b", rtps.Topic{Name: "t", Direction: rtps.In, QoS: set})
 	log, err := to.Subgroup().Log()
 	if err != nil {
@@ -255,7 +255,7 @@ func TestOneTopicOfDDSComesIntoOneTopic(t *testing.T) {
 // A writer whose policies do not fit into an announcement of DDS is left out, and no other one.
 func TestAWriterThatCannotBeAnnouncedIsLeftOut(t *testing.T) {
 	domain := newDomain()
-	set := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}}
+	set := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(2)}}
 	a, b := space(t, nil), space(t, nil)
 	ta, tb := keyed(t, a, "positions", set), keyed(t, b, "positions", set)
 	r := readerOf(t, tb, dds.QoS{Durability: qos.Transient, History: qos.KeepAll()})
@@ -302,7 +302,7 @@ func TestPoliciesThatCannotBeAnnouncedAreRefused(t *testing.T) {
 // Two spaces between the same two domains: a sample of one of them comes into the other one on both
 // ways, and goes on from there, and comes back on none (RG3).
 func TestNothingGoesRoundBetweenTwoSpacesAndTwoDomains(t *testing.T) {
-	set := dds.QoS{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	set := dds.QoS{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	all := dds.QoS{Durability: qos.TransientLocal, History: qos.KeepAll()}
 	a, b := space(t, nil), space(t, nil)
 	d1, d2 := newDomain(), newDomain()

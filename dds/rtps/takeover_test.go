@@ -138,7 +138,7 @@ func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 		}
 		next = s.Value.Seq + 1
 		if n++; n == 1000 {
-			if before = g.Stats(); before.Appointed || before.Carried > 0 {
+			if before = g.Stats(); before.Active || before.Carried > 0 {
 				t.Fatalf("the gateway that stands by has carried: %+v", before)
 			}
 			child.Kill()
@@ -147,7 +147,7 @@ func TestAnotherGatewayGoesOnWhenOneIsKilled(t *testing.T) {
 	}
 	after := g.Stats()
 	t.Logf("%d samples, %d of them after the kill; the gateway that stood by: %+v, then %+v\n%s", n, n-killed, before, after, pub.wait(t, 20*time.Second))
-	if !after.Appointed || after.Carried == 0 || n-killed < 100 {
+	if !after.Active || after.Carried == 0 || n-killed < 100 {
 		t.Fatalf("%d samples came after the kill: %+v", n-killed, after)
 	}
 }

@@ -20,13 +20,13 @@ import (
 // client finds the server by the name of its service.
 func TestGRPCRunsOverStreamsOfRIPC(t *testing.T) {
 	_, members := cluster(t, 1)
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.SHM, "tcp": ripc.TCP} {
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.TransportSHM, "tcp": ripc.TransportTCP} {
 		t.Run(name, func(t *testing.T) {
 			resolver := ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid()))
 			register := func(id ripc.ID) *ripc.Service {
 				cfg := ripc.Config{Transport: transport, Resolver: resolver}
-				if transport == ripc.TCP {
-					cfg.Addr = "127.0.0.1:0"
+				if transport == ripc.TransportTCP {
+					cfg.Listen = "127.0.0.1:0"
 				}
 				e := must(ripc.Open(t.Context(), cfg))
 				t.Cleanup(func() { _ = e.Close() })

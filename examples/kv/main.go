@@ -81,7 +81,7 @@ func runMember(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer cancel()
 		err = errors.Join(err, g.Close(leaving))
 	}()
-	server, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: cmp.Or(*clients, fmt.Sprint("127.0.0.1:", 8000+*id))}}, kv)
+	server, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Listen: cmp.Or(*clients, fmt.Sprint("127.0.0.1:", 8000+*id))}}, kv)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestNoRequestFailsWhileTheServerMoves(t *testing.T) {
 		}
 	}
 	domain := fmt.Sprintf("%s %d", t.Name(), os.Getpid())
-	e, err := ripc.Open(t.Context(), ripc.Config{Resolver: ripc.OneHost(domain), Transport: ripc.SHM})
+	e, err := ripc.Open(t.Context(), ripc.Config{Resolver: ripc.OneHost(domain), Transport: ripc.TransportSHM})
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	} else if err != nil {
@@ -59,7 +59,7 @@ func TestNoRequestFailsWhileTheServerMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &ripchttp.Transport{Service: me, Patience: 20 * time.Second}
+	transport := &ripchttp.Transport{Service: me, RetryTimeout: 20 * time.Second}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	var asked atomic.Int64

@@ -39,7 +39,7 @@ func newGuests(int) *member.Object[*guests] {
 func secured[S any](t *testing.T, all []*node[S], authority *testutil.Authority, authorize func(member.Access) error) (addrs []string) {
 	for _, m := range all {
 		s, err := member.Serve(t.Context(), member.ServerConfig{
-			Endpoint: ripc.Config{Addr: "127.0.0.1:0", TLS: authority.Named("member")}, Authorize: authorize,
+			Endpoint: ripc.Config{Listen: "127.0.0.1:0", TLS: authority.Named("member")}, Authorize: authorize,
 		}, m.bank)
 		if err != nil {
 			t.Fatal(err)

@@ -210,7 +210,7 @@ func (a *answers) close() {
 // goes on its own. If together is not nil, the caller's process may learn of the answer only with
 // the others of together.
 func (a *answers) reply(together *ripc.Replies, m *ripc.Message, answer []byte) {
-	if len(answer) > m.MaxReply() {
+	if len(answer) > m.MaxReplyBytes() {
 		long, answer, of, counts := *m, bytes.Clone(answer), m.Account(), max(len(answer), minAnswer)
 		*m = ripc.Message{}
 		a.begin(of, counts)

@@ -43,12 +43,12 @@ func TestRequestsOfAClientThatTakesNoAnswersWait(t *testing.T) {
 				return make([]byte, n), nil
 			}))
 	}, nil)
-	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}, MaxAnswerBytes: most * bytes}, all[0].bank)
+	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}, MaxAnswerBytes: most * bytes}, all[0].bank)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.TCP, Resolver: fixed(s.Addr()), MoveTime: -1})
+	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.TransportTCP, Resolver: fixed(s.Addr()), MoveTimeout: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestRequestsOfAClientThatTakesNoAnswersWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := caller.TakeLong(ripc.Long{MaxBytes: (taken + 1) * bytes, MaxPeerBytes: (taken + 1) * bytes}); err != nil { // an answer has a head
+	if err := caller.TakeLong(ripc.LongConfig{MaxBytes: (taken + 1) * bytes, MaxPeerBytes: (taken + 1) * bytes}); err != nil { // an answer has a head
 		t.Fatal(err)
 	}
 	to := caller.To(ripc.ID("squall object\x00test\x00" + all[0].group.View().Group + "\x00accounts"))
@@ -124,7 +124,7 @@ func TestGoroutinesForRequestsAreBounded(t *testing.T) {
 					}))
 			}, func(_ int, c *squall.Config) { c.FailAfter = time.Minute })
 			open := sync.OnceFunc(func() { close(gate) })
-			s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[0].bank)
+			s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, all[0].bank)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestGoroutinesForRequestsAreBounded(t *testing.T) {
 				t.Errorf("%d goroutines in all, and %d of one party", all, each)
 			}
 			s.LimitWorking(c.all, c.each)
-			first := dial(t, replicated.ClientConfig{Addresses: []string{s.Addr()}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+			first := dial(t, replicated.ClientConfig{Addresses: []string{s.Addr()}, Endpoint: ripc.Config{Transport: ripc.TransportTCP}})
 			second := dial(t, replicated.ClientConfig{Addresses: []string{s.Addr()}})
 			t.Cleanup(open)
 			ctx := testutil.Within(t)
@@ -247,7 +247,7 @@ func TestRequestsThatWaitedDoNotWaitForAnotherObject(t *testing.T) {
 	first, second := sync.OnceFunc(func() { close(gates[0]) }), sync.OnceFunc(func() { close(gates[1]) })
 	t.Cleanup(first)
 	t.Cleanup(second)
-	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, objects[0][0], objects[0][1], objects[0][2])
+	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, objects[0][0], objects[0][1], objects[0][2])
 	if err != nil {
 		t.Fatal(err)
 	}

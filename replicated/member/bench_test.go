@@ -103,7 +103,7 @@ func BenchmarkClients(b *testing.B) {
 	for _, n := range []int{1, 128} {
 		b.Run(map[int]string{1: "1", 128: "128"}[n], func(b *testing.B) {
 			all := open(b, 3, counters, nil)
-			client, _ := serve(b, all, ripc.Auto)
+			client, _ := serve(b, all, ripc.TransportAuto)
 			c := client.Object("counter")
 			b.ReportAllocs()
 			b.ResetTimer()

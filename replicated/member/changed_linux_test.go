@@ -24,7 +24,7 @@ func TestARequestThatChangesAfterItsCheckIsExecutedAsItWasChecked(t *testing.T) 
 	}
 	all := open(t, 1, object, nil)
 	changed := atomic.Int64{}
-	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}, Authorize: func(a member.Access) error {
+	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}, Authorize: func(a member.Access) error {
 		if a.Name == "forbidden!" {
 			return errors.New("it is forbidden")
 		}

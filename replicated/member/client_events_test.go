@@ -36,7 +36,7 @@ func (j *journal) Write(b []byte) (int, error) {
 func TestAClientReportsWhatHappensToIt(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	_, servers := serve(t, all, ripc.Auto)
+	_, servers := serve(t, all, ripc.TransportAuto)
 	var j journal
 	c := dial(t, replicated.ClientConfig{
 		Addresses: []string{servers[0].Addr(), servers[1].Addr()}, Seed: 1, Events: j.add, Logger: slog.New(slog.NewTextHandler(&j, nil)),
@@ -54,7 +54,7 @@ func TestAClientReportsWhatHappensToIt(t *testing.T) {
 	}
 	first, _ := j.events[0].(replicated.MemberConnected)
 	opened, _ := j.events[1].(replicated.SessionOpened)
-	left, _ := j.events[2].(replicated.MemberLeft)
+	left, _ := j.events[2].(replicated.MemberLost)
 	second, _ := j.events[3].(replicated.MemberConnected)
 	if first.Addr != servers[0].Addr() || opened.Session == 0 || left.Addr != first.Addr || left.Err == nil || second.Addr != servers[1].Addr() {
 		t.Errorf("events: %v", j.events)
@@ -68,7 +68,7 @@ func TestAClientReportsWhatHappensToIt(t *testing.T) {
 func TestClientsSpreadOverTheMembers(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	_, servers := serve(t, all, ripc.Auto)
+	_, servers := serve(t, all, ripc.TransportAuto)
 	addrs := []string{servers[0].Addr(), servers[1].Addr()}
 	begins := func(seed uint64) string {
 		var j journal
@@ -97,7 +97,7 @@ func TestClientsSpreadOverTheMembers(t *testing.T) {
 func TestAnObjectThatNobodyHasIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	c, servers := serve(t, all, ripc.Auto)
+	c, servers := serve(t, all, ripc.TransportAuto)
 	ctx := testutil.Within(t)
 	if _, err := total.Call(ctx, c.Object("account"), "ann"); !errors.Is(err, replicated.ErrNoObject) || !strings.Contains(err.Error(), "accounts") || ctx.Err() != nil {
 		t.Errorf("an object that nobody has: %v", err)
@@ -119,7 +119,7 @@ func TestAnObjectThatNobodyHasIsAnErrorAtOnce(t *testing.T) {
 func TestAnObjectMayBeAtAMemberThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	_, servers := serve(t, all, ripc.Auto)
+	_, servers := serve(t, all, ripc.TransportAuto)
 	c, err := replicated.Dial(t.Context(), replicated.ClientConfig{Cluster: "test", Addresses: []string{servers[0].Addr(), servers[1].Addr(), testutil.FreeAddress(t)}, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func serve[S any](t testing.TB, all []*node[S], transport ripc.Transport) (*repl
 	var addrs []string
 	var servers []*member.Server
 	for _, m := range all {
-		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0", Transport: transport}}, m.bank)
+		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0", Transport: transport}}, m.bank)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func serve[S any](t testing.TB, all []*node[S], transport ripc.Transport) (*repl
 func TestAServerThatNobodyWouldFindIsRefused(t *testing.T) {
 	t.Parallel()
 	bank := open(t, 1, ordered, nil)[0].bank
-	for _, cfg := range []ripc.Config{{}, {Addr: "127.0.0.1:0", Transport: ripc.SHM}} {
+	for _, cfg := range []ripc.Config{{}, {Listen: "127.0.0.1:0", Transport: ripc.TransportSHM}} {
 		if s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: cfg}, bank); err == nil || !strings.Contains(err.Error(), "Endpoint.Addr") {
 			t.Errorf("%+v: %v, %v", cfg, s, err)
 		}
@@ -66,7 +66,7 @@ func dial(t testing.TB, cfg replicated.ClientConfig) *replicated.Client {
 func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	bank := c.Object("accounts")
 	if _, err := deposit.Call(t.Context(), bank, depositArgs{"ann", 1}); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestASessionEndsWhenItsClientIsSilent(t *testing.T) {
 }
 
 func serverOf(t *testing.T, m *bankNode) string {
-	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, m.bank)
+	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, m.bank)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func serverOf(t *testing.T, m *bankNode) string {
 // A call that ends with its context says why no member was reached before.
 func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
 	t.Parallel()
-	c := dial(t, replicated.ClientConfig{Addresses: []string{testutil.FreeAddress(t)}, Endpoint: ripc.Config{Transport: ripc.TCP}})
+	c := dial(t, replicated.ClientConfig{Addresses: []string{testutil.FreeAddress(t)}, Endpoint: ripc.Config{Transport: ripc.TransportTCP}})
 	ctx := testutil.Within(t)
 	for wait := 100 * time.Millisecond; ; wait *= 2 { // until the address was tried in time
 		short, cancel := context.WithTimeout(ctx, wait)
@@ -139,7 +139,7 @@ func TestACallThatEndsSaysWhyNoMemberWasReached(t *testing.T) {
 func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, ordered, nil)
-	_, servers := serve(t, all, ripc.TCP)
+	_, servers := serve(t, all, ripc.TransportTCP)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 	defer silent.Close()
 	var j journal
 	c := dial(t, replicated.ClientConfig{
-		Addresses: []string{silent.Addr().String(), servers[0].Addr()}, Seed: 1, MemberTimeout: 400 * time.Millisecond, Endpoint: ripc.Config{Transport: ripc.TCP},
+		Addresses: []string{silent.Addr().String(), servers[0].Addr()}, Seed: 1, MemberTimeout: 400 * time.Millisecond, Endpoint: ripc.Config{Transport: ripc.TransportTCP},
 		Events: j.add,
 	})
 	if _, err := deposit.Call(testutil.Within(t), c.Object("accounts"), depositArgs{"ann", 1}); err != nil {
@@ -155,7 +155,7 @@ func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if left, ok := j.events[0].(replicated.MemberLeft); !ok || left.Addr != silent.Addr().String() || !errors.Is(left.Err, replicated.ErrLate) {
+	if left, ok := j.events[0].(replicated.MemberLost); !ok || left.Addr != silent.Addr().String() || !errors.Is(left.Err, replicated.ErrMemberTimeout) {
 		t.Errorf("events: %v", j.events)
 	}
 }
@@ -165,7 +165,7 @@ func TestAClientLeavesAMemberThatSaysNothing(t *testing.T) {
 func TestAClientOfMembersThatAreGoneIsClosedAtOnce(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	_, servers := serve(t, all, ripc.Auto)
+	_, servers := serve(t, all, ripc.TransportAuto)
 	c := dial(t, replicated.ClientConfig{Addresses: []string{servers[0].Addr(), servers[1].Addr()}, MemberTimeout: time.Hour})
 	if _, err := deposit.Call(testutil.Within(t), c.Object("accounts"), depositArgs{Account: "ann", Amount: 1}); err != nil {
 		t.Fatal(err)

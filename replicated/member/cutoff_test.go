@@ -92,11 +92,11 @@ func TestAClientLeavesAMemberFromWhichItIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := open(t, 3, ordered, nil)
-			_, servers := serve(t, all, ripc.TCP)
+			_, servers := serve(t, all, ripc.TransportTCP)
 			wire := newWire(t, servers[0].Addr())
 			bank := dial(t, replicated.ClientConfig{
 				Addresses: []string{wire.listener.Addr().String(), servers[1].Addr(), servers[2].Addr()}, Seed: 1,
-				Endpoint: ripc.Config{Transport: ripc.TCP}, MemberTimeout: time.Second,
+				Endpoint: ripc.Config{Transport: ripc.TransportTCP}, MemberTimeout: time.Second,
 			}).Object("accounts")
 			ctx := testutil.Within(t)
 			if n, err := deposit.Call(ctx, bank, depositArgs{"ann", 1}); n != 1 || err != nil {

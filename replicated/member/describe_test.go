@@ -21,7 +21,7 @@ import (
 func TestAServerDescribesItsObjects(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, ordered, nil)
-	c, servers := serve(t, all, ripc.Auto)
+	c, servers := serve(t, all, ripc.TransportAuto)
 	for range 3 {
 		if _, err := deposit.Call(t.Context(), c.Object("accounts"), depositArgs{"ann", 1}); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestACommandThatAMemberLacksIsDescribedAsNotEnabled(t *testing.T) {
 		}
 		return member.New(squall.SubgroupConfig{Name: "accounts"}, newBank, operations...)
 	}, nil)
-	c, _ := serve(t, all[:1], ripc.Auto)
+	c, _ := serve(t, all[:1], ripc.TransportAuto)
 	if _, err := deposit.Call(t.Context(), c.Object("accounts"), depositArgs{"ann", 1}); err != nil { // it waits until deposit is enabled
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestObjectsAreDescribedToClientsThatMayKnowOfThem(t *testing.T) {
 func TestAMemberThatHaltedSendsAwayTheClientsThatWantADescription(t *testing.T) {
 	t.Parallel()
 	all := open(t, 3, ordered, nil)
-	c, servers := serve(t, all, ripc.Auto)
+	c, servers := serve(t, all, ripc.TransportAuto)
 	all[0].group.Halt(errors.New("enough"))
 	<-all[0].group.Done()
 	got, err := c.Objects(t.Context()) // it begins with any member
@@ -144,7 +144,7 @@ func TestAMemberThatHaltedSendsAwayTheClientsThatWantADescription(t *testing.T) 
 // A member that takes requests and answers none is left, also by a client without objects.
 func TestAnotherMemberDescribesTheObjectsIfTheFirstOneHangs(t *testing.T) {
 	t.Parallel()
-	hangs, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TCP})
+	hangs, err := ripc.Open(t.Context(), ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TransportTCP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestAnotherMemberDescribesTheObjectsIfTheFirstOneHangs(t *testing.T) {
 	if _, err := hangs.Register(t.Context(), "squall objects"); err != nil {
 		t.Fatal(err)
 	}
-	_, servers := serve(t, open(t, 1, ordered, nil), ripc.Auto)
+	_, servers := serve(t, open(t, 1, ordered, nil), ripc.TransportAuto)
 	c := dial(t, replicated.ClientConfig{Addresses: []string{hangs.Addr(), servers[0].Addr()}, Seed: 1, MemberTimeout: 50 * time.Millisecond})
 	if got, err := c.Objects(testutil.Within(t)); err != nil || len(got) != 1 {
 		t.Errorf("%+v, %v", got, err)
@@ -163,7 +163,7 @@ func TestAnotherMemberDescribesTheObjectsIfTheFirstOneHangs(t *testing.T) {
 func TestARequestForADescriptionHasNothingElse(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, ordered, nil)
-	_, servers := serve(t, all, ripc.TCP)
+	_, servers := serve(t, all, ripc.TransportTCP)
 	place := ripc.Place{Addr: servers[0].Addr()}
 	object := serviceOf(all[0].group, "accounts")
 	e, err := ripc.Open(t.Context(), ripc.Config{Resolver: ripc.Static{"squall objects": place, object: place}})
@@ -211,7 +211,7 @@ func TestADescriptionOfAnySizeComes(t *testing.T) {
 		}
 		return member.New(squall.SubgroupConfig{Name: "accounts"}, newBank, bindings...)
 	}, nil)
-	for _, transport := range []ripc.Transport{ripc.Auto, ripc.TCP} {
+	for _, transport := range []ripc.Transport{ripc.TransportAuto, ripc.TransportTCP} {
 		c, servers := serve(t, all, transport)
 		got, err := c.Objects(t.Context())
 		if err != nil || len(got) != 1 || len(got[0].Operations) != operations || !strings.HasPrefix(got[0].Operations[operations-1].Name, "4999 of x") {

@@ -15,9 +15,9 @@ import (
 	"github.com/squall-go/squall/ripc"
 )
 
-// DefaultEnableDelay is how long all members of an object must have a new operation before it is
+// DefaultEnableAfter is how long all members of an object must have a new operation before it is
 // enabled. Until then an older version of the program can come back.
-const DefaultEnableDelay = 10 * time.Minute
+const DefaultEnableAfter = 10 * time.Minute
 
 // enabling decides when an operation that all members have is enabled.
 type enabling struct {
@@ -50,7 +50,7 @@ func (e *enabling) mature(ready []string, now time.Time) (may []string, next tim
 }
 
 // EnableAfter sets how long all members must have a new operation before the leader enables it, in
-// place of DefaultEnableDelay. It is called before Open. With 0 an operation is enabled as soon as
+// place of DefaultEnableAfter. It is called before Open. With 0 an operation is enabled as soon as
 // all members have it; with less than 0 only EnableOperations enables it. The operations with which
 // an object begins are enabled at once.
 func (c *common) EnableAfter(delay time.Duration) { c.object.maturing.delay = delay }

@@ -59,7 +59,7 @@ func TestAnOperationWaitsToBeEnabled(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{-1, time.Hour} {
 		all := upgrade(t, delay)
-		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[1].bank)
+		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, all[1].bank)
 		if err != nil {
 			t.Fatal(err)
 		}

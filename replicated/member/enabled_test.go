@@ -50,7 +50,7 @@ func newGated(newer bool, gate chan struct{}) *member.Object[*gated] {
 // calls at the same member go on.
 func TestAnOperationThatIsNotEnabledBlocksNobody(t *testing.T) {
 	all := open(t, 2, func(i int) *member.Object[*gated] { return newGated(i == 0, nil) }, nil)
-	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[0].bank)
+	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, all[0].bank)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ var failing = flag.Int("clients", 60, "clients that lose their member at the sam
 // calls.
 func TestManyClientsLoseTheirMemberAtOnce(t *testing.T) {
 	all := open(t, 3, ordered, nil)
-	_, servers := serve(t, all, ripc.TCP)
+	_, servers := serve(t, all, ripc.TransportTCP)
 	var addrs []string
 	for _, s := range servers {
 		addrs = append(addrs, s.Addr())
@@ -27,7 +27,7 @@ func TestManyClientsLoseTheirMemberAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	longest := time.Duration(0)
 	for range *failing {
-		bank := dial(t, replicated.ClientConfig{Addresses: addrs, Endpoint: ripc.Config{Transport: ripc.TCP}, MemberTimeout: time.Minute}).Object("accounts")
+		bank := dial(t, replicated.ClientConfig{Addresses: addrs, Endpoint: ripc.Config{Transport: ripc.TransportTCP}, MemberTimeout: time.Minute}).Object("accounts")
 		ready.Add(1)
 		done.Go(func() {
 			one := func() {
@@ -69,7 +69,7 @@ func TestManyClientsLoseTheirMemberAtOnce(t *testing.T) {
 			t.Errorf("member %d has %d deposits of %d, %v", i+1, n, want, err)
 		}
 	}
-	if longest > ripc.DefaultMoveTime {
+	if longest > ripc.DefaultMoveTimeout {
 		t.Errorf("a call took %v: its client waited for a member that said that it ends", longest)
 	}
 	t.Logf("%d clients, the longest call took %v", *failing, longest)

@@ -22,7 +22,7 @@ func TestACallFailsAtOnceIfNoMemberCanBeReachedEver(t *testing.T) {
 	all := open(t, 2, ordered, nil)
 	authority, another := testutil.NewAuthority(t), testutil.NewAuthority(t)
 	serverAt := func(m *bankNode, e ripc.Config) string {
-		e.Addr = "127.0.0.1:0"
+		e.Listen = "127.0.0.1:0"
 		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: e}, m.bank)
 		if err != nil {
 			t.Fatal(err)
@@ -41,11 +41,11 @@ func TestACallFailsAtOnceIfNoMemberCanBeReachedEver(t *testing.T) {
 		text      string
 	}{
 		"the port of members":      {members, ripc.Config{}, port.ErrWrongPort, "use the address at which a member serves clients"},
-		"TLS at the client only":   {plain, ripc.Config{TLS: authority.TLS(), Transport: ripc.TCP}, port.ErrTLSDiffers, "set TLS at both"},
+		"TLS at the client only":   {plain, ripc.Config{TLS: authority.TLS(), Transport: ripc.TransportTCP}, port.ErrTLSDiffers, "set TLS at both"},
 		"TLS at the members only":  {secure, ripc.Config{}, port.ErrTLSDiffers, "set TLS at both"},
 		"another authority":        {secure, ripc.Config{TLS: another.TLS()}, nil, "certificate"},
 		"another secret":           {secret, ripc.Config{Secret: []byte("b")}, trust.ErrSecret, "set the same Config.Secret at both"},
-		"another secret, over TCP": {secret, ripc.Config{Secret: []byte("b"), Transport: ripc.TCP}, trust.ErrSecret, "set the same Config.Secret at both"},
+		"another secret, over TCP": {secret, ripc.Config{Secret: []byte("b"), Transport: ripc.TransportTCP}, trust.ErrSecret, "set the same Config.Secret at both"},
 		"no secret":                {secret, ripc.Config{}, trust.ErrSecret, "set the same Config.Secret at both"},
 	} {
 		t.Run(name, func(t *testing.T) {

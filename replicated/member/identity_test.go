@@ -22,7 +22,7 @@ func serviceOf(g *squall.Group, object string) ripc.ID {
 func serveAt(t *testing.T, m *bankNode, addr string, transport ripc.Transport) *member.Server {
 	t.Helper()
 	s := testutil.Reopen(t, func(context.Context) (*member.Server, error) {
-		return member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: addr, Transport: transport}}, m.bank)
+		return member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: addr, Transport: transport}}, m.bank)
 	})
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -32,7 +32,7 @@ func serveAt(t *testing.T, m *bankNode, addr string, transport ripc.Transport) *
 // at the same address is an error: an empty answer would look like the loss of all data.
 func TestAClientRefusesAnotherGroupOfTheSameName(t *testing.T) {
 	t.Parallel()
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.TransportAuto, "tcp": ripc.TransportTCP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, second := open(t, 1, ordered, nil), open(t, 1, ordered, nil)
@@ -70,8 +70,8 @@ func TestAClientRefusesAnotherGroupOfTheSameName(t *testing.T) {
 func TestAClientGoesOnWithAMemberOfItsGroup(t *testing.T) {
 	t.Parallel()
 	first, second := open(t, 2, ordered, nil), open(t, 1, ordered, nil)
-	one, two := serveAt(t, first[0], "127.0.0.1:0", ripc.Auto), serveAt(t, first[1], testutil.FreeAddress(t), ripc.Auto)
-	other := serveAt(t, second[0], testutil.FreeAddress(t), ripc.Auto)
+	one, two := serveAt(t, first[0], "127.0.0.1:0", ripc.TransportAuto), serveAt(t, first[1], testutil.FreeAddress(t), ripc.TransportAuto)
+	other := serveAt(t, second[0], testutil.FreeAddress(t), ripc.TransportAuto)
 	bank := dial(t, replicated.ClientConfig{Addresses: []string{one.Addr(), other.Addr(), two.Addr()}, Seed: 1}).Object("accounts")
 	for range 2 {
 		if _, err := deposit.Call(testutil.Within(t), bank, depositArgs{"ann", 1}); err != nil {

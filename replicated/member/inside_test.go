@@ -55,7 +55,7 @@ func TestACallInAQueryIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
-	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, o)
+	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

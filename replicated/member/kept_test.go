@@ -25,7 +25,7 @@ func TestCommandsWaitUntilEarlierRepliesAreAcknowledged(t *testing.T) {
 				return make([]byte, n), nil
 			}))
 	}, nil)
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	o := c.Object("accounts")
 	var wg sync.WaitGroup
 	for lane := range lanes {

@@ -23,7 +23,7 @@ var grow = replicated.NewCommand[int, int]("grow")
 func TestAnswersOfAnySizeReachClients(t *testing.T) {
 	t.Parallel()
 	const size = 200 << 10
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.TransportAuto, "tcp": ripc.TransportTCP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := open(t, 2, func(int) *member.Object[*sharer] {
@@ -77,7 +77,7 @@ var stash = replicated.NewCommand[[]byte, int]("stash")
 func TestArgumentsOfAnySizeReachMembers(t *testing.T) {
 	t.Parallel()
 	const size, most = 3 << 19, 2 << 20
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.TransportAuto, "tcp": ripc.TransportTCP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := open(t, 3, func(int) *member.Object[*sharer] {

@@ -154,7 +154,7 @@ func (o *object) init(sg squall.SubgroupConfig, names []string, err error) {
 	o.sg, o.names, o.err = sg, names, err
 	o.context.shards, o.inside = o.shardsOf, &inside{}
 	o.tasks = map[string]func(context.Context, Task) error{}
-	o.wake, o.maturing.delay = wait.NewBell(), DefaultEnableDelay
+	o.wake, o.maturing.delay = wait.NewBell(), DefaultEnableAfter
 	o.sending.wake, o.outbox.wake = wait.NewBell(), wait.NewBell()
 	o.answers.wake, o.answers.gathered = wait.NewBell(), map[uint64]*gathering{}
 	o.history.building = make(chan struct{}, 1)

@@ -118,7 +118,7 @@ func TestRO8WhatIsSentWhileItsRelayMovesIsNotLost(t *testing.T) {
 		t.FailNow()
 	}
 	for _, p := range all {
-		s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, p.numberer, p.sequence)
+		s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, p.numberer, p.sequence)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 func TestAWatcherThatWaitsIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, announcers, nil)
-	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[0].bank)
+	s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, all[0].bank)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestThePastIsTheSameEverywhere(t *testing.T) {
 		t.Helper()
 		targets := []replicated.Target{all[0].bank, all[1].bank}
 		for _, m := range all {
-			c, _ := serve(t, []*bankNode{m}, ripc.Auto)
+			c, _ := serve(t, []*bankNode{m}, ripc.TransportAuto)
 			targets = append(targets, c.Object("accounts"))
 		}
 		for _, target := range targets {
@@ -180,7 +180,7 @@ func TestAMomentThatIsNotFinalIsWaitedFor(t *testing.T) {
 		return remembering(squall.SubgroupConfig{Mode: squall.Persistent})
 	},
 		func(_ int, c *squall.Config) { c.Dir, c.Listen, c.Join = dir, addr, []string{addr} })
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	first, err := deposit.Go(t.Context(), all[0].bank, depositArgs{"ann", 1})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestAMomentThatIsNotFinalIsWaitedFor(t *testing.T) {
 func TestOnlyPersistentObjectsHaveAPast(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, func(int) *member.Object[*bank] { return remembering(squall.SubgroupConfig{}) }, nil)
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	if _, err := total.At(t.Context(), all[0].bank, squall.Version{}, "ann"); !errors.Is(err, squall.ErrNotPersistent) {
 		t.Errorf("an object in memory: %v", err)
 	}

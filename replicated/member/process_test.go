@@ -64,9 +64,9 @@ func runMember(ctx context.Context, p *proc.Parent) error {
 		Cluster: "test", ID: spec.ID, Listen: spec.Listen, Join: spec.Join, InitialMembers: 3, Logger: quiet,
 		Heartbeat: 50 * time.Millisecond, FailAfter: spec.FailAfter, Dir: spec.Dir, Advertise: spec.Advertise,
 	}
-	serving := ripc.Config{Addr: spec.Clients}
+	serving := ripc.Config{Listen: spec.Clients}
 	if spec.TCP {
-		cfg.Fabric, serving.Transport = squall.FabricTCP, ripc.TCP
+		cfg.Fabric, serving.Transport = squall.FabricTCP, ripc.TransportTCP
 	}
 	if len(spec.TLS) > 0 {
 		certificates, err := loadTLS(spec.TLS)

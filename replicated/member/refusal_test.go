@@ -19,7 +19,7 @@ func TestAClientDoesNotRepeatWhatEveryMemberRefuses(t *testing.T) {
 	all := open(t, 2, func(int) *member.Object[*bank] {
 		return accounts(squall.SubgroupConfig{RingBytes: 8 << 10})
 	}, nil)
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	o := c.Object("accounts")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

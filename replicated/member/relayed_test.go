@@ -20,7 +20,7 @@ import (
 // address.
 func pretend(t *testing.T, f func(r client.Request, request []byte) client.Answer) string {
 	t.Helper()
-	e, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TCP})
+	e, err := ripc.Open(t.Context(), ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}, Transport: ripc.TransportTCP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestACommandKeepsItsNumberAtFailOver(t *testing.T) {
 		return client.Answer{Said: client.Done, Text: []byte{byte(len(asked[r.Number]))}} // CBOR
 	}
 	addresses := []string{pretend(t, answer), pretend(t, answer), pretend(t, answer)}
-	bank := dial(t, replicated.ClientConfig{Addresses: addresses, Endpoint: ripc.Config{Transport: ripc.TCP}}).Object("accounts")
+	bank := dial(t, replicated.ClientConfig{Addresses: addresses, Endpoint: ripc.Config{Transport: ripc.TransportTCP}}).Object("accounts")
 	const calls = 5
 	for i := range calls {
 		if n, err := deposit.Call(testutil.Within(t), bank, depositArgs{"ann", int64(i)}); n != 4 || err != nil {
@@ -120,7 +120,7 @@ func TestAMemberAnswersWhatIsExecuted(t *testing.T) {
 				return 0, nil
 			}))
 	}, func(_ int, c *squall.Config) { c.FailAfter = time.Minute })
-	c, _ := serve(t, all[:1], ripc.Auto)
+	c, _ := serve(t, all[:1], ripc.TransportAuto)
 	if _, err := count.Call(t.Context(), c.Object("accounts"), 0); err != nil { // the session is open
 		t.Fatal(err)
 	}

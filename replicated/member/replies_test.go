@@ -67,7 +67,7 @@ func gathered(t *testing.T, target replicated.Target, args, n int) (values map[s
 func TestRepliesOfAllMembersAreGathered(t *testing.T) {
 	t.Parallel()
 	all := open(t, 3, rollers(-1, nil, nil), nil)
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	for name, target := range map[string]replicated.Target{"member": all[1].bank, "client": c.Object("dice")} {
 		values, silent, err := gathered(t, target, 5, 0)
 		if err != nil || len(silent) != 0 || len(values) != 3 || values[1] != 15 || values[2] != 25 || values[3] != 35 {
@@ -113,7 +113,7 @@ func TestRepliesEndWhenAMemberFails(t *testing.T) {
 		})
 		var target replicated.Target = all[0].bank
 		if client {
-			c, _ := serve(t, all[:2], ripc.Auto)
+			c, _ := serve(t, all[:2], ripc.TransportAuto)
 			target = c.Object("dice")
 		}
 		type result struct {

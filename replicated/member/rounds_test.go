@@ -198,7 +198,7 @@ func playRounds(t *testing.T, transport string, onDisk bool) {
 		files, client.Endpoint.TLS = []string{cert, key, ca}, authority.Named("client")
 	}
 	if transport != "shm" {
-		client.Endpoint.Transport = ripc.TCP
+		client.Endpoint.Transport = ripc.TransportTCP
 	}
 	var lines, between []*line
 	for i := range f.all {

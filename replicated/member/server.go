@@ -67,7 +67,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 	}
 	cfg := server.Endpoint
 	cfg.Resolver = ripc.Static{}
-	cfg.Long = ripc.Long{MaxBytes: cmp.Or(cfg.Long.MaxBytes, maxRequests), MaxPeerBytes: cfg.Long.MaxPeerBytes} // never in place
+	cfg.Long = ripc.LongConfig{MaxBytes: cmp.Or(cfg.Long.MaxBytes, maxRequests), MaxPeerBytes: cfg.Long.MaxPeerBytes} // never in place
 	e, err := ripc.Open(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func TestShardsAreFoundAfterAMistake(t *testing.T) {
 	if _, err := member.Open(t.Context(), squall.Config{Cluster: "another"}, all[0].bank); err == nil {
 		t.Error("an object was opened twice")
 	}
-	if s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, all[0].bank); err == nil {
+	if s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, all[0].bank); err == nil {
 		t.Error("an object in shards is served twice")
 		_ = s.Close()
 	}

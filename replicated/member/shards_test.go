@@ -78,7 +78,7 @@ func shelvesIn(sg squall.SubgroupConfig, shards int) *member.Object[*shelf] {
 func serveShelves(t *testing.T, all []*node[*shelf]) (addresses []string) {
 	t.Helper()
 	for _, m := range all {
-		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, m.bank)
+		s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, m.bank)
 		if err != nil {
 			t.Fatal(err)
 		}

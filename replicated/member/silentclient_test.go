@@ -40,7 +40,7 @@ func runGreedy(ctx context.Context, p *proc.Parent) error {
 	}
 	cfg := replicated.ClientConfig{Cluster: "test", Addresses: spec.Addresses}
 	if spec.TCP {
-		cfg.Endpoint.Transport = ripc.TCP
+		cfg.Endpoint.Transport = ripc.TransportTCP
 	}
 	c, err := replicated.Dial(context.Background(), cfg)
 	if err != nil {
@@ -73,7 +73,7 @@ func runGreedy(ctx context.Context, p *proc.Parent) error {
 // calls under way. Other clients go on. The memory that members keep for the stopped clients is
 // bounded, and is freed when these clients end.
 func TestAClientThatDoesNotReadItsAnswersHarmsNoOther(t *testing.T) {
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.Auto, "tcp": ripc.TCP} {
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.TransportAuto, "tcp": ripc.TransportTCP} {
 		t.Run(name, func(t *testing.T) {
 			bytes := func(_ *bank, _ *member.Context, n int) ([]byte, error) { return make([]byte, n), nil }
 			all := open(t, 3, func(int) *member.Object[*bank] {
@@ -104,7 +104,7 @@ func TestAClientThatDoesNotReadItsAnswersHarmsNoOther(t *testing.T) {
 			const clients = 4
 			var children []*proc.Child
 			for i := range clients {
-				spec := greedySpec{Addresses: []string{servers[i%3].Addr()}, TCP: transport == ripc.TCP}
+				spec := greedySpec{Addresses: []string{servers[i%3].Addr()}, TCP: transport == ripc.TransportTCP}
 				child, err := proc.Start(context.Background(), "greedy", spec, proc.Options{ID: i + 1})
 				if err != nil {
 					t.Fatal(err)

@@ -212,7 +212,7 @@ func BenchmarkSilenceOfAMember(b *testing.B) {
 				silence, mend := f.all[0].Stop, f.all[0].Continue
 				if of.cut {
 					l := newLine(b, cfg.Addresses[0])
-					cfg.Addresses[0], cfg.Endpoint.Transport = l.listener.Addr().String(), ripc.TCP
+					cfg.Addresses[0], cfg.Endpoint.Transport = l.listener.Addr().String(), ripc.TransportTCP
 					silence, mend = func() error { l.hush(true); return nil }, func() error { l.hush(false); return nil }
 				}
 				bank := dial(b, cfg).Object("accounts")

@@ -50,7 +50,7 @@ func take(t *testing.T, target replicated.Target, after replicated.Cursor, prefi
 func TestEventsAreWatchedByMembersAndClients(t *testing.T) {
 	t.Parallel()
 	all := open(t, 2, announcers, nil)
-	c, servers := serve(t, all, ripc.Auto)
+	c, servers := serve(t, all, ripc.TransportAuto)
 	targets := map[string]replicated.Target{"member 1": all[0].bank, "member 2": all[1].bank, "client": c.Object("announcer")}
 	for _, events := range [][]string{{"a/1", "b/2"}, {"a/3"}, {"ab/4", "a/5"}} {
 		if _, err := emit.Call(t.Context(), all[0].bank, events); err != nil {
@@ -96,7 +96,7 @@ func TestEventsAreWatchedByMembersAndClients(t *testing.T) {
 func TestAWatcherThatIsTooFarBehindIsTold(t *testing.T) {
 	t.Parallel()
 	all := open(t, 1, announcers, nil)
-	c, _ := serve(t, all, ripc.Auto)
+	c, _ := serve(t, all, ripc.TransportAuto)
 	large := "t/" + strings.Repeat("x", 7<<10)
 	for range 700 {
 		if _, err := emit.Call(t.Context(), all[0].bank, []string{large}); err != nil {

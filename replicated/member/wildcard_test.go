@@ -23,7 +23,7 @@ func TestAServerOnAllAddressesTellsOneThatCanBeDialed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			all := open(t, testShards, func(int) *member.Object[*shelf] { return shelves(squall.SubgroupConfig{}) }, nil)
-			tcp := ripc.Config{Addr: c.addr, Advertise: c.advertise, Transport: ripc.TCP}
+			tcp := ripc.Config{Listen: c.addr, Advertise: c.advertise, Transport: ripc.TransportTCP}
 			var addresses []string
 			for _, m := range all {
 				s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: tcp}, m.bank)
@@ -40,7 +40,7 @@ func TestAServerOnAllAddressesTellsOneThatCanBeDialed(t *testing.T) {
 				}
 				addresses = append(addresses, s.Addr())
 			}
-			client, err := replicated.Dial(t.Context(), replicated.ClientConfig{Cluster: "test", Addresses: addresses[:1], Endpoint: ripc.Config{Transport: ripc.TCP}})
+			client, err := replicated.Dial(t.Context(), replicated.ClientConfig{Cluster: "test", Addresses: addresses[:1], Endpoint: ripc.Config{Transport: ripc.TransportTCP}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -226,7 +226,7 @@ func play(ctx context.Context, t testing.TB, seed uint64, steps int) {
 			cfg.Addresses = append(cfg.Addresses, n.server.Addr())
 		}
 		if k == 1 {
-			cfg.Endpoint.Transport = ripc.TCP
+			cfg.Endpoint.Transport = ripc.TransportTCP
 		}
 		c, err := replicated.Dial(w.ctx, cfg)
 		w.must(err)
@@ -287,7 +287,7 @@ func (w *world) addMember() {
 func (w *world) serve(n *worldNode, addr string) {
 	w.until(func() (ok bool) {
 		var err error
-		n.server, err = member.Serve(w.ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: addr}}, n.bank, n.mirror, n.shelves)
+		n.server, err = member.Serve(w.ctx, member.ServerConfig{Endpoint: ripc.Config{Listen: addr}}, n.bank, n.mirror, n.shelves)
 		return err == nil
 	}, "a member serves at %s", addr)
 }

@@ -34,7 +34,7 @@ func newBlocked(t *testing.T) blocked {
 	})
 	must(t, err)
 	t.Cleanup(func() { g.Close(context.Background()) })
-	e, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: d})
+	e, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: d})
 	must(t, err)
 	t.Cleanup(func() { e.Close() })
 	serving, cancel := context.WithCancel(context.Background())
@@ -48,7 +48,7 @@ func newBlocked(t *testing.T) blocked {
 	b.news, err = g.Subgroup("news")
 	must(t, err)
 	running.Go(func() { d.Relay(serving, e, b.news) })
-	_, far := client(t, ClientConfig{Members: []string{e.Addr()}}, ripc.Config{})
+	_, far := client(t, ClientConfig{Addresses: []string{e.Addr()}}, ripc.Config{})
 	b.client, err = far.Register(ctx, "client")
 	must(t, err)
 	for _, to := range []ripc.ID{ToSubgroup("news"), ServiceID} {

@@ -16,7 +16,7 @@ import (
 func TestAQuestionThatChangesWhileItIsReadIsHarmless(t *testing.T) {
 	ctx := testutil.Within(t)
 	m := cluster(t, 1, options{})[0]
-	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.SHM, Resolver: ripc.Static{ServiceID: m.endpoint.Place()}})
+	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.TransportSHM, Resolver: ripc.Static{ServiceID: m.endpoint.Place()}})
 	must(t, err)
 	defer e.Close()
 	s, err := e.Register(ctx, "")

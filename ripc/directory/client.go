@@ -22,7 +22,7 @@ import (
 type ClientConfig struct {
 	// Members are the addresses, host:port, of the endpoints of some members. When one fails, the next
 	// one is asked.
-	Members []string
+	Addresses []string
 	// TLS has the certificates for mutual TLS, if the members have TLS.
 	TLS *tls.Config
 	// Secret is that of the members' endpoints.
@@ -87,10 +87,10 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if len(cfg.Members) == 0 {
+	if len(cfg.Addresses) == 0 {
 		return nil, errors.New("directory: Members is empty: give the address of a member")
 	}
-	cfg.Members = slices.Clone(cfg.Members)
+	cfg.Addresses = slices.Clone(cfg.Addresses)
 	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
 	cfg.Hold = max(cmp.Or(cfg.Hold, DefaultHold), 0)
 	if cfg.Key == nil && cfg.TLS == nil {
@@ -134,8 +134,8 @@ func (c *Client) ask(ctx context.Context, r request) (answer reply, from *conn, 
 		return answer, nil, err
 	}
 	finals := 0 // members in a row that fail whenever they are asked, until a configuration changes
-	for k := range rounds * len(c.cfg.Members) {
-		if k > 0 && k%len(c.cfg.Members) == 0 {
+	for k := range rounds * len(c.cfg.Addresses) {
+		if k > 0 && k%len(c.cfg.Addresses) == 0 {
 			select {
 			case <-time.After(roundPause):
 			case <-ctx.Done():
@@ -156,7 +156,7 @@ func (c *Client) ask(ctx context.Context, r request) (answer reply, from *conn, 
 		if finals++; !port.Final(err) {
 			finals = 0
 		}
-		if ctx.Err() != nil || c.ctx.Err() != nil || finals == len(c.cfg.Members) {
+		if ctx.Err() != nil || c.ctx.Err() != nil || finals == len(c.cfg.Addresses) {
 			break
 		}
 	}
@@ -183,9 +183,9 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 	if c.conn != nil {
 		return c.conn, nil
 	}
-	n := &conn{member: c.cfg.Members[c.next%len(c.cfg.Members)]}
+	n := &conn{member: c.cfg.Addresses[c.next%len(c.cfg.Addresses)]}
 	cfg := ripc.Config{
-		Resolver: ripc.Static{ServiceID: {Addr: n.member}}, TLS: c.cfg.TLS, Secret: c.cfg.Secret, MoveTime: -1,
+		Resolver: ripc.Static{ServiceID: {Addr: n.member}}, TLS: c.cfg.TLS, Secret: c.cfg.Secret, MoveTimeout: -1,
 		Events: func(e ripc.Event) {
 			if _, lost := e.(ripc.PeerLost); lost {
 				c.drop(n)
@@ -193,7 +193,7 @@ func (c *Client) connection(ctx context.Context) (*conn, error) {
 		},
 	}
 	if cfg.TLS != nil {
-		cfg.Transport, cfg.Addr = ripc.TCP, "127.0.0.1:0"
+		cfg.Transport, cfg.Listen = ripc.TransportTCP, "127.0.0.1:0"
 	}
 	var err error
 	if n.endpoint, err = ripc.Open(ctx, cfg); err != nil {

@@ -85,7 +85,7 @@ func newMember(t *testing.T, id int, join []string, o options) *member {
 	var err error
 	m.group, err = squall.Open(ctx, cfg)
 	must(t, err)
-	m.endpoint, err = ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: m.dir, TLS: o.tls, Secret: []byte(o.secret)})
+	m.endpoint, err = ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: m.dir, TLS: o.tls, Secret: []byte(o.secret)})
 	must(t, err)
 	serving, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -125,11 +125,11 @@ func client(t *testing.T, cfg ClientConfig, of ripc.Config) (*Client, *ripc.Endp
 	c, err := Dial(t.Context(), cfg)
 	must(t, err)
 	of.Resolver = c
-	if of.Addr == "" {
-		of.Addr = "127.0.0.1:0"
+	if of.Listen == "" {
+		of.Listen = "127.0.0.1:0"
 	}
-	if of.Transport == ripc.Auto {
-		of.Transport = ripc.TCP
+	if of.Transport == ripc.TransportAuto {
+		of.Transport = ripc.TransportTCP
 	}
 	e, err := ripc.Open(t.Context(), of)
 	must(t, err)
@@ -176,7 +176,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestACacheIsNotPoisoned(t *testing.T) {
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{secret: "s"})
-	cfg := ClientConfig{Members: addresses(members), Secret: []byte("s"), Key: key(1)}
+	cfg := ClientConfig{Addresses: addresses(members), Secret: []byte("s"), Key: key(1)}
 	_, victim := client(t, cfg, ripc.Config{})
 	s, err := victim.Register(ctx, "42")
 	must(t, err)
@@ -184,12 +184,12 @@ func TestACacheIsNotPoisoned(t *testing.T) {
 	defer s.Close()
 
 	// A false member, which does not know the secret, comes first in the list of the client.
-	false_, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}, Secret: []byte("guessed")})
+	false_, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}, Secret: []byte("guessed")})
 	must(t, err)
 	defer false_.Close()
 	_, err = false_.Register(ctx, ServiceID)
 	must(t, err)
-	c, e := client(t, ClientConfig{Members: append([]string{false_.Addr()}, addresses(members)...), Secret: []byte("s")}, ripc.Config{})
+	c, e := client(t, ClientConfig{Addresses: append([]string{false_.Addr()}, addresses(members)...), Secret: []byte("s")}, ripc.Config{})
 	caller, err := e.Register(ctx, "")
 	must(t, err)
 	if got := call(t, caller, "42"); got != "the victim" {
@@ -197,7 +197,7 @@ func TestACacheIsNotPoisoned(t *testing.T) {
 	}
 
 	// The attacker claims the name, with a key of its own.
-	_, attacker := client(t, ClientConfig{Members: addresses(members), Secret: []byte("s"), Key: key(6)}, ripc.Config{})
+	_, attacker := client(t, ClientConfig{Addresses: addresses(members), Secret: []byte("s"), Key: key(6)}, ripc.Config{})
 	if _, err := attacker.Register(ctx, "42"); !errors.Is(err, ErrOwned) || !errors.Is(err, ripc.ErrRefused) {
 		t.Errorf("the attacker registered the name: %v", err)
 	}
@@ -213,7 +213,7 @@ func TestACacheIsNotPoisoned(t *testing.T) {
 	c.mu.Lock()
 	conn, before := c.conn, c.cache["42"]
 	c.mu.Unlock()
-	forger, err := ripc.Open(ctx, ripc.Config{Secret: []byte("s"), Addr: "127.0.0.1:0", Resolver: ripc.Static{conn.service.ID(): conn.endpoint.Place()}})
+	forger, err := ripc.Open(ctx, ripc.Config{Secret: []byte("s"), Listen: "127.0.0.1:0", Resolver: ripc.Static{conn.service.ID(): conn.endpoint.Place()}})
 	must(t, err)
 	defer forger.Close()
 	as, err := forger.Register(ctx, ServiceID)
@@ -246,7 +246,7 @@ func TestANameBelongsToTheIdentityOfACertificate(t *testing.T) {
 	authority := testutil.NewAuthority(t)
 	members := cluster(t, 2, options{tls: authority.TLS()})
 	register := func(of *tls.Config, id ripc.ID) (*ripc.Service, error) {
-		_, e := client(t, ClientConfig{Members: addresses(members), TLS: of}, ripc.Config{TLS: of})
+		_, e := client(t, ClientConfig{Addresses: addresses(members), TLS: of}, ripc.Config{TLS: of})
 		return e.Register(ctx, id)
 	}
 	s, err := register(authority.Named("web"), "web")
@@ -270,7 +270,7 @@ func TestAClientWithTooManyNamesIsRefused(t *testing.T) {
 	ctx := testutil.Within(t)
 	const most = 3
 	members := cluster(t, 2, options{names: most})
-	_, greedy := client(t, ClientConfig{Members: addresses(members), Lease: time.Second}, ripc.Config{})
+	_, greedy := client(t, ClientConfig{Addresses: addresses(members), Lease: time.Second}, ripc.Config{})
 	var last *ripc.Service
 	for k := range most {
 		var err error
@@ -280,7 +280,7 @@ func TestAClientWithTooManyNamesIsRefused(t *testing.T) {
 	if _, err := greedy.Register(ctx, "one more"); !errors.Is(err, ErrTooManyNames) || !errors.Is(err, ripc.ErrRefused) {
 		t.Fatal(err)
 	}
-	_, other := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	_, other := client(t, ClientConfig{Addresses: addresses(members)}, ripc.Config{})
 	if _, err := other.Register(ctx, "of another"); err != nil {
 		t.Error(err)
 	}
@@ -299,11 +299,11 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 	members := cluster(t, 2, options{})
 	lost := make(chan string, 20)
 	c, err := Dial(ctx, ClientConfig{
-		Members: addresses(members), Key: key(1), Lease: 2 * time.Second, Hold: -1, OnLost: func(id ripc.ID, err error) { lost <- fmt.Sprint(id, errors.Is(err, registry.ErrMoved)) },
+		Addresses: addresses(members), Key: key(1), Lease: 2 * time.Second, Hold: -1, OnLost: func(id ripc.ID, err error) { lost <- fmt.Sprint(id, errors.Is(err, registry.ErrMoved)) },
 	})
 	must(t, err)
 	defer c.Close()
-	other, _ := client(t, ClientConfig{Members: addresses(members), Key: key(1)}, ripc.Config{})
+	other, _ := client(t, ClientConfig{Addresses: addresses(members), Key: key(1)}, ripc.Config{})
 	at := placeOf(1, 1)
 	const names = 2*maxRecords + 1 // they are renewed by several requests
 	name := func(k int) ripc.ID { return ripc.ID(fmt.Sprint("mortal", k)) }
@@ -340,7 +340,7 @@ func TestADeadProcessFreesItsNames(t *testing.T) {
 			return errors.Is(err, ripc.ErrNoService)
 		})
 	}
-	third, _ := client(t, ClientConfig{Members: addresses(members), Key: key(2)}, ripc.Config{})
+	third, _ := client(t, ClientConfig{Addresses: addresses(members), Key: key(2)}, ripc.Config{})
 	_, err = third.Publish(ctx, name(1), at)
 	must(t, err)
 	if found, err := third.Resolve(ctx, name(0)); err != nil || found != placeOf(2, 2) || len(lost) > 0 {
@@ -366,7 +366,7 @@ func TestAMessageToASubgroupIsRelayedIntoItsOrder(t *testing.T) {
 	}
 	defer running.Wait()
 	defer stop()
-	_, e := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	_, e := client(t, ClientConfig{Addresses: addresses(members)}, ripc.Config{})
 	s, err := e.Register(ctx, "")
 	must(t, err)
 	eventually(t, "the members do not relay", func() bool {
@@ -414,18 +414,18 @@ func TestOwnersAreKnownAfterARestart(t *testing.T) {
 	ctx := testutil.Within(t)
 	dirs := []string{t.TempDir()}
 	members := cluster(t, 1, options{dirs: dirs})
-	c, e := client(t, ClientConfig{Members: addresses(members), Key: key(1)}, ripc.Config{})
+	c, e := client(t, ClientConfig{Addresses: addresses(members), Key: key(1)}, ripc.Config{})
 	_, err := e.Register(ctx, "mine")
 	must(t, err)
 	must(t, e.Close())
 	must(t, c.Close())
 	members[0].stop()
 	members = cluster(t, 1, options{dirs: dirs})
-	_, thief := client(t, ClientConfig{Members: addresses(members), Key: key(2)}, ripc.Config{})
+	_, thief := client(t, ClientConfig{Addresses: addresses(members), Key: key(2)}, ripc.Config{})
 	if _, err := thief.Register(ctx, "mine"); !errors.Is(err, ErrOwned) {
 		t.Error(err)
 	}
-	_, again := client(t, ClientConfig{Members: addresses(members), Key: key(1)}, ripc.Config{})
+	_, again := client(t, ClientConfig{Addresses: addresses(members), Key: key(1)}, ripc.Config{})
 	_, err = again.Register(ctx, "mine")
 	must(t, err)
 }
@@ -435,13 +435,13 @@ func TestCallsGoOnWhileAServiceMovesInTheDirectory(t *testing.T) {
 	t.Parallel()
 	ctx := testutil.Within(t)
 	members := cluster(t, 2, options{})
-	cfg := ClientConfig{Members: addresses(members), Key: key(1)}
+	cfg := ClientConfig{Addresses: addresses(members), Key: key(1)}
 	var ends []*ripc.Endpoint
 	for range 3 {
 		_, e := client(t, cfg, ripc.Config{})
 		ends = append(ends, e)
 	}
-	_, e := client(t, ClientConfig{Members: addresses(members)}, ripc.Config{})
+	_, e := client(t, ClientConfig{Addresses: addresses(members)}, ripc.Config{})
 	caller, err := e.Register(ctx, "")
 	must(t, err)
 	s, err := ends[0].Register(ctx, "moving")
@@ -509,10 +509,10 @@ func TestTheRecordsOfARequestAreBounded(t *testing.T) {
 func TestAClientWithAnotherSecretIsToldSoAfterOneRound(t *testing.T) {
 	t.Parallel()
 	var rejected atomic.Int32
-	there, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Secret: []byte("a"), OnReject: func(error) { rejected.Add(1) }})
+	there, err := ripc.Open(t.Context(), ripc.Config{Listen: "127.0.0.1:0", Secret: []byte("a"), OnReject: func(error) { rejected.Add(1) }})
 	must(t, err)
 	defer there.Close()
-	c, _ := client(t, ClientConfig{Members: []string{there.Addr(), there.Addr()}, Secret: []byte("b")}, ripc.Config{})
+	c, _ := client(t, ClientConfig{Addresses: []string{there.Addr(), there.Addr()}, Secret: []byte("b")}, ripc.Config{})
 	if _, err := c.Resolve(testutil.Within(t), "name"); !errors.Is(err, trust.ErrSecret) {
 		t.Error(err)
 	}

@@ -6,13 +6,13 @@
 //
 //	dir := directory.New(directory.Config{})
 //	g, err := squall.Open(ctx, squall.Config{…, Subgroups: []squall.SubgroupConfig{dir.Subgroup()}})
-//	e, err := ripc.Open(ctx, ripc.Config{Addr: "10.0.0.1:7100", Resolver: dir})
+//	e, err := ripc.Open(ctx, ripc.Config{Listen: "10.0.0.1:7100", Resolver: dir})
 //	err = dir.Serve(ctx, g, e)
 //
 // Other processes have a [Client], which knows the addresses of some members:
 //
-//	c, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{"10.0.0.1:7100", "10.0.0.2:7100"}})
-//	e, err := ripc.Open(ctx, ripc.Config{Addr: ":0", Resolver: c})
+//	c, err := directory.Dial(ctx, directory.ClientConfig{Addresses: []string{"10.0.0.1:7100", "10.0.0.2:7100"}})
+//	e, err := ripc.Open(ctx, ripc.Config{Listen: ":0", Resolver: c})
 //
 // Both are resolvers: a service that is registered on an endpoint is in the directory until it is
 // closed, or its process is silent for the time of a lease. A name belongs to the key, or with TLS

@@ -31,16 +31,16 @@ func Example() {
 	})
 	must(err)
 	defer group.Close(context.Background())
-	member, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: dir})
+	member, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: dir})
 	must(err)
 	defer closing(member)
 	go dir.Serve(ctx, group, member)
 
 	// A process with a service. With a Key in its configuration, the name would stay its own.
-	there, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{member.Addr()}})
+	there, err := directory.Dial(ctx, directory.ClientConfig{Addresses: []string{member.Addr()}})
 	must(err)
 	defer closing(there)
-	server, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: there})
+	server, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: there})
 	must(err)
 	defer closing(server)
 	greeter, err := server.Register(ctx, "greeter")
@@ -48,7 +48,7 @@ func Example() {
 	go greeter.Serve(ctx, func(_ context.Context, m *ripc.Message) { m.Reply([]byte("hello, "), m.Data) })
 
 	// A process that calls it.
-	here, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{member.Addr()}})
+	here, err := directory.Dial(ctx, directory.ClientConfig{Addresses: []string{member.Addr()}})
 	must(err)
 	defer closing(here)
 	client, err := ripc.Open(ctx, ripc.Config{Resolver: here})

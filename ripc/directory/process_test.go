@@ -50,7 +50,7 @@ func runMember(args []string) error {
 	if err != nil {
 		return err
 	}
-	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.TCP, Addr: addr, Resolver: d})
+	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.TransportTCP, Listen: addr, Resolver: d})
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func TestClientsGoOnWhenMembersAreKilled(t *testing.T) {
 	}
 	var users [services]user
 	for k := range users { // each has a service that stays, and that all others call, and one that comes and goes
-		c, e := client(t, ClientConfig{Members: addrs, Lease: 30 * time.Second, Hold: -1}, ripc.Config{Transport: ripc.TCP})
+		c, e := client(t, ClientConfig{Addresses: addrs, Lease: 30 * time.Second, Hold: -1}, ripc.Config{Transport: ripc.TransportTCP})
 		s, err := e.Register(ctx, ripc.ID(fmt.Sprint("stays", k)))
 		must(t, err)
 		users[k] = user{c, e, s}

@@ -21,7 +21,7 @@ func TestARelayRefusesAMessageThatIsTooLargeAndGoesOn(t *testing.T) {
 	})
 	must(t, err)
 	defer g.Close(context.Background())
-	e, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: d})
+	e, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: d})
 	must(t, err)
 	defer e.Close()
 	serving, cancel := context.WithCancel(ctx)
@@ -34,7 +34,7 @@ func TestARelayRefusesAMessageThatIsTooLargeAndGoesOn(t *testing.T) {
 	ended := make(chan error, 1)
 	<-d.attached
 	running.Go(func() { ended <- d.Relay(serving, e, news) })
-	_, far := client(t, ClientConfig{Members: []string{e.Addr()}}, ripc.Config{RingBytes: 256 << 10})
+	_, far := client(t, ClientConfig{Addresses: []string{e.Addr()}}, ripc.Config{RingBytes: 256 << 10})
 	s, err := far.Register(ctx, "client")
 	must(t, err)
 	to := s.To(ToSubgroup("news"))

@@ -47,7 +47,7 @@ func TestTheNamesThatAnAccountWatchesAreBounded(t *testing.T) {
 func TestAClosedServiceWatchesNothing(t *testing.T) {
 	ctx := testutil.Within(t)
 	m := cluster(t, 1, options{})[0]
-	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.SHM, Resolver: ripc.Static{ServiceID: m.endpoint.Place()}})
+	e, err := ripc.Open(ctx, ripc.Config{Transport: ripc.TransportSHM, Resolver: ripc.Static{ServiceID: m.endpoint.Place()}})
 	must(t, err)
 	defer e.Close()
 	watch := func() *ripc.Service {
@@ -80,7 +80,7 @@ func TestAClosedServiceWatchesNothing(t *testing.T) {
 // A service that moves again while a client looks where it is now is looked for once more.
 func TestAServiceThatMovesWhileItIsLookedForIsLookedForAgain(t *testing.T) {
 	m := cluster(t, 1, options{})[0]
-	c, _ := client(t, ClientConfig{Members: []string{m.endpoint.Addr()}}, ripc.Config{})
+	c, _ := client(t, ClientConfig{Addresses: []string{m.endpoint.Addr()}}, ripc.Config{})
 	told := make(chan ripc.ID, 3)
 	c.Watch(func(id ripc.ID, _ []ripc.Place) { told <- id })
 	c.mu.Lock()

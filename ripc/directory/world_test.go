@@ -131,11 +131,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 		hold time.Duration
 	}{{1, 0}, {1, 0}, {2, -1}, {0, 0}} {
 		cfg := ClientConfig{Lease: 5 * time.Minute, Hold: of.hold, OnLost: func(id ripc.ID, err error) { t.Errorf("client %d lost %s: %v", k, id, err) }}
-		cfg.Members = addresses(w.members)
+		cfg.Addresses = addresses(w.members)
 		if of.key > 0 {
 			cfg.Key = key(of.key)
 		}
-		w.rng.Shuffle(2, func(i, j int) { cfg.Members[i], cfg.Members[j] = cfg.Members[j], cfg.Members[i] })
+		w.rng.Shuffle(2, func(i, j int) { cfg.Addresses[i], cfg.Addresses[j] = cfg.Addresses[j], cfg.Addresses[i] })
 		c, err := Dial(w.ctx, cfg)
 		must(t, err)
 		t.Cleanup(func() { c.Close() })

@@ -23,7 +23,7 @@ func BenchmarkGet(b *testing.B) {
 		benchmarkGet(b, t)
 	})
 	b.Run("via=streams", func(b *testing.B) {
-		service := register(b, endpoint(b, ripc.SHM), "web")
+		service := register(b, endpoint(b, ripc.TransportSHM), "web")
 		server := &http.Server{Handler: h}
 		var serving sync.WaitGroup
 		serving.Go(func() {
@@ -31,14 +31,14 @@ func BenchmarkGet(b *testing.B) {
 				b.Error(err)
 			}
 		})
-		t := &http.Transport{DialContext: register(b, endpoint(b, ripc.SHM), "").DialContext, MaxIdleConnsPerHost: 64, DisableCompression: true}
+		t := &http.Transport{DialContext: register(b, endpoint(b, ripc.TransportSHM), "").DialContext, MaxIdleConnsPerHost: 64, DisableCompression: true}
 		benchmarkGet(b, t)
 		t.CloseIdleConnections()
 		must(b, server.Close())
 		serving.Wait()
 	})
 	b.Run("via=calls", func(b *testing.B) {
-		_, t := serve(b, ripc.SHM, h)
+		_, t := serve(b, ripc.TransportSHM, h)
 		benchmarkGet(b, t)
 	})
 }

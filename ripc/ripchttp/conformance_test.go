@@ -20,7 +20,7 @@ func TestFieldsThatAreSetToNilAreSuppressed(t *testing.T) {
 		io.WriteString(w, "hello")
 	})
 	unix := onUnix(t, h)
-	_, here := serve(t, ripc.SHM, h)
+	_, here := serve(t, ripc.TransportSHM, h)
 	for _, name := range []string{"Content-Length", "Content-Type", "Content-Encoding", "Date", "Trailer", "X-Other"} {
 		say := func(over http.RoundTripper) string {
 			r, err := http.NewRequest("GET", "http://web/"+name, nil)
@@ -59,11 +59,11 @@ func TestCallsThatContradictThemselvesReachNoHandler(t *testing.T) {
 	server := &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen <- fmt.Sprint(r.Host, r.Header["Content-Length"])
 	}), ErrorLog: quiet, MaxHeaderBytes: 5000}
-	service := register(t, endpoint(t, ripc.SHM), "web")
+	service := register(t, endpoint(t, ripc.TransportSHM), "web")
 	done := make(chan struct{})
 	go func() { defer close(done); server.Serve(service) }()
 	defer func() { server.Close(); <-done }()
-	me := register(t, endpoint(t, ripc.SHM), "")
+	me := register(t, endpoint(t, ripc.TransportSHM), "")
 	for _, c := range []struct {
 		name   string
 		fields []string
@@ -125,7 +125,7 @@ func slicesOf(n int, pair ...string) (all []string) {
 // A request with more fields than a call may have goes over a stream, and a response with more
 // fields than that is a reply.
 func TestManyFieldsAreCarried(t *testing.T) {
-	_, here := serve(t, ripc.SHM, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, here := serve(t, ripc.TransportSHM, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range len(r.Header["X"]) {
 			w.Header().Add("Y", "2")
 		}

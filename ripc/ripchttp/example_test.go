@@ -13,7 +13,7 @@ import (
 // A web server and a client, each in an endpoint as it would be in a process of its own.
 func Example() {
 	ctx := context.Background()
-	there, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}})
+	there, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -30,7 +30,7 @@ func Example() {
 	go server.Serve(web)
 	defer server.Close()
 
-	here, err := ripc.Open(ctx, ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{"web": there.Place()}})
+	here, err := ripc.Open(ctx, ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{"web": there.Place()}})
 	if err != nil {
 		fmt.Println(err)
 		return

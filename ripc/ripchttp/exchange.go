@@ -132,7 +132,7 @@ func (x *exchange) decode(m *ripc.Message) error {
 		r.Body = &x.body
 	}
 	x.request = r
-	x.draft.room = m.MaxReply()
+	x.draft.room = m.MaxReplyBytes()
 	return nil
 }
 

@@ -46,7 +46,7 @@ func TestARequestOfUnknownFateIsSentOnceUnlessItIsSafe(t *testing.T) {
 				if got, want := (&Transport{}).repeats(r, c.err), safe && c.safe || c.unsafe; got != want {
 					t.Errorf("%s %q %s: it is sent again %v", c.name, method, key, got)
 				}
-				if (&Transport{Patience: -1}).repeats(r, c.err) {
+				if (&Transport{RetryTimeout: -1}).repeats(r, c.err) {
 					t.Errorf("%s %q %s: it is sent again without patience", c.name, method, key)
 				}
 			}
@@ -58,11 +58,11 @@ func TestARequestOfUnknownFateIsSentOnceUnlessItIsSafe(t *testing.T) {
 func served(t *testing.T, h http.HandlerFunc) (*Server, *ripc.Service) {
 	t.Helper()
 	server := &Server{Handler: h, ErrorLog: quiet}
-	service := register(t, endpoint(t, ripc.SHM), "web")
+	service := register(t, endpoint(t, ripc.TransportSHM), "web")
 	done := make(chan struct{})
 	go func() { defer close(done); server.Serve(service) }()
 	t.Cleanup(func() { server.Close(); <-done })
-	return server, register(t, endpoint(t, ripc.SHM), "")
+	return server, register(t, endpoint(t, ripc.TransportSHM), "")
 }
 
 // The handler of a call that was given up before it came has a context that is over. What is

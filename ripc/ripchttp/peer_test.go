@@ -20,8 +20,8 @@ import (
 // A handler knows which process asks, whether the request is a call or comes on a stream.
 func TestAHandlerKnowsWhichProcessAsks(t *testing.T) {
 	t.Run("shm", func(t *testing.T) {
-		there := endpoint(t, ripc.SHM)
-		asksAs(t, there, endpoint(t, ripc.SHM), func(p ripc.Peer) error {
+		there := endpoint(t, ripc.TransportSHM)
+		asksAs(t, there, endpoint(t, ripc.TransportSHM), func(p ripc.Peer) error {
 			if p.Identity != "" || p.Process != os.Getpid() || p.User != os.Getuid() {
 				return fmt.Errorf("process %d of user %d, not %d of %d", p.Process, p.User, os.Getpid(), os.Getuid())
 			}
@@ -46,7 +46,7 @@ func TestAHandlerKnowsWhichProcessAsks(t *testing.T) {
 // named opens an endpoint with a certificate for a name.
 func named(t *testing.T, authority *testutil.Authority, name string) *ripc.Endpoint {
 	e, err := ripc.Open(t.Context(), ripc.Config{
-		Transport: ripc.TCP, Addr: "127.0.0.1:0", TLS: authority.Named(name), Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())),
+		Transport: ripc.TransportTCP, Listen: "127.0.0.1:0", TLS: authority.Named(name), Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())),
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, e.Close()) })

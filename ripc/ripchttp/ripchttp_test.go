@@ -42,8 +42,8 @@ func must(t testing.TB, err error) {
 func endpoint(t testing.TB, transport ripc.Transport) *ripc.Endpoint {
 	t.Helper()
 	cfg := ripc.Config{Transport: transport, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())), RingBytes: 256 << 10}
-	if transport == ripc.TCP {
-		cfg.Addr = "127.0.0.1:0"
+	if transport == ripc.TransportTCP {
+		cfg.Listen = "127.0.0.1:0"
 	}
 	e, err := ripc.Open(t.Context(), cfg)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -359,7 +359,7 @@ func TestRequestsAndResponsesAreThoseOfNetHTTP(t *testing.T) {
 
 // onEach runs a test over each transport.
 func onEach(t *testing.T, test func(*testing.T, ripc.Transport)) {
-	for name, transport := range map[string]ripc.Transport{"shm": ripc.SHM, "tcp": ripc.TCP} {
+	for name, transport := range map[string]ripc.Transport{"shm": ripc.TransportSHM, "tcp": ripc.TransportTCP} {
 		t.Run(name, func(t *testing.T) { test(t, transport) })
 	}
 }
@@ -400,16 +400,16 @@ func TestTheEndOfARequestsContextReachesTheHandler(t *testing.T) {
 
 func TestTheEndOfAClientReachesTheHandler(t *testing.T) {
 	began, ended := make(chan bool), make(chan error, 1)
-	server, over := serve(t, ripc.SHM, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server, over := serve(t, ripc.TransportSHM, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			began <- true
 			<-r.Context().Done()
 			ended <- r.Context().Err()
 		}
 	}))
-	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.SHM, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())), RingBytes: 256 << 10})
+	e, err := ripc.Open(t.Context(), ripc.Config{Transport: ripc.TransportSHM, Resolver: ripc.OneHost(fmt.Sprint(t.Name(), os.Getpid())), RingBytes: 256 << 10})
 	must(t, err)
-	over.Service, over.Patience = register(t, e, ""), -1
+	over.Service, over.RetryTimeout = register(t, e, ""), -1
 	for tied := false; !tied; {
 		response, err := over.RoundTrip(get("/")(testutil.Within(t)))
 		must(t, err)
@@ -451,7 +451,7 @@ func TestABufferIsSentInPlace(t *testing.T) {
 			response, err := over.RoundTrip(r)
 			must(t, err)
 			long, isLong := response.Body.(*longBody)
-			if isLong != (len(c.want) > 10000) || isLong && transport == ripc.SHM && !long.InPlace() {
+			if isLong != (len(c.want) > 10000) || isLong && transport == ripc.TransportSHM && !long.InPlace() {
 				t.Errorf("%s: a %T", c.name, response.Body)
 			}
 			got, err := io.ReadAll(response.Body)

@@ -22,8 +22,8 @@ import (
 // ErrAborted says that a handler gave up without a response.
 var ErrAborted = errors.New("ripchttp: the handler aborted the response")
 
-// DefaultPatience is how long a request is tried.
-const DefaultPatience = 10 * time.Second
+// DefaultRetryTimeout is how long a request is tried.
+const DefaultRetryTimeout = 10 * time.Second
 
 // Transport makes HTTP requests to services. The host of a URL is the id of a service; a port is
 // ignored. It is an [http.RoundTripper], and is used by several goroutines.
@@ -36,9 +36,9 @@ type Transport struct {
 	// and within a host it looks at them in memory of the server. A body takes its memory until it is
 	// closed, or read to its end.
 	Service *ripc.Service
-	// Patience is how long a request waits for a service that is not there, and is sent again; 0 is
-	// DefaultPatience, less than 0 is not at all.
-	Patience time.Duration
+	// RetryTimeout is how long a request waits for a service that is not there, and is sent again; 0
+	// is DefaultRetryTimeout, less than 0 is not at all.
+	RetryTimeout time.Duration
 
 	once    sync.Once
 	streams *http.Transport
@@ -69,7 +69,7 @@ func (t *Transport) begin() {
 	t.sides, t.names, t.processes = map[string]*side{}, map[*ripc.Remote]string{}, map[string]*ripc.Remote{}
 	t.buffers.New = func() any { return new([]byte) }
 	t.session = randomNumber()
-	t.Service.TakeLong(ripc.Long{InPlace: true, MaxBytes: 2 * maxLongBody, MaxPeerBytes: 2 * maxLongBody}) // it has no faults
+	t.Service.TakeLong(ripc.LongConfig{InPlace: true, MaxBytes: 2 * maxLongBody, MaxPeerBytes: 2 * maxLongBody}) // it has no faults
 }
 
 // randomNumber returns a number that cannot be guessed.
@@ -169,17 +169,17 @@ const (
 )
 
 func (t *Transport) patience() time.Duration {
-	if t.Patience == 0 {
-		return DefaultPatience
+	if t.RetryTimeout == 0 {
+		return DefaultRetryTimeout
 	}
-	return t.Patience
+	return t.RetryTimeout
 }
 
 // repeats reports whether a request may be sent again.
 func (t *Transport) repeats(r *http.Request, err error) bool {
 	var gone *ripc.GoneError
 	switch {
-	case r.Context().Err() != nil, t.Patience < 0:
+	case r.Context().Err() != nil, t.RetryTimeout < 0:
 		return false
 	case errors.Is(err, ripc.ErrNoService), errors.Is(err, ripc.ErrUnreachable), errors.Is(err, errMoved):
 		return true // it was not sent

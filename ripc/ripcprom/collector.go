@@ -33,7 +33,7 @@ var metrics = []struct {
 	{"squall_ripc_frames_received_total", "Messages, requests, replies and notices received.", counter, func(s *ripc.Stats) float64 { return float64(s.FramesReceived) }},
 	{"squall_ripc_received_bytes_total", "Bytes of them in the rings.", counter, func(s *ripc.Stats) float64 { return float64(s.BytesReceived) }},
 	{"squall_ripc_calls_total", "Calls that were sent.", counter, func(s *ripc.Stats) float64 { return float64(s.Calls) }},
-	{"squall_ripc_calls_again_total", "Calls that were sent again, to where the service had moved.", counter, func(s *ripc.Stats) float64 { return float64(s.CallsAgain) }},
+	{"squall_ripc_calls_retried_total", "Calls that were sent again, to where the service had moved.", counter, func(s *ripc.Stats) float64 { return float64(s.CallsRetried) }},
 	{"squall_ripc_refused_total", "Processes that were turned away.", counter, func(s *ripc.Stats) float64 { return float64(s.Refused) }},
 	{"squall_ripc_watches_total", "Times that a goroutine began to look for messages.", counter, func(s *ripc.Stats) float64 { return float64(s.WatchesTaken) }},
 	{"squall_ripc_sleeps_total", "Times that such a goroutine slept.", counter, func(s *ripc.Stats) float64 { return float64(s.Sleeps) }},

@@ -37,7 +37,7 @@ func TestEveryCounterIsExported(t *testing.T) {
 func TestTwoEndpointsFitIntoOneRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"a", "b"} {
-		e, err := ripc.Open(t.Context(), ripc.Config{Addr: "127.0.0.1:0", Resolver: ripc.Static{}})
+		e, err := ripc.Open(t.Context(), ripc.Config{Listen: "127.0.0.1:0", Resolver: ripc.Static{}})
 		if err != nil {
 			t.Fatal(err)
 		}

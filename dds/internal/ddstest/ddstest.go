@@ -84,7 +84,7 @@ func Agree(t *testing.T, laps int) {
 		w.enter(m)
 	}
 	for _, m := range slices.Backward(w.members) {
-		relay, err := member.Serve(t.Context(), member.RelayConfig{Member: m, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+		relay, err := member.Serve(t.Context(), member.RelayConfig{Member: m, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 		w.check(err)
 		t.Cleanup(func() { _ = relay.Close() })
 		c, err := dds.Dial(w.ctx, dds.ClientConfig{Space: "fleet", Cluster: "test", Addresses: []string{relay.Addr()}})
@@ -182,12 +182,12 @@ func (w *world) unordered() {
 		}
 	}
 	w.check(out.Dispose(w.ctx, sample{Key: 0}))
-	ended(0, dds.Disposed)
+	ended(0, dds.InstanceDisposed)
 	w.check(out.Unregister(w.ctx, sample{Key: 1}))
-	ended(1, dds.NoWriters)
+	ended(1, dds.InstanceNoWriters)
 	write(5) // the writer has a part in the instance again
 	w.check(out.Close(w.ctx))
-	ended(1, dds.NoWriters)
+	ended(1, dds.InstanceNoWriters)
 	for _, r := range readers {
 		w.check(r.Close(w.ctx))
 	}
@@ -476,7 +476,7 @@ func (w *world) coherent() {
 		why = errors.New("not this one")
 	}
 	from := core.Now()
-	err := participant(w.spaces[at]).Coherent(w.ctx, func(s *dds.Set) error {
+	err := participant(w.spaces[at]).Coherent(w.ctx, func(s *dds.CoherentSet) error {
 		for range 1 + w.rng.IntN(4) {
 			p := part{pick(w.rng, own...), w.next()}
 			if err := p.o.WriteIn(w.ctx, s, w.value(p.v)); err != nil {
@@ -528,9 +528,9 @@ func (w *world) closeWriter() {
 func (w *world) query(g *group) {
 	q := dds.Query{
 		Max:       pick(w.rng, 0, 0, 1, 2),
-		Samples:   pick(w.rng, 0, 0, dds.Read, dds.NotRead),
-		Views:     pick(w.rng, 0, 0, 0, dds.New, dds.NotNew),
-		Instances: pick(w.rng, 0, 0, 0, dds.Alive, dds.Disposed, dds.NoWriters|dds.Alive),
+		Samples:   pick(w.rng, 0, 0, dds.SampleRead, dds.SampleNotRead),
+		Views:     pick(w.rng, 0, 0, 0, dds.ViewNew, dds.ViewNotNew),
+		Instances: pick(w.rng, 0, 0, 0, dds.InstanceAlive, dds.InstanceDisposed, dds.InstanceNoWriters|dds.InstanceAlive),
 	}
 	take := w.rng.IntN(2) == 0
 	got := w.same(g, fmt.Sprintf("%+v, take %v", q, take), func(r *dds.Reader[sample]) ([]dds.Sample[sample], error) {
@@ -542,11 +542,11 @@ func (w *world) query(g *group) {
 	var left []held
 	for _, h := range g.has {
 		i := slices.IndexFunc(got, func(s dds.Sample[sample]) bool { return s.Info.Valid && s.Value.N == h.n })
-		wanted := q.Max == 0 && q.Views == 0 && q.Instances == 0 && (q.Samples == 0 || (q.Samples == dds.Read) == h.read)
+		wanted := q.Max == 0 && q.Views == 0 && q.Instances == 0 && (q.Samples == 0 || (q.Samples == dds.SampleRead) == h.read)
 		if g.known && i < 0 && wanted {
 			w.Fatalf("seed %d, %+v from %d: %+v has not got %+v", w.seed, g.set, g.least, got, h)
 		}
-		if i >= 0 && got[i].Info.Sample == dds.Read != h.read {
+		if i >= 0 && got[i].Info.Sample == dds.SampleRead != h.read {
 			w.Fatalf("seed %d: %+v was read: %v", w.seed, got[i], h.read)
 		}
 		if i < 0 || !take {

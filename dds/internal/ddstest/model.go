@@ -83,7 +83,7 @@ func (w *world) apply(o *writer, v value) {
 		if v.n > 0 {
 			g.accept(v)
 		} else if g.states[v.key] != 0 {
-			g.states[v.key] = dds.Disposed
+			g.states[v.key] = dds.InstanceDisposed
 		}
 	}
 }
@@ -102,8 +102,8 @@ func (w *world) end(o *writer, key int32) {
 		return
 	}
 	for _, g := range w.groups {
-		if g.states[key] == dds.Alive {
-			g.states[key] = dds.NoWriters
+		if g.states[key] == dds.InstanceAlive {
+			g.states[key] = dds.InstanceNoWriters
 		}
 	}
 	if in.disposed {
@@ -117,12 +117,12 @@ func (g *group) accept(v value) {
 	}
 	c := g.came[v.key]
 	switch g.states[v.key] {
-	case dds.Disposed:
+	case dds.InstanceDisposed:
 		c.disposed++
-	case dds.NoWriters:
+	case dds.InstanceNoWriters:
 		c.noWriters++
 	}
-	g.came[v.key], g.states[v.key] = c, dds.Alive
+	g.came[v.key], g.states[v.key] = c, dds.InstanceAlive
 	g.has = append(g.has, held{value: v})
 	if g.set.History.All {
 		return

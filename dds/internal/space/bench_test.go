@@ -23,7 +23,7 @@ func BenchmarkStateOfALongHistory(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	must(AppendTopic(nil, now, TopicInfo{Name: "t", Type: "T", QoS: qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}}))
+	must(AppendTopic(nil, now, TopicInfo{Name: "t", Type: "T", QoS: qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}}))
 	by := id(1, 1)
 	must(AppendOpen(nil, now, EndpointInfo{ID: by, Topic: "t", QoS: qos.Set{Durability: qos.Transient}}))
 	record := append(AppendSample(nil, now, &Sample{Writer: by, Source: now}), make([]byte, 100)...)

@@ -19,7 +19,7 @@ import (
 func TestALateReaderHasTheHistoryOfItsPositionAndThenTheTail(t *testing.T) {
 	w := newWorld(t, 2)
 	w.members[1].piece = 1
-	kept := qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(3)}}
+	kept := qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(3)}}
 	w.topic("t", kept)
 	set := qos.Set{Durability: qos.Transient}
 	by, other := w.writer(1, 1, "t", set), w.writer(2, 1, "t", set)
@@ -73,7 +73,7 @@ func TestRecordsWaitForACacheThatIsFarBehind(t *testing.T) {
 	w := newWorld(t, 1)
 	s := w.members[0]
 	s.piece = 1
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	w.write(by, "k", "one")
 	w.write(by, "k", "two")
@@ -120,7 +120,7 @@ func TestAListenerHearsAHistoryAtAnyPace(t *testing.T) {
 			t.Logf("seed %#x", seed)
 			rng := rand.New(rand.NewPCG(seed, 0))
 			w := newWorld(t, 2)
-			w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: pick(rng, qos.KeepLast(1), qos.KeepLast(3), qos.KeepAll())}})
+			w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: pick(rng, qos.KeepLast(1), qos.KeepLast(3), qos.KeepAll())}})
 			writers := []ID{w.writer(1, 1, "t", qos.Set{Durability: qos.Transient}), w.writer(2, 1, "t", qos.Set{Durability: qos.Transient})}
 			n := 0
 			step := func() {

@@ -18,7 +18,7 @@ import (
 // histories are not copied.
 func TestACapturedHistoryStaysAsItIs(t *testing.T) {
 	w := newWorld(t, 2)
-	w.topic("t", qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(4)}})
+	w.topic("t", qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepLast(4)}})
 	set := qos.Set{Durability: qos.TransientLocal, Lifespan: 10 * time.Second}
 	by, other := w.writer(1, 1, "t", set), w.writer(2, 1, "t", qos.Set{Durability: qos.TransientLocal})
 	for i := range 6 {
@@ -54,7 +54,7 @@ func TestACapturedHistoryStaysAsItIs(t *testing.T) {
 // A state of a hostile member is refused, wherever it is cut, and costs no memory.
 func TestAMalformedHistoryIsRefused(t *testing.T) {
 	w := newWorld(t, 1)
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient, Lifespan: time.Hour})
 	for _, data := range []string{"one", "two", strings.Repeat("three", pieceBytes/2)} { // the last one has a piece of its own
 		w.write(by, "k", data)
@@ -83,7 +83,7 @@ func TestAMalformedHistoryIsRefused(t *testing.T) {
 // A writer that stands for an origin from now on does not change a state that was captured before.
 func TestACapturedHistoryKeepsTheWriterOfAnOrigin(t *testing.T) {
 	w := newWorld(t, 2)
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	o := Origin{Side: "dds", GUID: [16]byte{1}}
 	first := id(1, 1)
 	data, err := AppendOpen(nil, w.now, EndpointInfo{ID: first, Topic: "t", Origin: &o, QoS: qos.Set{Durability: qos.Transient}})

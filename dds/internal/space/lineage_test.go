@@ -55,7 +55,7 @@ func (j *journal) space(n int, tail int) *Space {
 // that something was lost, and of every sample that took the places of lost ones. Of a space that
 // has lost nothing it is told the rest.
 func TestAClientThatWasToldOfLostRecordsMissesNoOther(t *testing.T) {
-	durable := qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	durable := qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	for _, tail := range []int{1 << 20, 1} { // or only the history has the samples
 		for _, again := range []int{0, 1, 3, 10} { // records after the restart
 			for _, captured := range []bool{false, true} { // the member has got its state from another one

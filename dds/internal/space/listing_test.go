@@ -17,7 +17,7 @@ func TestCollectLooksAtSomeStepsAtATime(t *testing.T) {
 			w := newWorld(t, 1)
 			s := w.members[0]
 			s.KeepTail(1 << 26)
-			w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+			w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 			by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 			write := func(n int) {
 				for range n {

@@ -14,7 +14,7 @@ import (
 // state that is encoded later.
 func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
 	w := newWorld(t, 1)
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(2)}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	s, late := w.members[0], qos.Set{Durability: qos.Transient, History: qos.KeepAll()}
 	write := func(all ...string) {
@@ -53,7 +53,7 @@ func TestMemoryOfAHistoryIsUsedAgainWhereNothingElseHasIt(t *testing.T) {
 func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch = 1000
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(20)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(20)}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	s := w.members[1]
 	heard := ""
@@ -93,7 +93,7 @@ func TestAHistoryCopiesWhatItHasAtTheEndOfABatch(t *testing.T) {
 func TestAHistoryWithinItsLimitsRefersToDataThatStay(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 100
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(20)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(20)}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	s, top := w.members[1], w.members[1].byName["t"]
 	s.Lend(1000, 20_000)
@@ -144,7 +144,7 @@ func TestTopicsShareWhatIsLent(t *testing.T) {
 	var writers []ID
 	for i := range 40 {
 		name := fmt.Sprint("t", i)
-		w.topic(name, qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(10)}}) // some 6 kB each
+		w.topic(name, qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(10)}}) // some 6 kB each
 		writers = append(writers, w.writer(1, uint32(i), name, qos.Set{Durability: qos.Transient}))
 	}
 	data := strings.Repeat("x", 500)
@@ -174,7 +174,7 @@ func TestEachSenderLends(t *testing.T) {
 	w.batch, w.stay = 1, 1000
 	s := w.members[1]
 	s.Lend(1000, 20_000)
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(60)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(60)}})
 	var writers []ID
 	for i := range uint64(3) {
 		writers = append(writers, w.writer(i+1, 1, "t", qos.Set{Durability: qos.Transient}))
@@ -198,7 +198,7 @@ func TestASenderThatMayWaitForRoomIsFound(t *testing.T) {
 	w.batch, w.stay = 1, 1000
 	s := w.members[1]
 	s.Lend(1000, 32_000)
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(50)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(50)}})
 	many, few := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient}), w.writer(2, 1, "t", qos.Set{Durability: qos.Transient})
 	from := s.Position() + 1
 	for range 20 {
@@ -245,7 +245,7 @@ func (t *topic) borrowed(test *testing.T, want int) {
 func TestSamplesThatExpireHaveNoOthersCopied(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch, w.stay = 1, 100
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(20)}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepLast(20)}}
 	w.topic("t", set)
 	w.topic("other", set)
 	s := w.members[1]
@@ -286,7 +286,7 @@ func TestSamplesThatExpireHaveNoOthersCopied(t *testing.T) {
 func TestAHistoryFreesMemoryThatItNeedsNoMore(t *testing.T) {
 	w := newWorld(t, 2)
 	w.batch = 1
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(100)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(100)}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	s := w.members[1]
 	top := s.byName["t"]

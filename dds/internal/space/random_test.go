@@ -68,7 +68,7 @@ func agreeOn(t testing.TB, rng *rand.Rand) {
 	for _, name := range []string{"t", "u", "unkeyed"} {
 		set := qos.Set{
 			Durability: qos.Durability(rng.IntN(3)), Ownership: qos.Ownership(rng.IntN(2)), Order: qos.DestinationOrder(rng.IntN(2)),
-			Service:  qos.Service{History: pick(rng, qos.KeepLast(2), qos.KeepAll(), qos.KeepAll()), Limits: pick(rng, qos.Limits{}, qos.Limits{Samples: 7}, qos.Limits{Samples: 7, SamplesPerInstance: 2}), CleanupDelay: pick(rng, 0, time.Second)},
+			Service:  qos.DurabilityService{History: pick(rng, qos.KeepLast(2), qos.KeepAll(), qos.KeepAll()), Limits: pick(rng, qos.Limits{}, qos.Limits{Samples: 7}, qos.Limits{Samples: 7, SamplesPerInstance: 2}), CleanupDelay: pick(rng, 0, time.Second)},
 			Lifespan: pick(rng, 0, 0, 500*time.Millisecond),
 		}
 		w.topic(name, set)

@@ -13,7 +13,7 @@ import (
 func TestAHistoryStaysWithTheWriterOfAnOrigin(t *testing.T) {
 	w := newWorld(t, 2)
 	local := qos.Set{Durability: qos.TransientLocal, History: qos.KeepAll()}
-	w.topic("t", qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}})
+	w.topic("t", qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	o := Origin{Side: "client", GUID: [16]byte{1}}
 	open := func(node uint64) ID {
 		data, err := AppendOpen(nil, w.now, EndpointInfo{ID: id(node, 1), Topic: "t", Origin: &o, QoS: local})
@@ -72,7 +72,7 @@ func TestAReaderThatIsAheadOfItsSpaceGoesOn(t *testing.T) {
 // all of the new history.
 func TestAReaderOfATopicThatWasDeclaredAgainBeginsAnew(t *testing.T) {
 	set := qos.Set{Durability: qos.Transient}
-	service := qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	service := qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	for _, joined := range []bool{false, true} {
 		t.Run(fmt.Sprintf("joined=%v", joined), func(t *testing.T) {
 			w := newWorld(t, 1)

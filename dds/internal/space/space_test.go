@@ -78,7 +78,7 @@ func TestAWriterThatMissesItsDeadlineLosesTheInstance(t *testing.T) {
 func TestAReaderOfADurableTopicBeginsWithTheHistoryAndMissesNothing(t *testing.T) {
 	w := newWorld(t, 3)
 	durable := qos.Set{Durability: qos.Transient}
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(2)}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(2)}})
 	a, gone, fleeting := w.writer(2, 1, "t", durable), w.writer(3, 1, "t", durable), w.writer(4, 1, "t", qos.Set{Durability: qos.TransientLocal})
 	w.write(a, "k", "1")
 	w.write(gone, "k", "2")

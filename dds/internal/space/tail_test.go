@@ -132,7 +132,7 @@ func followAlong(t *testing.T, rng *rand.Rand, small bool) (lost uint64) {
 	for _, s := range w.members {
 		s.KeepTail(tail)
 	}
-	topic := qos.Set{Durability: qos.Durability(rng.IntN(3)), Ownership: qos.Ownership(rng.IntN(2)), Service: qos.Service{History: pick(rng, qos.KeepLast(2), qos.KeepAll())}}
+	topic := qos.Set{Durability: qos.Durability(rng.IntN(3)), Ownership: qos.Ownership(rng.IntN(2)), Service: qos.DurabilityService{History: pick(rng, qos.KeepLast(2), qos.KeepAll())}}
 	w.topic("t", topic)
 	set := qos.Set{Durability: pick(rng, qos.Volatile, topic.Durability), Ownership: topic.Ownership, History: qos.KeepAll(), Purge: qos.ReaderLifetime{Disposed: time.Hour, NoWriters: time.Hour}}
 	if !small {
@@ -255,7 +255,7 @@ func followAlong(t *testing.T, rng *rand.Rand, small bool) (lost uint64) {
 func TestAFilterIsEvaluatedAtTheMember(t *testing.T) {
 	w := newWorld(t, 1)
 	w.members[0].KeepTail(1 << 20)
-	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	w.topic("t", qos.Set{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	by := w.writer(1, 1, "t", qos.Set{Durability: qos.Transient})
 	w.write(by, "a", "no")
 	w.write(by, "a", "yes")

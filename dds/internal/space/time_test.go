@@ -48,7 +48,7 @@ func TestAFilterOfAClientDoesNotStarve(t *testing.T) {
 func TestATimeInTheFutureChangesNothingForOtherWriters(t *testing.T) {
 	w := newWorld(t, 3)
 	set := qos.Set{Order: qos.BySource, Durability: qos.Transient}
-	w.topic("t", qos.Set{Order: qos.BySource, Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	w.topic("t", qos.Set{Order: qos.BySource, Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 	stranger := w.writer(2, 1, "t", set)
 	short50 := set
 	short50.Lifespan = 50 * time.Millisecond

@@ -104,7 +104,7 @@ func serve(t *testing.T, cluster string, server member.ServerConfig, objects ...
 			t.Error(err)
 		}
 	})
-	server.Endpoint.Addr = "127.0.0.1:0"
+	server.Endpoint.Listen = "127.0.0.1:0"
 	s, err := member.Serve(ctx, server, objects...)
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func TestALocalQueryNeedsNoOtherMember(t *testing.T) {
 		}
 		all.Wait()
 	})
-	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}, objects[0])
+	s, err := member.Serve(ctx, member.ServerConfig{Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}, objects[0])
 	if err != nil {
 		t.Fatal(err)
 	}

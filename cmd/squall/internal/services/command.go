@@ -61,12 +61,12 @@ func (o *options) endpoint() (cfg ripc.Config, err error) {
 	if o.timeout <= 0 {
 		return cfg, fmt.Errorf("--timeout %v: must be more than 0", o.timeout)
 	}
-	cfg = ripc.Config{Resolver: ripc.OneHost(o.domain), MoveTime: o.timeout}
+	cfg = ripc.Config{Resolver: ripc.OneHost(o.domain), MoveTimeout: o.timeout}
 	if cfg.TLS, err = o.secure.Load(); err != nil {
 		return cfg, err
 	}
 	if cfg.TLS != nil {
-		cfg.Addr = "127.0.0.1:0"
+		cfg.Listen = "127.0.0.1:0"
 	}
 	cfg.Secret, err = show.Secret(o.secret)
 	return cfg, err
@@ -80,7 +80,7 @@ func (o *options) client(ctx context.Context) (s *ripc.Service, c *directory.Cli
 		return nil, nil, nil, err
 	}
 	if len(o.directory) > 0 {
-		c, err = directory.Dial(ctx, directory.ClientConfig{Members: o.directory, TLS: cfg.TLS, Secret: cfg.Secret})
+		c, err = directory.Dial(ctx, directory.ClientConfig{Addresses: o.directory, TLS: cfg.TLS, Secret: cfg.Secret})
 		if err != nil {
 			return nil, nil, nil, err
 		}

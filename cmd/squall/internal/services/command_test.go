@@ -87,7 +87,7 @@ func TestServicesOfThisHostAreUsed(t *testing.T) {
 	if _, err := ripc.LocalServices(t.Context()); err != nil {
 		t.Skip(err)
 	}
-	greet(t, ripc.OneHost(domain), ripc.Config{Transport: ripc.SHM})
+	greet(t, ripc.OneHost(domain), ripc.Config{Transport: ripc.TransportSHM})
 	use(t, "--domain", domain)
 }
 
@@ -112,11 +112,11 @@ func TestServicesInADirectoryAreUsed(t *testing.T) {
 	if _, err := fmt.Fscanf(r, "a directory is at %s\n", &addr); err != nil {
 		t.Fatal(err)
 	}
-	c, err := directory.Dial(ctx, directory.ClientConfig{Members: []string{addr}})
+	c, err := directory.Dial(ctx, directory.ClientConfig{Addresses: []string{addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	greet(t, c, ripc.Config{Addr: "127.0.0.1:0"})
+	greet(t, c, ripc.Config{Listen: "127.0.0.1:0"})
 	use(t, "--directory", addr)
 }

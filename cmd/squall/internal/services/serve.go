@@ -51,7 +51,7 @@ func (s *serving) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg := ripc.Config{Addr: s.listen, TLS: security}
+	cfg := ripc.Config{Listen: s.listen, TLS: security}
 	if cfg.Secret, err = show.Secret(s.secret); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (o *options) with(ctx context.Context, f func(party) error) error {
 	if o.serve == "" {
 		return o.end(ctx, m.Participant, f(party{m.Participant, m}))
 	}
-	relay, err := member.Serve(opening, member.RelayConfig{Member: m, Endpoint: ripc.Config{Addr: o.serve, TLS: certificates}})
+	relay, err := member.Serve(opening, member.RelayConfig{Member: m, Endpoint: ripc.Config{Listen: o.serve, TLS: certificates}})
 	if err == nil {
 		err = errors.Join(f(party{m.Participant, m}), relay.Close())
 	}

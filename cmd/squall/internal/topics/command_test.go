@@ -77,7 +77,7 @@ func program(t *testing.T) (p *member.Member, join string) {
 
 func TestSamplesOfAProgramArePrintedAndWritten(t *testing.T) {
 	p, join := program(t)
-	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	durable := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	notes, err := dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), durable)
 	fatal(t, err)
 	positions, err := dds.NewTopic(t.Context(), p, "positions", dds.CBOR[position](), durable)
@@ -184,10 +184,10 @@ func TestFaultsOfTheFlagsAreTold(t *testing.T) {
 // A client reads and writes through a member that serves clients.
 func TestAClientIsNoMember(t *testing.T) {
 	p, _ := program(t)
-	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, relay.Close()) })
-	durable := dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+	durable := dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	_, err = dds.NewTopic(t.Context(), p, "notes", dds.CBOR[note](), durable)
 	fatal(t, err)
 	connect := "--connect=" + relay.Addr()
@@ -212,7 +212,7 @@ func TestAClientIsNoMember(t *testing.T) {
 
 func TestPoliciesComeFromAProfile(t *testing.T) {
 	p, _ := program(t)
-	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, relay.Close()) })
 	connect, file := "--connect="+relay.Addr(), filepath.Join(t.TempDir(), "fleet.json")

@@ -169,7 +169,7 @@ func (f *file) gateway() (c rtps.Config, err error) {
 		}
 	}
 	if f.Silent != "" {
-		if c.Silent, err = time.ParseDuration(f.Silent); err != nil || c.Silent < time.Second {
+		if c.ReaderTimeout, err = time.ParseDuration(f.Silent); err != nil || c.ReaderTimeout < time.Second {
 			return c, fmt.Errorf("silent %q is no duration of a second or more", f.Silent)
 		}
 	}
@@ -209,7 +209,7 @@ func (f *file) run(ctx context.Context, out io.Writer, log *slog.Logger, every t
 		return err
 	}
 	defer func() { err = errors.Join(err, show.AfterEnd(ctx, closeTime, g.Close)) }()
-	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Address(), m.Group().ID(), f.Group.Cluster, m.Group().Addr())
+	fmt.Fprintf(out, "gateway of domain %d at %s, member %d of group %q at %s\n", f.Domain, g.Addr(), m.Group().ID(), f.Group.Cluster, m.Group().Addr())
 	return report(ctx, out, m.Group(), g, every)
 }
 
@@ -230,7 +230,7 @@ func report(ctx context.Context, out io.Writer, group *squall.Group, g *rtps.Gat
 		case <-tick:
 			s := g.Stats()
 			fmt.Fprintf(out, "carries: %v, participants: %d, writers: %d, in: %d of %d acknowledged, out: %d, refused: %d\n",
-				s.Appointed, s.Participants, s.Writers, s.Acknowledged, s.Received, s.Written, s.Malformed)
+				s.Active, s.Participants, s.Writers, s.Acknowledged, s.Received, s.Written, s.Malformed)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (e *ear) listen(p *member.Member, name, kind string, keyed bool, set dds.Qo
 		if err != nil {
 			e.t.Error(err)
 		}
-		if s.Info.Instance == dds.NoWriters {
+		if s.Info.Instance == dds.InstanceNoWriters {
 			s.Info.Source = 0 // the time of the space, which is not that of a writer
 		}
 		e.all = append(e.all, fmt.Sprintf("%s valid=%v state=%d source=%d key=%x data=%x", name, s.Info.Valid, s.Info.Instance, s.Info.Source, s.Value.Key, s.Value.Data))
@@ -90,7 +90,7 @@ func having(all []string, part string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.Contains(s, part) })
 }
 
-var kept = dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}}
+var kept = dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}}
 
 // recordable is a program with three topics and the samples of four writers in them: n samples, and
 // ends of instances.
@@ -508,7 +508,7 @@ func TestAnInterruptedPlayGoesOn(t *testing.T) {
 // A client records and plays through a member that serves clients.
 func TestAClientRecordsAndPlays(t *testing.T) {
 	p, _ := program(t)
-	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}})
+	relay, err := member.Serve(t.Context(), member.RelayConfig{Member: p, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}})
 	fatal(t, err)
 	t.Cleanup(func() { fatal(t, relay.Close()) })
 	connect := "--connect=" + relay.Addr()
@@ -547,7 +547,7 @@ func TestAPersistentTopicIsRecordedAndPlayed(t *testing.T) {
 		defer cancel()
 		fatal(t, p.Close(ctx))
 	})
-	durable := dds.QoS{Durability: qos.Persistent, Service: qos.Service{History: qos.KeepAll()}}
+	durable := dds.QoS{Durability: qos.Persistent, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	log, err := dds.NewTopic(t.Context(), p, "log", dds.CBOR[note](), durable)
 	fatal(t, err)
 	w, err := log.Writer(t.Context(), dds.QoS{Durability: qos.Persistent})

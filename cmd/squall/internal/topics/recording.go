@@ -165,7 +165,7 @@ func (t *tape) add(tr *track, at int64, info *dds.Info, v dds.Encoded, known fun
 	c := change{Writer: n, Channel: tr.channel, Position: info.Position, Key: v.Key}
 	if !info.Valid {
 		c.Kind = ofNoWriters
-		if info.Instance == dds.Disposed {
+		if info.Instance == dds.InstanceDisposed {
 			c.Kind = ofDispose
 		} else if n == 0 { // the space does not say which writer was the last one
 			c.Writer = tr.last[string(v.Key)]

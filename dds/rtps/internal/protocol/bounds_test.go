@@ -17,7 +17,7 @@ import (
 func TestAHistoryCostsWhatItHolds(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	a := w.host(1, nil)
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(1)}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepLast(1)}}
 	out := a.p.OpenWriter(w.now, endpoint(set), true)
 	const n = 20_000
 	for i := range n {
@@ -208,7 +208,7 @@ func TestFragmentsOfAllWritersAreBounded(t *testing.T) {
 func TestAnAnswerIsServedWithinAWindow(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	a, b := w.host(1, nil), w.host(2, nil)
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	out := a.p.OpenWriter(w.now, endpoint(set), true)
 	b.p.OpenReader(w.now, endpoint(set), true)
 	w.until("both match", time.Minute, func() bool { return a.matched == 1 && b.matched == 1 })

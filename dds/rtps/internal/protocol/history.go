@@ -36,7 +36,7 @@ type remembered struct {
 }
 
 // NewHistory returns an empty history with the bounds of a topic.
-func NewHistory(s *qos.Service) *History {
+func NewHistory(s *qos.DurabilityService) *History {
 	h := &History{limit: s.Limits.Samples, depth: s.Limits.SamplesPerInstance, instances: map[string]*instance{}}
 	if last := max(s.History.Depth, 1); !s.History.All && (h.depth == 0 || last < h.depth) {
 		h.depth = last

@@ -19,7 +19,7 @@ import (
 func TestALateReaderGetsTheHistoryOfAllWriters(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0.1)
 	a, slow := w.host(1, nil), w.host(2, nil)
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepLast(2)}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepLast(2)}}
 	h := NewHistory(&set.Service)
 	var writers []*Writer
 	for range 3 {
@@ -75,7 +75,7 @@ func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 		seq  int64
 		ends bool
 	}
-	for _, s := range []qos.Service{
+	for _, s := range []qos.DurabilityService{
 		{History: qos.KeepLast(1)}, {History: qos.KeepLast(3)}, {History: qos.KeepAll()}, {History: qos.KeepLast(2), Limits: qos.Limits{Samples: 5}},
 		{History: qos.KeepAll(), Limits: qos.Limits{Samples: 7, SamplesPerInstance: 2}},
 	} {
@@ -158,7 +158,7 @@ func TestAHistoryKeepsTheLastSamples(t *testing.T) {
 // written.
 func TestASampleThatExpiresMovesNoOtherOne(t *testing.T) {
 	world := newWorld(t, testutil.Seed(t), 0)
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	w := world.host(1, nil).p.OpenWriter(world.now, endpoint(set), true)
 	for range 8 {
 		w.Write(Change{Key: "k", Payload: payload(0, 8)})
@@ -177,7 +177,7 @@ func TestAWriterLooksAtNoSampleOfItsHistoryTwice(t *testing.T) {
 	w := newWorld(t, testutil.Seed(t), 0)
 	a := w.host(1, nil)
 	const n = 1000
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll(), Limits: qos.Limits{Samples: n}}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll(), Limits: qos.Limits{Samples: n}}}
 	out := a.p.OpenWriter(w.now, endpoint(set), true)
 	write := func(samples int) {
 		t.Helper()

@@ -155,7 +155,7 @@ func TestAWriterThatIsThereDoesNotStartAgain(t *testing.T) {
 // A writer with a long history, of which the host has samples, matches again: it has not started
 // again, however many heartbeats are lost and however little of the history has room in a window.
 func TestAWriterWithAHistoryMatchesAgain(t *testing.T) {
-	set := qos.Set{Durability: qos.TransientLocal, Service: qos.Service{History: qos.KeepAll()}}
+	set := qos.Set{Durability: qos.TransientLocal, Service: qos.DurabilityService{History: qos.KeepAll()}}
 	w := newWorld(t, 1, 0)
 	a, b := w.host(1, nil), w.host(2, func(c *Config) { c.WindowBytes = 4 << 10 })
 	out := b.p.OpenWriter(w.now, endpoint(set), true)

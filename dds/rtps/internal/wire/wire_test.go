@@ -171,7 +171,7 @@ func TestDiscoveryIsParsedAsItWasAppended(t *testing.T) {
 	g, err := ParseKey(AppendParticipantKey(nil, someone))
 	same(t, g, GUID{someone, ParticipantEntity}, err)
 	set := qos.Set{
-		Durability: qos.Transient, Service: qos.Service{History: qos.KeepLast(3), Limits: qos.Limits{Samples: 5}, CleanupDelay: time.Second},
+		Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepLast(3), Limits: qos.Limits{Samples: 5}, CleanupDelay: time.Second},
 		Presentation: qos.Presentation{Access: qos.TopicScope, Ordered: true}, Deadline: time.Second, LatencyBudget: time.Millisecond, Lifespan: time.Minute,
 		Ownership: qos.Exclusive, Strength: -4, Liveliness: qos.Liveliness{Kind: qos.ManualByTopic, Lease: 3 * time.Second}, Partitions: []string{"a", "", "long*"},
 		Reliability: qos.Reliability{Kind: qos.BestEffort, MaxBlocking: 100 * time.Millisecond}, Order: qos.BySource, History: qos.KeepAll(),

@@ -38,7 +38,7 @@ func windows(t *testing.T, of Transports, size int) {
 	var services [2]*ripc.Service
 	for i, id := range []ripc.ID{"server", "client"} {
 		e, err := ripc.Open(ctx, ripc.Config{
-			Addr: "127.0.0.1:0", Transport: ripc.TCP, Resolver: ripc.OneHost(t.Name()), LongTransport: counted{of(t, order.Rank(i)).(fabric.Streams), &made},
+			Listen: "127.0.0.1:0", Transport: ripc.TransportTCP, Resolver: ripc.OneHost(t.Name()), LongTransport: counted{of(t, order.Rank(i)).(fabric.Streams), &made},
 		})
 		must(err)
 		defer e.Close()

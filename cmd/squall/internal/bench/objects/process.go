@@ -65,9 +65,9 @@ func newReplica(j bench.Process[spec]) *replica {
 func (m *replica) Answer(ctx context.Context, r bench.Request) (any, error) {
 	switch r.Op {
 	case opServe:
-		cfg := ripc.Config{Addr: "127.0.0.1:0", RingBytes: ringBytes}
+		cfg := ripc.Config{Listen: "127.0.0.1:0", RingBytes: ringBytes}
 		if m.Spec.Fabric == "tcp" {
-			cfg.Transport = ripc.TCP
+			cfg.Transport = ripc.TransportTCP
 		}
 		var err error
 		if m.server, err = member.Serve(ctx, member.ServerConfig{Endpoint: cfg}, m.object); err != nil {

@@ -32,9 +32,9 @@ type services struct {
 }
 
 func (s *services) open(id ripc.ID) (err error) {
-	cfg := ripc.Config{Resolver: ripc.OneHost(s.spec.Domain), Transport: ripc.SHM}
+	cfg := ripc.Config{Resolver: ripc.OneHost(s.spec.Domain), Transport: ripc.TransportSHM}
 	if s.spec.Fabric == "tcp" {
-		cfg.Transport, cfg.Addr = ripc.TCP, "127.0.0.1:0"
+		cfg.Transport, cfg.Listen = ripc.TransportTCP, "127.0.0.1:0"
 	}
 	if s.spec.Asleep {
 		cfg.MaxSpin = -1

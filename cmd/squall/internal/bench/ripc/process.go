@@ -247,7 +247,7 @@ func (l *longs) listen(ctx context.Context, e *ripc.Endpoint) (err error) {
 		return err
 	}
 	if l.spec.Load == inPlace {
-		return l.sink.TakeLong(ripc.Long{InPlace: true, MaxBytes: 4 * int64(l.size)})
+		return l.sink.TakeLong(ripc.LongConfig{InPlace: true, MaxBytes: 4 * int64(l.size)})
 	}
 	for range l.windows {
 		if err := l.sink.Post(ripc.NewWindow(touched(l.size))); err != nil {

@@ -269,7 +269,7 @@ func (l *late) open(ctx context.Context) error {
 }
 
 func (l *late) topic(ctx context.Context) (*dds.Topic[[]byte], error) {
-	return dds.NewTopic(ctx, l.participant, "samples", dds.Raw(), dds.QoS{Durability: qos.Transient, Service: qos.Service{History: qos.KeepAll()}})
+	return dds.NewTopic(ctx, l.participant, "samples", dds.Raw(), dds.QoS{Durability: qos.Transient, Service: qos.DurabilityService{History: qos.KeepAll()}})
 }
 
 func (l *late) write(ctx context.Context) error {

@@ -113,9 +113,9 @@ func (m *member) Connect(ctx context.Context, addrs []string) error {
 
 // serve begins to serve clients, and returns where.
 func (m *member) serve(ctx context.Context) (addr string, err error) {
-	cfg := ddsmember.RelayConfig{Member: m.inside, Endpoint: ripc.Config{Addr: "127.0.0.1:0"}}
+	cfg := ddsmember.RelayConfig{Member: m.inside, Endpoint: ripc.Config{Listen: "127.0.0.1:0"}}
 	if m.Spec.Fabric == "tcp" {
-		cfg.Endpoint.Transport = ripc.TCP
+		cfg.Endpoint.Transport = ripc.TransportTCP
 	}
 	if m.relay, err = ddsmember.Serve(ctx, cfg); err != nil {
 		return "", err
@@ -129,7 +129,7 @@ func (m *member) dial(ctx context.Context, r bench.Request) (err error) {
 		return err
 	}
 	if m.Spec.Fabric == "tcp" {
-		cfg.Endpoint.Transport = ripc.TCP
+		cfg.Endpoint.Transport = ripc.TransportTCP
 	}
 	m.participant, err = dds.Dial(ctx, cfg)
 	return err
