@@ -141,7 +141,7 @@ func (r *run) newClient(number int) {
 	c.object = new(replicated.RemoteObject)
 	c.core = c.object.Simulate(client.Simulation{
 		Object: r.declared.Name, Places: places, Shards: r.declared.Shards, SessionTimeout: session, MemberTimeout: c.timeout,
-		Token: [16]byte{1: byte(number + 1), 4: byte(number + 1)}, Carrier: c,
+		Token: [16]byte{1: byte(number + 1), 4: byte(number + 1)}, Carrier: carrier{c},
 	})
 	r.clients = append(r.clients, c)
 	c.Go(func() {
@@ -193,11 +193,14 @@ var (
 	errDone    = errors.New("the client is done")
 )
 
+// carrier is what the object of a Client needs, and a workload does not.
+type carrier struct{ *Client }
+
 // Now implements client.Carrier.
-func (c *Client) Now() time.Time { return time.Unix(1_700_000_000, 0).Add(c.run.world.Now()) }
+func (c carrier) Now() time.Time { return time.Unix(1_700_000_000, 0).Add(c.run.world.Now()) }
 
 // Call implements client.Carrier.
-func (c *Client) Call(shard int, number uint64, place string, data []byte, f func(answer []byte)) error {
+func (c carrier) Call(shard int, number uint64, place string, data []byte, f func(answer []byte)) error {
 	r := c.run
 	at, err := strconv.Atoi(place)
 	if err != nil || c.lanes == 0 {
@@ -273,7 +276,7 @@ func (c *Client) breaks(l link) {
 }
 
 // Dropped implements client.Carrier.
-func (c *Client) Dropped(shard int, number uint64) {
+func (c carrier) Dropped(shard int, number uint64) {
 	for _, q := range c.requests {
 		if q.link == (link{shard, number}) || number == 0 && q.link.shard == shard {
 			c.run.world.After(0, func() { c.end(q, nil, errDropped) })
@@ -282,16 +285,16 @@ func (c *Client) Dropped(shard int, number uint64) {
 }
 
 // Pick implements client.Carrier.
-func (c *Client) Pick(n int) int { return c.rand.IntN(n) }
+func (c carrier) Pick(n int) int { return c.rand.IntN(n) }
 
 // Wait implements client.Carrier.
-func (c *Client) Wait() {
+func (c carrier) Wait() {
 	c.parked = append(c.parked, c.run.current)
 	c.run.park()
 }
 
 // Changed implements client.Carrier.
-func (c *Client) Changed() {
+func (c carrier) Changed() {
 	for _, l := range c.parked {
 		c.run.world.After(0, func() { c.run.resume(l) })
 	}
@@ -299,7 +302,7 @@ func (c *Client) Changed() {
 }
 
 // Over implements client.Carrier.
-func (c *Client) Over(began time.Time) error {
+func (c carrier) Over(began time.Time) error {
 	if c.over == nil && c.Now().Sub(began) > c.patience {
 		c.over = errNobody
 		if c.run.works(c.patience) {

@@ -26,14 +26,14 @@ type call struct {
 }
 
 // Ask implements client.Carrier.
-func (c *Client) Ask(shard int, request []byte) int {
+func (c carrier) Ask(shard int, request []byte) int {
 	r, _ := client.Parse(request)
 	c.run.calls = append(c.run.calls, call{client: c.number, shard: shard, request: r, began: c.run.world.Now(), unknown: true})
 	return len(c.run.calls) - 1
 }
 
 // Asked implements client.Carrier.
-func (c *Client) Asked(i int, answer []byte, err error) {
+func (c carrier) Asked(i int, answer []byte, err error) {
 	r := c.run
 	k := &r.calls[i]
 	k.ended = r.world.Now()

@@ -22,12 +22,13 @@ var (
 // DefaultSeeds is how many seeds are played where nothing else is said.
 const DefaultSeeds = 30
 
-// Config says what is played. The zero value is a good one.
+// Config says what is played. The zero value is ready to use.
 type Config struct {
 	// FirstSeed is the first seed that is played; 0 is 1. Seeds is how many are; 0 is DefaultSeeds.
 	FirstSeed uint64
 	Seeds     int
-	// Members is how many members found the group; 0: from 1 to 5, as the seed says. More may join.
+	// Members is how many members bootstrap the group; 0: from 1 to 5, as the seed says. More may
+	// join.
 	Members int
 	// Clients is how many clients there are; 0 is 3.
 	Clients int
