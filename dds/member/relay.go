@@ -95,7 +95,7 @@ func Serve(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 		return nil, fmt.Errorf("dds: serving clients: %w", err)
 	}
 	if !named && e.Addr() == "" { // the name on this host would be that of every such relay
-		return nil, errors.Join(errors.New("dds: serving clients: none would find this relay: set Endpoint.Addr with a Transport other than SHM, or Endpoint.Resolver"), e.Close())
+		return nil, errors.Join(errors.New("dds: serving clients: none would find this relay: set Endpoint.Listen with a Transport other than SHM, or Endpoint.Resolver"), e.Close())
 	}
 	r.endpoint = e
 	r.ctx, r.cancel = context.WithCancel(context.Background())

@@ -53,7 +53,7 @@ func relayAlone(t *testing.T) *Relay {
 func TestARelayThatNobodyWouldFindIsRefused(t *testing.T) {
 	m := alone(t)
 	for _, cfg := range []ripc.Config{{}, {Listen: "127.0.0.1:0", Transport: ripc.TransportSHM}} {
-		if r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: cfg}); err == nil || !strings.Contains(err.Error(), "Endpoint.Addr") {
+		if r, err := Serve(t.Context(), RelayConfig{Member: m, Endpoint: cfg}); err == nil || !strings.Contains(err.Error(), "Endpoint.Listen") {
 			t.Errorf("%+v: %v, %v", cfg, r, err)
 		}
 	}

@@ -42,7 +42,7 @@ func TestAServerThatNobodyWouldFindIsRefused(t *testing.T) {
 	t.Parallel()
 	bank := open(t, 1, ordered, nil)[0].bank
 	for _, cfg := range []ripc.Config{{}, {Listen: "127.0.0.1:0", Transport: ripc.TransportSHM}} {
-		if s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: cfg}, bank); err == nil || !strings.Contains(err.Error(), "Endpoint.Addr") {
+		if s, err := member.Serve(t.Context(), member.ServerConfig{Endpoint: cfg}, bank); err == nil || !strings.Contains(err.Error(), "Endpoint.Listen") {
 			t.Errorf("%+v: %v, %v", cfg, s, err)
 		}
 	}

@@ -73,7 +73,7 @@ func Serve(ctx context.Context, server ServerConfig, objects ...AnyObject) (*Ser
 		return nil, err
 	}
 	if e.Addr() == "" { // the name on this host would be that of every such server
-		return nil, errors.Join(errors.New("replicated: serving: no client would find this server: set Endpoint.Addr, with a Transport other than SHM"), e.Close())
+		return nil, errors.Join(errors.New("replicated: serving: no client would find this server: set Endpoint.Listen, with a Transport other than SHM"), e.Close())
 	}
 	serving, cancel := context.WithCancel(context.Background())
 	s := &Server{endpoint: e, cancel: cancel}
