@@ -111,7 +111,7 @@ func TestASenderWithoutRoomHoldsItsNullsWhileAnEarlierTurnIsMissing(t *testing.T
 func TestASlowSenderHoldsItsNullsForFewSteps(t *testing.T) {
 	sg := views.Subgroup{Name: "a", Mode: views.Ordered, RingBytes: 4096, Window: 64}
 	g := newGroupOf(t, sg, func(int, *multicast.Config) {}, 2, multicast.Tuning{})
-	for k := range 40 {
+	for k := range 60 {
 		g.send(1, "%d", k)
 	}
 	g.nodes[1].cycle()
@@ -128,11 +128,11 @@ func TestASlowSenderHoldsItsNullsForFewSteps(t *testing.T) {
 		}
 	}
 	publish()
-	if nulls := g.nodes[0].Stats.NullsSent.Load(); nulls != 40-3*(multicast.HoldSteps+1) {
+	if nulls := g.nodes[0].Stats.NullsSent.Load(); nulls != 60-3*(multicast.HoldSteps+1) {
 		t.Fatalf("%d nulls after the last step", nulls)
 	}
 	g.settle()
-	if got := len(g.same()); got != 40+3*(multicast.HoldSteps+1) {
+	if got := len(g.same()); got != 60+3*(multicast.HoldSteps+1) {
 		t.Fatalf("%d messages were delivered", got)
 	}
 }

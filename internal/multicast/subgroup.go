@@ -493,7 +493,7 @@ func (s *Subgroup) Holding() bool { return s.held > 0 && !s.wedged }
 // HoldSteps is the number of steps for which a sender holds its nulls while it has no buffer space,
 // or publishes much. Without space two suffice nearly always: the other members deliver what is in
 // the ring, and the goroutine that waits runs.
-const HoldSteps = 8
+const HoldSteps = 16
 
 // patience is the number of steps for which this sender holds nulls, because a message is likely to
 // take their turns. A sender that was given space again may begin with few messages; what follows
