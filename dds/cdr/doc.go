@@ -35,17 +35,17 @@
 //
 // The tag of a field has the key "dds", and a list of:
 //
-//   - the field is no member
-//     name=x       name of the member in IDL
-//     id=n         member id; without it, one more than the id before
-//     key          the member belongs to the key
-//     bound=n      the most bytes of a string, elements of a sequence or entries of a map
-//     must         in a mutable type, must_understand: a reader that does not know the member must refuse the sample
-//     optional     for documentation: every pointer is optional
-//     char         an uint8 that is a char in IDL
-//     switch       in a union: the discriminator, the first field
-//     case=1|2     in a union: the values of the discriminator for which this is the member
-//     default      in a union: the member for all other values
+//	name=x       name of the member in IDL
+//	id=n         member id; without it, one more than the id before
+//	key          the member belongs to the key
+//	bound=n      the most bytes of a string, elements of a sequence or entries of a map
+//	must         in a mutable type, must_understand: a reader that does not know the member must refuse the sample
+//	optional     for documentation: every pointer is optional
+//	char         an uint8 that is a char in IDL
+//	switch       in a union: the discriminator, the first field
+//	case=1|2     in a union: the values of the discriminator for which this is the member
+//	default      in a union: the member for all other values
+//	-            the field is no member
 //
 // The blank field holds what concerns the whole type: final (the default), appendable, mutable,
 // union, name=Module::Name.

@@ -29,7 +29,7 @@ const (
 	DefaultMaxNamesPerOwner = 4096
 )
 
-// Config describes a member's part of a directory. The zero value is a good one.
+// Config describes a member's part of a directory. The zero value is ready to use.
 type Config struct {
 	// Name is that of the subgroup; empty is "directory".
 	Name string
