@@ -29,11 +29,11 @@ import (
 // NodeID identifies a process; it is unique within a group. 0 is not an id.
 type NodeID = order.NodeID
 
-// Seq is a position in a subgroup's total order; ViewID numbers the group's memberships.
-type (
-	Seq    = order.Seq
-	ViewID = order.ViewID
-)
+// Seq is a position in a subgroup's total order within a view.
+type Seq = order.Seq
+
+// ViewID numbers the views of a group from 1; 0 is no view.
+type ViewID = order.ViewID
 
 // View is one membership of a group.
 type View = views.View
@@ -47,13 +47,14 @@ type Version = order.Version
 // Mode is how a subgroup delivers.
 type Mode = views.Mode
 
-// Layout is an application's own function that places members in the shards of a subgroup. It takes
-// a LayoutInput and returns ShardPlaces.
-type (
-	Layout      = views.Layout
-	LayoutInput = views.LayoutInput
-	ShardPlaces = views.ShardPlaces
-)
+// Layout is an application's own function that places members in the shards of a subgroup.
+type Layout = views.Layout
+
+// LayoutInput is what a Layout decides from.
+type LayoutInput = views.LayoutInput
+
+// ShardPlaces lists the members of one shard, as a Layout places them.
+type ShardPlaces = views.ShardPlaces
 
 // Modes of a subgroup.
 const (

@@ -19,7 +19,7 @@ var ErrUnordered = errors.New("the subgroup is not ordered")
 // If the view ends meanwhile, the next one confirms. Confirm fails with the reason of a halt, with
 // ErrLeftShard if this process leaves the shard while it waits, with ErrNotSender or
 // ErrNotProvisioned if the process is in no shard, and with ErrUnordered. In a callback it returns
-// ErrInUpcall where it would wait for that; use ConfirmFunc there.
+// ErrInCallback where it would wait for that; use ConfirmFunc there.
 func (s *Subgroup) Confirm(ctx context.Context) error {
 	if err := s.confirmable(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Subgroup) confirmable() error {
 	return nil
 }
 
-// upcallWaits returns ErrInUpcall if the caller is in an upcall after which only this subgroup's
+// upcallWaits returns ErrInCallback if the caller is in an upcall after which only this subgroup's
 // application is given what is delivered: one that runs on the loop or, if the application is not
 // called there, any other one.
 func (s *Subgroup) upcallWaits() error {

@@ -109,7 +109,7 @@ func TestConfirmFuncRunsAnUpcall(t *testing.T) {
 	s := must(g.Subgroup("a"))
 	got := make(chan error, 1)
 	s.ConfirmFunc(func(err error) { got <- errors.Join(err, g.Close(context.Background())) }) // wherever it runs
-	if err := <-got; !errors.Is(err, squall.ErrInUpcall) {
+	if err := <-got; !errors.Is(err, squall.ErrInCallback) {
 		t.Error(err)
 	}
 }

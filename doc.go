@@ -49,7 +49,7 @@
 // calls Subgroup.Resume when it has space.
 //
 // TrySend and all calls that do not wait work in a callback. A call that would wait for the loop,
-// such as Send without space or Future.Wait, returns ErrInUpcall in a callback that runs on the
+// such as Send without space or Future.Wait, returns ErrInCallback in a callback that runs on the
 // loop, and Close returns it in every callback. A callback that gets its messages from a queue may
 // wait in Send, but nothing takes messages out of the queue meanwhile: once the queue is full, the
 // space that Send needs may never become free.

@@ -29,11 +29,11 @@ var (
 	ErrNotSender = member.ErrNotSender
 	// ErrNoSubgroup is returned by Group.Subgroup for a name that was not declared.
 	ErrNoSubgroup = errors.New("there is no subgroup")
-	// ErrInUpcall is returned by a call that would wait for the goroutine that makes it: in a
+	// ErrInCallback is returned by a call that would wait for the goroutine that makes it: in a
 	// callback that runs on the group's loop, by Send and Claim without space, sending a large
 	// message, Future.Wait, Leave, Close and all other calls that wait; in any callback, by Close.
 	// TrySend, TryClaim, Commit and all other calls that do not wait work there.
-	ErrInUpcall = errs.ErrInUpcall
+	ErrInCallback = errs.ErrInCallback
 	// ErrNoStateHash is returned by SubgroupConfig.StateHash before the first hash was taken.
 	ErrNoStateHash = errors.New("no hash of the state has been taken")
 	// ErrClaimDone is returned when a claim is committed or aborted a second time.

@@ -159,12 +159,12 @@ type StateRestored struct {
 	Source   NodeID
 	Bytes    uint64
 	Took     time.Duration // time to read the state
-	Behind   time.Duration // time to deliver what was queued meanwhile
+	CatchUp  time.Duration // time to deliver what was queued meanwhile
 }
 
 func (e StateRestored) String() string {
 	return fmt.Sprintf("subgroup %q: restored from node %d: %d bytes in %v, and %v to catch up",
-		e.Subgroup, e.Source, e.Bytes, e.Took.Round(time.Millisecond), e.Behind.Round(time.Millisecond))
+		e.Subgroup, e.Source, e.Bytes, e.Took.Round(time.Millisecond), e.CatchUp.Round(time.Millisecond))
 }
 func (StateRestored) level() slog.Level { return slog.LevelInfo }
 

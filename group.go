@@ -353,7 +353,7 @@ func (g *Group) ask(f func()) bool {
 // leaving; Close still ends it. Messages that were accepted for a subgroup that is not provisioned
 // now are waited for too, so ctx should have a deadline. A process that can deliver nothing before
 // it has a state or a log of others waits for its messages for FailAfter at most. In a callback or
-// an event that runs on the loop, Leave returns ErrInUpcall.
+// an event that runs on the loop, Leave returns ErrInCallback.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
 		return err
@@ -382,7 +382,7 @@ func (g *Group) Leave(ctx context.Context) error {
 // Close leaves the group, unless it has halted, and releases all resources. It returns an error if
 // messages of this process were still in flight, or if ctx ended before the others agreed to go on
 // without this process. If a callback still runs when ctx ends, the rest is released when it has
-// returned. In a callback or an event, Close returns ErrInUpcall.
+// returned. In a callback or an event, Close returns ErrInCallback.
 func (g *Group) Close(ctx context.Context) error {
 	if err := g.upcalls.ends(); err != nil {
 		return err

@@ -334,7 +334,7 @@ func TestASnapshotThatFailsChangesNothing(t *testing.T) {
 	last := persistSome(t, []*squall.Group{g}, "first", 200)
 	before := mustLog(t, g).Info()
 	log := must(g.Subgroup("log"))
-	if v, err := log.TakeSnapshot(t.Context()); v != (squall.Version{}) || !errors.Is(err, own) || !errors.Is(inWrite, squall.ErrInUpcall) {
+	if v, err := log.TakeSnapshot(t.Context()); v != (squall.Version{}) || !errors.Is(err, own) || !errors.Is(inWrite, squall.ErrInCallback) {
 		t.Errorf("a snapshot that fails: %v, %v, %v", v, err, inWrite)
 	}
 	none = true
@@ -378,7 +378,7 @@ func TestASnapshotIsTakenOutsideOfUpcallsAndWhereThereIsALog(t *testing.T) {
 	close(opened)
 	for _, name := range []string{"direct", "queued"} {
 		send(t, must(g.Subgroup(name)), "x")
-		if err := <-told; !errors.Is(err, squall.ErrInUpcall) {
+		if err := <-told; !errors.Is(err, squall.ErrInCallback) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -66,7 +66,7 @@ func (p *presence) connect(ctx context.Context, c *Config, incarnation uint64) (
 	p.parker.OneLoop = true
 	if p.node, err = auto.Open(ctx, auto.Config{
 		Mode: auto.Mode(c.Fabric), Port: p.port, TLS: c.TLS, Transport: c.Transport,
-		Instead: c.usesTCP,
+		OnFallback: c.usesTCP,
 	}); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (p *presence) openBulk(ctx context.Context, c *Config) (err error) {
 		Self: rdmc.Peer{ID: c.ID, Addr: p.port.Addr(), Host: p.node.Host(), SHM: p.node.SHM()}, Port: p.port, TLS: c.TLS, Identity: p.identity, FailAfter: c.FailAfter,
 		Background: true, // the loop comes first
 		NotShared:  c.Fabric == FabricTCP || c.Fabric == FabricTransport,
-		Streams:    streams, Instead: c.usesTCP,
+		Streams:    streams, OnFallback: c.usesTCP,
 	})
 	return err
 }

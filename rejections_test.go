@@ -30,7 +30,7 @@ func rejecting() (r *rejections, events func() []string) {
 
 func flood(r *rejections, n int) {
 	for i := range n {
-		r.add(port.Rejected(port.KindRows, fmt.Sprint("stranger ", i), wire.ErrMalformed))
+		r.add(port.NewRejection(port.KindRows, fmt.Sprint("stranger ", i), wire.ErrMalformed))
 	}
 }
 

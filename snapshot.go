@@ -97,10 +97,11 @@ func (r *receiver) deliver(run []multicast.Message) { r.group().apps[r.stays.dec
 // up to there are dropped from this process's log. It returns the version after which the state
 // was captured. An empty log gets no snapshot: the version is zero then.
 //
-// Messages are delivered meanwhile. In a callback TakeSnapshot returns ErrInUpcall. If this process
-// leaves the shard before the state is on every disk, it returns ErrLeftShard. If the state cannot
-// be written, it returns the error of the function that writes it, and the log is as it was. The
-// subgroup must be Persistent (otherwise TakeSnapshot returns ErrNotPersistent) and have Snapshot.
+// Messages are delivered meanwhile. In a callback TakeSnapshot returns ErrInCallback. If this
+// process leaves the shard before the state is on every disk, it returns ErrLeftShard. If the state
+// cannot be written, it returns the error of the function that writes it, and the log is as it was.
+// The subgroup must be Persistent (otherwise TakeSnapshot returns ErrNotPersistent) and have
+// Snapshot.
 func (s *Subgroup) TakeSnapshot(ctx context.Context) (Version, error) {
 	switch {
 	case s.decl.Mode != Persistent:

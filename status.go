@@ -23,9 +23,9 @@ type Status struct {
 	Addr    string `json:"addr"`
 	View    ViewID `json:"view"`
 	// Ready reports whether every subgroup of which this process is a member is provisioned, and has
-	// its state here. Why says what is missing.
-	Ready bool   `json:"ready"`
-	Why   string `json:"why,omitempty"`
+	// its state here. Reason says what is missing.
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
 
 	Members   []MemberStatus   `json:"members"` // of the view, in order of seniority
 	Subgroups []SubgroupStatus `json:"subgroups"`
@@ -36,10 +36,10 @@ type Status struct {
 type MemberStatus struct {
 	Node      NodeID        `json:"node"`
 	Addr      string        `json:"addr"`
-	Link      string        `json:"link"`              // "self", "shm", "tcp", "verbs", or "pending" before it is connected
-	Instead   string        `json:"instead,omitempty"` // why the link is not one of Config.Transport of the process that reports
-	Silence   time.Duration `json:"silence_ns"`        // time since its last heartbeat
-	Suspected bool          `json:"suspected"`         // the next view will be without it
+	Link      string        `json:"link"`               // "self", "shm", "tcp", "verbs", or "pending" before it is connected
+	Fallback  string        `json:"fallback,omitempty"` // why the link is not one of Config.Transport of the process that reports
+	Silence   time.Duration `json:"silence_ns"`         // time since its last heartbeat
+	Suspected bool          `json:"suspected"`          // the next view will be without it
 }
 
 // SubgroupStatus is one shard of a subgroup.
@@ -47,9 +47,9 @@ type SubgroupStatus struct {
 	Name  string `json:"name"`
 	Shard int    `json:"shard"`
 	Mode  string `json:"mode"`
-	// Provisioned reports whether the shard has enough members to be used. Why says what it lacks.
+	// Provisioned reports whether the shard has enough members to be used. Reason says what it lacks.
 	Provisioned bool     `json:"provisioned"`
-	Why         string   `json:"why,omitempty"`
+	Reason      string   `json:"reason,omitempty"`
 	Members     []NodeID `json:"members"`
 	Senders     []NodeID `json:"senders"`
 
@@ -74,12 +74,12 @@ type ProgressStatus struct {
 // LogStatus is the log of a shard at one process. Versions are written as "view:position"; an empty
 // one says that there is none.
 type LogStatus struct {
-	First     string `json:"first,omitempty"`
-	Last      string `json:"last,omitempty"`
-	Snapshot  string `json:"snapshot,omitempty"` // of the snapshot that stands for earlier records
-	Records   uint64 `json:"records"`
-	DiskBytes int64  `json:"disk_bytes"`
-	Lacks     bool   `json:"lacks"` // the log lacks records that other members have, and is being completed
+	First      string `json:"first,omitempty"`
+	Last       string `json:"last,omitempty"`
+	Snapshot   string `json:"snapshot,omitempty"` // of the snapshot that stands for earlier records
+	Records    uint64 `json:"records"`
+	DiskBytes  int64  `json:"disk_bytes"`
+	Incomplete bool   `json:"incomplete"` // the log lacks records that other members have, and is being completed
 }
 
 // StateHash is a hash of an application's state. Two members whose hashes are of the same position
@@ -91,7 +91,7 @@ type StateHash struct {
 
 // Status returns what this process knows of its group. It waits for the loop until ctx ends, so
 // that the error says that the loop is blocked. In a callback that runs on the loop it returns
-// ErrInUpcall.
+// ErrInCallback.
 func (g *Group) Status(ctx context.Context) (Status, error) { return g.status(ctx, false) }
 
 func (g *Group) status(ctx context.Context, fresh bool) (s Status, err error) {
@@ -155,8 +155,8 @@ func (g *Group) look() Status {
 		t := g.member.Table()
 		member := MemberStatus{Node: m.ID, Addr: m.Addr, Link: t.LinkName(rank), Silence: g.member.Silence(rank), Suspected: g.member.Suspected(rank)}
 		if rank != self {
-			if why := t.Instead(rank); why != nil {
-				member.Instead = why.Error()
+			if why := t.Fallback(rank); why != nil {
+				member.Fallback = why.Error()
 			}
 		}
 		s.Members = append(s.Members, member)
@@ -175,7 +175,7 @@ func (g *Group) look() Status {
 			at = len(s.Subgroups)
 			s.Subgroups = append(s.Subgroups, SubgroupStatus{Name: u.Name, Shard: u.Shard, Mode: g.cfg.declarations()[g.declared(u.Name)].Mode.String()})
 		}
-		s.Subgroups[at].Provisioned, s.Subgroups[at].Why = false, u.Reason
+		s.Subgroups[at].Provisioned, s.Subgroups[at].Reason = false, u.Reason
 	}
 	return s
 }
@@ -215,7 +215,7 @@ func (g *Group) complete(t *SubgroupStatus) {
 	i := k.log.Info()
 	t.Log = &LogStatus{
 		First: versionText(i.First.Version), Last: versionText(i.Last.Version), Snapshot: versionText(i.Snapshot),
-		Records: uint64(i.Count), DiskBytes: int64(i.DiskBytes), Lacks: k.partial.Load(),
+		Records: uint64(i.Count), DiskBytes: int64(i.DiskBytes), Incomplete: k.partial.Load(),
 	}
 }
 
@@ -232,9 +232,9 @@ func (s *Status) judge() {
 	for _, t := range s.Subgroups {
 		switch {
 		case !t.Provisioned:
-			s.Ready, s.Why = false, fmt.Sprintf("subgroup %q, shard %d: %s", t.Name, t.Shard, t.Why)
+			s.Ready, s.Reason = false, fmt.Sprintf("subgroup %q, shard %d: %s", t.Name, t.Shard, t.Reason)
 		case t.Here && !t.Restored:
-			s.Ready, s.Why = false, fmt.Sprintf("subgroup %q: this process does not have the state yet", t.Name)
+			s.Ready, s.Reason = false, fmt.Sprintf("subgroup %q: this process does not have the state yet", t.Name)
 		default:
 			continue
 		}

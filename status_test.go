@@ -32,7 +32,7 @@ func TestAStatusTellsHowFarEachMemberIs(t *testing.T) {
 		}
 		return true
 	})
-	if s.Cluster != t.Name() || s.Group != groups[0].View().Group || s.Node != 2 || s.View != groups[0].View().ID || !s.Ready || s.Why != "" {
+	if s.Cluster != t.Name() || s.Group != groups[0].View().Group || s.Node != 2 || s.View != groups[0].View().ID || !s.Ready || s.Reason != "" {
 		t.Errorf("the status is %+v", s)
 	}
 	if len(s.Members) != 3 || len(s.Subgroups) != 1 {
@@ -79,7 +79,7 @@ func TestAStatusTellsWhyAProcessIsNotReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Ready || !strings.Contains(s.Why, `"big"`) || len(s.Subgroups) != 1 || s.Subgroups[0].Provisioned || s.Subgroups[0].Here || s.Subgroups[0].Why == "" {
+	if s.Ready || !strings.Contains(s.Reason, `"big"`) || len(s.Subgroups) != 1 || s.Subgroups[0].Provisioned || s.Subgroups[0].Here || s.Subgroups[0].Reason == "" {
 		t.Errorf("the status is %+v", s)
 	}
 }
@@ -106,7 +106,7 @@ func TestAStatusHasTheLogAndTheHashOfTheState(t *testing.T) {
 	if fresh := <-asked; !fresh || sg.State == nil || *sg.State != (squall.StateHash{Position: 7, Sum: 11}) {
 		t.Errorf("asked for a new hash: %v; it is %+v", fresh, sg.State)
 	}
-	if sg.Log == nil || sg.Log.Records != 10 || sg.Log.First == "" || sg.Log.Last == "" || sg.Log.Snapshot != "" || sg.Log.DiskBytes == 0 || sg.Log.Lacks {
+	if sg.Log == nil || sg.Log.Records != 10 || sg.Log.First == "" || sg.Log.Last == "" || sg.Log.Snapshot != "" || sg.Log.DiskBytes == 0 || sg.Log.Incomplete {
 		t.Errorf("the log is %+v", sg.Log)
 	}
 	if s, err = squall.AskStatus(t.Context(), groups[1].Addr(), squall.StatusConfig{}); err != nil || s.Subgroups[0].State != nil {
@@ -128,7 +128,7 @@ func TestAStatusOfABlockedLoopIsAnError(t *testing.T) {
 	})
 	group = groups[0]
 	send(t, must(groups[0].Subgroup("chat")), "block")
-	if err := <-blocked; !errors.Is(err, squall.ErrInUpcall) {
+	if err := <-blocked; !errors.Is(err, squall.ErrInCallback) {
 		t.Errorf("in the callback: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

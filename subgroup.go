@@ -91,8 +91,8 @@ func (s *Subgroup) SetSender(on bool) error { return s.group.setSender(s, on) }
 // Send multicasts a copy of data. It waits for buffer space until ctx ends, and returns once the
 // message has its place after this process's earlier messages: every member will deliver it, in
 // this view or, if the view ends before, in a later one. If this process halts, the others may have
-// delivered the message or not. In a callback that runs on the loop, Send returns ErrInUpcall where
-// it would have to wait; use TrySend there.
+// delivered the message or not. In a callback that runs on the loop, Send returns ErrInCallback
+// where it would have to wait; use TrySend there.
 //
 // A message of more than half of RingBytes, which no ring takes, is brought to every member before
 // it has its place, while small messages go on; if ctx ends before that, no member delivers it.

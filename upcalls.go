@@ -9,8 +9,8 @@ import (
 )
 
 // upcalls knows which goroutines run functions of the application, so that a call that waits for
-// such a goroutine fails with ErrInUpcall when it comes from that goroutine, and does not wait for
-// itself.
+// such a goroutine fails with ErrInCallback when it comes from that goroutine, and does not wait
+// for itself.
 //
 // Nothing of it is on the path of a message but one counter, written for each run of messages.
 // Whether the caller is the loop is asked only where a call is about to wait while an upcall of the
@@ -37,11 +37,11 @@ func (u *upcalls) run(f func()) {
 	f()
 }
 
-// waits returns ErrInUpcall if the caller, which is about to wait for the loop, is in an upcall
+// waits returns ErrInCallback if the caller, which is about to wait for the loop, is in an upcall
 // that runs on it.
 func (u *upcalls) waits() error {
 	if u.running.Load() > 0 && u.loop.HasCaller() {
-		return ErrInUpcall
+		return ErrInCallback
 	}
 	return nil
 }
@@ -52,15 +52,15 @@ func (u *upcalls) ends() error {
 		return err
 	}
 	if u.elsewhere.HasCaller() {
-		return ErrInUpcall
+		return ErrInCallback
 	}
 	return nil
 }
 
-// inUpcall is a context that has ended because of ErrInUpcall.
+// inUpcall is a context that has ended because of ErrInCallback.
 var inUpcall = func() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(ErrInUpcall)
+	cancel(ErrInCallback)
 	return ctx
 }()
 

@@ -78,7 +78,7 @@ func waitingCalls(g *squall.Group) map[string]func() error {
 			if n != 1 {
 				return fmt.Errorf("%d views", n)
 			}
-			return squall.ErrInUpcall // there is no error to return: it ends
+			return squall.ErrInCallback // there is no error to return: it ends
 		},
 		"Confirm":         func() error { return small.Confirm(ctx) },
 		"Confirm, queued": func() error { return must(g.Subgroup("queued")).Confirm(ctx) },
@@ -108,7 +108,7 @@ func TestACallThatWouldWaitForItsOwnUpcallFails(t *testing.T) {
 			if !fails(name) {
 				continue
 			}
-			if err := call(); !errors.Is(err, squall.ErrInUpcall) {
+			if err := call(); !errors.Is(err, squall.ErrInCallback) {
 				t.Errorf("%s in %s: %v", name, where, err)
 			}
 		}

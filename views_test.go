@@ -549,7 +549,7 @@ func TestALayoutThatCannotBeMetIsToldByEveryMember(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(status.Subgroups[0].Why, "no room anywhere") {
+		if strings.Contains(status.Subgroups[0].Reason, "no room anywhere") {
 			known++
 		}
 	}

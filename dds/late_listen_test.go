@@ -125,7 +125,7 @@ func TestAListenerOfAHistoryWritesAndDoesNotWait(t *testing.T) {
 			for err == nil {
 				err = put()
 			}
-			if !errors.Is(err, dds.ErrInUpcall) {
+			if !errors.Is(err, dds.ErrInCallback) {
 				t.Error(err)
 			}
 		}
@@ -166,7 +166,7 @@ func TestAListenerOfAClientDoesNotWait(t *testing.T) {
 	numbered(t, w, 0, 1, 100)
 	select {
 	case err := <-told:
-		if !errors.Is(err, dds.ErrInUpcall) {
+		if !errors.Is(err, dds.ErrInCallback) {
 			t.Error(err)
 		}
 	case <-time.After(30 * time.Second):

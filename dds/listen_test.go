@@ -83,7 +83,7 @@ func TestAListenerMayWrite(t *testing.T) {
 					return
 				}
 			}
-			if err := writers[i].Write(t.Context(), s.Value); err != nil && !errors.Is(err, dds.ErrInUpcall) {
+			if err := writers[i].Write(t.Context(), s.Value); err != nil && !errors.Is(err, dds.ErrInCallback) {
 				t.Errorf("writing what was heard: %v", err)
 			}
 		}))

@@ -35,8 +35,8 @@ var (
 	ErrInconsistentTopic = space.ErrInconsistentTopic
 	// ErrImmutable is returned for a policy that cannot be changed.
 	ErrImmutable = space.ErrImmutable
-	// ErrInUpcall is returned by a writer that would wait in a listener. It is squall.ErrInUpcall.
-	ErrInUpcall = errs.ErrInUpcall
+	// ErrInCallback is returned by a writer that would wait in a listener. It is squall.ErrInCallback.
+	ErrInCallback = errs.ErrInCallback
 	// ErrNotPersistent is returned by Future.Persisted if the space is not Persistent. It is
 	// squall.ErrNotPersistent.
 	ErrNotPersistent = errs.ErrNotPersistent

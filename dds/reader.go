@@ -128,7 +128,7 @@ func WhereText[T any](expression string, parameters ...string) (Option[T], error
 // sample, and with Raw its bytes, are valid until f returns; the error is not nil for a sample that
 // cannot be decoded: it is a DecodeError, whose data are valid as long as the sample is.
 // RESOURCE_LIMITS do not matter. F must return soon. Of this participant it may only write: writers
-// return ErrInUpcall where they would have to wait. With the history of a durable topic, and what
+// return ErrInCallback where they would have to wait. With the history of a durable topic, and what
 // comes meanwhile, f is called by Topic.Reader, while the order goes on.
 func Listen[T any](f func(s *Sample[T], err error)) Option[T] {
 	return func(r *Reader[T]) {

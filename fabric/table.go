@@ -169,11 +169,11 @@ func (t *Table) LinkName(r order.Rank) string {
 	return t.links[r].Name()
 }
 
-// Instead says why the link to a peer is none of the transport that this process has; nil if it is
+// Fallback says why the link to a peer is none of the transport that this process has; nil if it is
 // one, or if the process has none.
-func (t *Table) Instead(r order.Rank) error {
-	if l, is := t.links[r].(interface{ Instead() error }); is {
-		return l.Instead()
+func (t *Table) Fallback(r order.Rank) error {
+	if l, is := t.links[r].(interface{ Fallback() error }); is {
+		return l.Fallback()
 	}
 	return nil
 }

@@ -131,8 +131,8 @@ func (n *Node) stream(l *link) error {
 	stream, err := n.cfg.Streams.Stream(n.ctx, conn)
 	switch {
 	case errors.Is(err, fabric.ErrRefused):
-		if n.cfg.Instead != nil {
-			n.cfg.Instead(fmt.Errorf("blocks between this node and node %d: %w", l.peer, err))
+		if n.cfg.OnFallback != nil {
+			n.cfg.OnFallback(fmt.Errorf("blocks between this node and node %d: %w", l.peer, err))
 		}
 		return nil
 	case err != nil:

@@ -134,7 +134,7 @@ func (l *link) lastHeard() time.Duration { return time.Duration(l.traffic.heard.
 // showed takes what the peer proves on one of the connections, and reports whether that is the same
 // on both.
 func (l *link) showed(conn net.Conn, key trust.PublicKey) bool {
-	certificate, secure := trust.Shown(conn)
+	certificate, secure := trust.PeerCertificate(conn)
 	now := shown{true, key, certificate, secure}
 	if !l.shown.proved {
 		l.shown = now

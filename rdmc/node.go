@@ -198,7 +198,7 @@ func (n *Node) missing(g *Group) string {
 
 // reject reports a connection of a stranger, or of a peer that broke the rules.
 func (n *Node) reject(conn net.Conn, err error) {
-	r := port.Rejected(port.KindBlocks, conn.RemoteAddr().String(), err)
+	r := port.NewRejection(port.KindBlocks, conn.RemoteAddr().String(), err)
 	switch {
 	case errors.Is(err, relay.ErrMalformed):
 		r.Reason = port.Garbage

@@ -58,9 +58,9 @@ type Config struct {
 	// Streams carry blocks between two nodes that both have some and see no memory of each other; nil:
 	// TCP does. They go with no TLS.
 	Streams fabric.Streams
-	// Instead, if not nil, is called with the reason when TCP carries blocks although both nodes have
-	// streams, on any goroutine.
-	Instead func(error)
+	// OnFallback, if not nil, is called with the reason when TCP carries blocks although both nodes
+	// have streams, on any goroutine.
+	OnFallback func(error)
 	// Background has the threads that move blocks give way to others that want the processor
 	// (Linux).
 	Background bool

@@ -224,7 +224,7 @@ func (n *Node) probe(host, owner string) (string, error) {
 // share makes the node's memory for others, and its view of theirs.
 func (n *Node) share() {
 	reject := func(remote string, err error) {
-		r := port.Rejected(port.KindBlocks, remote, err)
+		r := port.NewRejection(port.KindBlocks, remote, err)
 		if errors.Is(err, samehost.ErrMalformed) {
 			r.Reason = port.Garbage
 		}

@@ -37,7 +37,7 @@ func sendOver(t *testing.T, shared bool, of [3]fabric.Streams) (instead []error)
 	w, reasons := &world{t: t}, make(chan error, 100)
 	for i, s := range of {
 		n, err := Open(t.Context(), Config{
-			Self: Peer{ID: order.NodeID(i + 1), Addr: "127.0.0.1:0"}, NotShared: !shared, Streams: s, Instead: func(err error) { reasons <- err },
+			Self: Peer{ID: order.NodeID(i + 1), Addr: "127.0.0.1:0"}, NotShared: !shared, Streams: s, OnFallback: func(err error) { reasons <- err },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -328,19 +328,19 @@ func TestAPositionThatCannotBeIsRefused(t *testing.T) {
 func TestAWaitingSenderIsWokenForAQuarterOrWhenNothingElseWillComeFree(t *testing.T) {
 	s, r := newRing(8, 64)
 	sendAll(t, s, &r, 0, "12345678", "12345678", "12345678", "12345678", "12345678", "12345678", "12345678", "12345678")
-	if s.Roomy(8) {
+	if s.HasSpace(8) {
 		t.Error("roomy though full")
 	}
-	if s.Release(1); s.Roomy(8) {
+	if s.Release(1); s.HasSpace(8) {
 		t.Error("roomy with an eighth, while seven more are in flight")
 	}
-	if s.Release(2); !s.Roomy(8) {
+	if s.Release(2); !s.HasSpace(8) {
 		t.Error("not roomy with a quarter")
 	}
-	if s.Roomy(32) {
+	if s.HasSpace(32) {
 		t.Error("roomy for 32 bytes with 32 free")
 	}
-	if s.Release(8); !s.Roomy(32) {
+	if s.Release(8); !s.HasSpace(32) {
 		t.Error("not roomy though empty")
 	}
 	for range 7 { // and stay open: nothing is in flight that would free space
@@ -348,12 +348,12 @@ func TestAWaitingSenderIsWokenForAQuarterOrWhenNothingElseWillComeFree(t *testin
 			t.Fatal("no space")
 		}
 	}
-	if !s.Roomy(8) {
+	if !s.HasSpace(8) {
 		t.Error("not roomy with an eighth, although no more will come free by itself")
 	}
 }
 
-// What Roomy says, Claim does: otherwise a waiting sender would be woken again and again for
+// What HasSpace says, Claim does: otherwise a waiting sender would be woken again and again for
 // nothing.
 func TestWhatIsRoomyCanBeClaimed(t *testing.T) {
 	const window, ring = 4, 64
@@ -366,7 +366,7 @@ func TestWhatIsRoomyCanBeClaimed(t *testing.T) {
 					s.Release(order.Index(k + 1))
 				}
 				s.Claim(held) // and stays open
-				if roomy := s.Roomy(n); roomy {
+				if roomy := s.HasSpace(n); roomy {
 					if _, ok := s.Claim(n); !ok {
 						t.Errorf("start %d, %d bytes held: roomy for %d, but cannot be claimed", start, held, n)
 					}

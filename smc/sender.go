@@ -473,10 +473,10 @@ func (s *Sender) Published(number uint64) (order.Index, bool) {
 // Active reports whether messages of this sender are in flight. Loop.
 func (s *Sender) Active() bool { return s.released != s.published.Load() }
 
-// Roomy reports whether a claim of n bytes would succeed, and there is enough space to make waking
-// a waiting sender worth it: a quarter of the window and the area, unless nothing is in flight that
-// would free more. Loop, with the application's lock.
-func (s *Sender) Roomy(n int) bool {
+// HasSpace reports whether a claim of n bytes would succeed, and there is enough space to make
+// waking a waiting sender worth it: a quarter of the window and the area, unless nothing is in
+// flight that would free more. Loop, with the application's lock.
+func (s *Sender) HasSpace(n int) bool {
 	_, end := s.place(uint64(n) + s.time)
 	freed := s.freedBytes.Load()
 	free, room := s.window-(s.claimed-s.released), s.size-(s.end-freed)

@@ -14,9 +14,9 @@ import (
 // same key keeps it.
 func certificateKey(c *x509.Certificate) Digest { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// Shown is the hash of the key of the certificate that the peer of a connection showed. It is false
-// for a connection without TLS.
-func Shown(conn net.Conn) (key Digest, secure bool) {
+// PeerCertificate is the hash of the key of the certificate that the peer of a connection showed.
+// It is false for a connection without TLS.
+func PeerCertificate(conn net.Conn) (key Digest, secure bool) {
 	c, ok := conn.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {
 		return key, false
@@ -59,7 +59,7 @@ func CertifiedName(conn net.Conn) string {
 // CheckCertificate makes sure that the certificate of a connection with TLS has the key that its
 // member's record names (T4). A connection without TLS shows none.
 func CheckCertificate(conn net.Conn, want Digest) error {
-	shown, secure := Shown(conn)
+	shown, secure := PeerCertificate(conn)
 	if secure && (want.IsZero() || shown != want) {
 		return fmt.Errorf("%w: the key of its certificate is not the key in its record", ErrUnproven)
 	}
@@ -127,8 +127,8 @@ func OwnCertificate(c *tls.Config, host string) (Digest, error) {
 	if err := errors.Join(shakeHands(client), <-failed); err != nil {
 		return Digest{}, fmt.Errorf("the TLS configuration cannot shake hands with itself: %w", err)
 	}
-	listening, _ := Shown(client)
-	dialing, _ := Shown(server)
+	listening, _ := PeerCertificate(client)
+	dialing, _ := PeerCertificate(server)
 	if dialing.IsZero() {
 		return Digest{}, ErrNoClientCertificate
 	}

@@ -82,7 +82,7 @@ func Place(p Placement) (*View, []Unmet, error) {
 	if p.Previous != nil {
 		v.Follow(p.Previous)
 	} else if p.Group != "" {
-		v.Found(p.Group, p.Secret)
+		v.Bootstrap(p.Group, p.Secret)
 	}
 	if err := errors.Join(v.Validate(), CheckDeclarations(p.Declarations), p.checkPolicies()); err != nil {
 		return nil, nil, err

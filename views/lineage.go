@@ -42,8 +42,8 @@ func (s Secret) String() string { return "" }
 // Format hides the secret, whatever the verb.
 func (s Secret) Format(f fmt.State, _ rune) {}
 
-// None reports whether there is no secret.
-func (s Secret) None() bool { return s.text == "" }
+// IsZero reports whether there is no secret.
+func (s Secret) IsZero() bool { return s.text == "" }
 
 // Sum authenticates a text among the processes that know the secret. Use keeps the sums of
 // different uses apart.
@@ -55,13 +55,13 @@ func (s Secret) Sum(use string, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Vouches reports whether a sum is that of a text. Without a secret it is false.
-func (s Secret) Vouches(use string, text, sum []byte) bool {
-	return !s.None() && hmac.Equal(s.Sum(use, text), sum)
+// Verify reports whether a sum is that of a text. Without a secret it is false.
+func (s Secret) Verify(use string, text, sum []byte) bool {
+	return !s.IsZero() && hmac.Equal(s.Sum(use, text), sum)
 }
 
-// Found gives a first view the identity of its group.
-func (v *View) Found(group string, secret Secret) {
+// Bootstrap gives a first view the identity of its group.
+func (v *View) Bootstrap(group string, secret Secret) {
 	v.Group, v.Secret = group, secret
 	v.Lineage = link("", v.key)
 }

@@ -13,7 +13,7 @@ import (
 // descent is a first view and so many that follow it.
 func descent(group string, n int) (all []*View) {
 	v := &View{ID: 1, Cluster: "c", key: "key 1"}
-	v.Found(group, NewSecret("secret of "+group))
+	v.Bootstrap(group, NewSecret("secret of "+group))
 	for all = append(all, v); len(all) < n; all = append(all, v) {
 		next := &View{ID: v.ID + 1, Cluster: "c", key: fmt.Sprint("key ", v.ID+1, group)}
 		next.Follow(v)
@@ -97,14 +97,14 @@ func TestOnlyWhoKnowsTheSecretVouches(t *testing.T) {
 	secret, text := NewSecret("s"), []byte("text")
 	sum := secret.Sum("use", text)
 	for name, ok := range map[string]bool{
-		"another secret": NewSecret("t").Vouches("use", text, sum), "another use": secret.Vouches("abuse", text, sum), "another text": secret.Vouches("use", []byte("test"), sum),
-		"no sum": secret.Vouches("use", text, nil), "no secret": Secret{}.Vouches("use", text, Secret{}.Sum("use", text)),
+		"another secret": NewSecret("t").Verify("use", text, sum), "another use": secret.Verify("abuse", text, sum), "another text": secret.Verify("use", []byte("test"), sum),
+		"no sum": secret.Verify("use", text, nil), "no secret": Secret{}.Verify("use", text, Secret{}.Sum("use", text)),
 	} {
 		if ok {
 			t.Errorf("%s: vouched for", name)
 		}
 	}
-	if !secret.Vouches("use", text, sum) {
+	if !secret.Verify("use", text, sum) {
 		t.Error("its own sum is not believed")
 	}
 }

@@ -47,15 +47,15 @@ var ErrNoTransport = errors.New("no link of the transport")
 // Config describes a Node.
 type Config struct {
 	Mode Mode
-	// Port stays the caller's. Connections that are turned away, through shared memory too, are
+	// Port stays the caller's. Connections that are refused, through shared memory too, are
 	// reported to it.
 	Port *port.Port
 	TLS  *tls.Config // of the port; nil: none
 	// Transport is used between hosts unless the mode is TCP or SHM; nil: none. It stays the caller's.
 	Transport fabric.Transport
-	// Instead, if not nil, is called on any goroutine with the reason why TCP is used in place of
+	// OnFallback, if not nil, is called on any goroutine with the reason why TCP is used in place of
 	// Transport. It is not called for a member that has no transport.
-	Instead func(error)
+	OnFallback func(error)
 }
 
 // Node is this process's end of all its links.
@@ -76,7 +76,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	n := &Node{mode: c.Mode, host: hostID(), tcp: tcp.NewConnector(c.Port, c.TLS), presence: newPresence(c.Port, c.TLS), instead: c.Instead}
+	n := &Node{mode: c.Mode, host: hostID(), tcp: tcp.NewConnector(c.Port, c.TLS), presence: newPresence(c.Port, c.TLS), instead: c.OnFallback}
 	if n.instead == nil {
 		n.instead = func(error) {}
 	}

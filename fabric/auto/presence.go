@@ -51,8 +51,10 @@ const (
 // of that process which process listens there. Two answers prove the end:
 //
 //   - another process listens there, as the node was started again;
-//   - no process listens there, twice in a row, and the process answered this one at that address before. Without an earlier answer a refused
-//     connection may be the work of a firewall; and one that is refused once may be the work of a host that is short of something.
+//   - no process listens there, twice in a row, and the process answered this one at that address
+//
+// before. Without an earlier answer a refused     connection may be the work of a firewall; and one
+// that is refused once may be the work of a host that is short of something.
 //
 // Everything else, a connection that breaks or no answer at all, proves nothing: the question is
 // asked again. A process that is stopped has not ended, and is left to the heartbeats.
@@ -109,7 +111,7 @@ func (s *presence) serve(conn net.Conn) {
 	var q presenceRequest
 	if err := wire.ReadMessage(conn, presenceBytes, &q); err != nil {
 		if !errors.Is(err, io.EOF) { // the other side does not need the answer any more
-			s.port.Reject(port.Rejected(port.KindPresence, conn.RemoteAddr().String(), err))
+			s.port.Reject(port.NewRejection(port.KindPresence, conn.RemoteAddr().String(), err))
 		}
 		return
 	}

@@ -46,8 +46,8 @@ func TestWhyTheTransportIsNotUsedIsTold(t *testing.T) {
 		for r, m := range members {
 			table := m.open(1, order.Rank(r), peers...)
 			defer func() {
-				if err := await(t, table); !errors.Is(table.Instead(order.Rank(1-r)), errNoMemory) {
-					t.Errorf("rank %d: instead: %v, %v", r, table.Instead(order.Rank(1-r)), err)
+				if err := await(t, table); !errors.Is(table.Fallback(order.Rank(1-r)), errNoMemory) {
+					t.Errorf("rank %d: instead: %v, %v", r, table.Fallback(order.Rank(1-r)), err)
 				} else if err != nil || table.LinkName(order.Rank(1-r)) != "tcp" {
 					t.Errorf("rank %d: %v, %s", r, err, table.LinkName(order.Rank(1-r)))
 				}
@@ -72,7 +72,7 @@ func TestAMemberWithoutTheTransportIsWhyThereIsTCP(t *testing.T) {
 	if err := errors.Join(await(t, a), await(t, b)); err != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(a.Instead(1), errNotThere) || b.Instead(0) != nil {
-		t.Errorf("instead: %v, and %v at the member without", a.Instead(1), b.Instead(0))
+	if !errors.Is(a.Fallback(1), errNotThere) || b.Fallback(0) != nil {
+		t.Errorf("instead: %v, and %v at the member without", a.Fallback(1), b.Fallback(0))
 	}
 }

@@ -215,13 +215,13 @@ func TestAHandlerReportsWhatItTurnsAway(t *testing.T) {
 		fabric.ErrRefused: NotMember, fabric.ErrNotAwaited: NotMember, fabric.ErrCrowded: TooMany, fabric.ErrViolation: Garbage,
 		wire.ErrMalformed: Garbage, wire.ErrTooLarge: Garbage, wire.ErrChecksum: Garbage, os.ErrDeadlineExceeded: TimedOut, io.EOF: Broken,
 	} {
-		p.Reject(Rejected(KindRows, "somewhere", fmt.Errorf("here: %w", err)))
+		p.Reject(NewRejection(KindRows, "somewhere", fmt.Errorf("here: %w", err)))
 		if got := expectRejection(t, rejections, reason).String(); !strings.HasPrefix(got, "connection for rows from somewhere rejected: "+reason.String()+": here") {
 			t.Error(got)
 		}
 	}
 	p.Close()
-	p.Reject(Rejected(KindRows, "somewhere", io.EOF))
+	p.Reject(NewRejection(KindRows, "somewhere", io.EOF))
 	select {
 	case r := <-rejections:
 		t.Errorf("after Close: %v", r)

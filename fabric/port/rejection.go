@@ -74,9 +74,9 @@ func rejection(conn net.Conn, err error) Rejection {
 	return Rejection{Remote: conn.RemoteAddr().String(), Reason: reasonOf(err), Err: err}
 }
 
-// Rejected is a connection of a kind that its handler refuses: its request did not come, was
-// broken, or is of a process that may not make it.
-func Rejected(kind Kind, remote string, err error) Rejection {
+// NewRejection describes a connection of a kind that its handler refuses: its request did not come,
+// was broken, or is of a process that may not make it.
+func NewRejection(kind Kind, remote string, err error) Rejection {
 	return Rejection{Remote: remote, Kind: kind, Reason: reasonOf(err), Err: err}
 }
 

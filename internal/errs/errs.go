@@ -8,7 +8,7 @@ import "errors"
 var (
 	ErrTooLarge      = errors.New("message too large")
 	ErrNotPersistent = errors.New("the subgroup is not persistent")
-	ErrInUpcall      = errors.New("the call would wait for the callback that makes it")
+	ErrInCallback    = errors.New("the call would wait for the callback that makes it")
 	ErrOtherGroup    = errors.New("the members are of another group of this name")
 	ErrLeftShard     = errors.New("this process is not in the shard any more")
 )

@@ -48,7 +48,7 @@ type Subgroup interface {
 	// refuses messages.
 	BeforeLeave(f func(context.Context))
 	// Bound returns the context of a wait for the subgroup to take messages: one that has ended with
-	// squall.ErrInUpcall in an upcall which the subgroup waits for, and otherwise ctx.
+	// squall.ErrInCallback in an upcall which the subgroup waits for, and otherwise ctx.
 	Bound(ctx context.Context) context.Context
 }
 

@@ -195,7 +195,7 @@ func (g *Acceptor) judge(now time.Duration, q Request) Message {
 // with the group's secret can verify.
 func (g *Acceptor) member(q Request) Message {
 	m := Message{Verb: sayMember, Addr: g.leaderAddr(), Group: g.view.Group}
-	if !g.view.Secret.None() {
+	if !g.view.Secret.IsZero() {
 		m.Proof = g.view.Secret.Sum(proofOfMember, []byte(q.Nonce))
 	}
 	return m

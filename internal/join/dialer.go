@@ -244,7 +244,7 @@ func inquire(ctx context.Context, c Config, addr string) error {
 	if m.Verb != sayMember {
 		return fmt.Errorf("%w: %q", errNoGroup, clip(string(m.Verb)))
 	}
-	if c.Group != "" && !(m.Group == c.Group && c.Secret.Vouches(proofOfMember, []byte(nonce), m.Proof)) {
+	if c.Group != "" && !(m.Group == c.Group && c.Secret.Verify(proofOfMember, []byte(nonce), m.Proof)) {
 		return views.OtherHistory(addr, c.Group, clip(m.Group))
 	}
 	return nil

@@ -83,7 +83,7 @@ func (d *limiter) close() {
 // too many. The port counts and its owner bounds what is told: strangers decide how often that
 // happens.
 func (d *limiter) reject(conn net.Conn, err error) {
-	r := port.Rejected(port.KindControl, conn.RemoteAddr().String(), err)
+	r := port.NewRejection(port.KindControl, conn.RemoteAddr().String(), err)
 	if errors.Is(err, errBusy) {
 		r.Reason = port.TooMany
 	}

@@ -83,7 +83,7 @@ func (s *Server) greet(c *wire.Conn) error {
 	err := s.judge(c.Conn, theirs, mine.Nonce, secret)
 	if err != nil {
 		w.Code, w.Text = codeOf(err), wire.Clip(err.Error(), maxTextBytes)
-	} else if !secret.None() {
+	} else if !secret.IsZero() {
 		w.Proof = secret.Sum(proofOfMember, about(theirs.Nonce, mine.Nonce))
 	}
 	if said := c.Say(w); err == nil {
@@ -96,13 +96,13 @@ func (s *Server) greet(c *wire.Conn) error {
 // compare a proof with: its group has had no view since it began, or since it came back from views
 // of an earlier format.
 func (s *Server) judge(conn net.Conn, h hello, nonce trust.Nonce, secret views.Secret) error {
-	_, certified := trust.Shown(conn)
+	_, certified := trust.PeerCertificate(conn)
 	switch {
 	case h.Format != formatVersion:
 		return fmt.Errorf("%w: it has %d, this member %d", ErrFormat, h.Format, formatVersion)
 	case h.Cluster != "" && h.Cluster != s.cfg.Cluster:
 		return fmt.Errorf("%w: this is %q, not %q", ErrOtherCluster, s.cfg.Cluster, h.Cluster)
-	case s.cfg.Open, certified, secret.None(), secret.Vouches(proofOfReader, about(nonce, h.Nonce), h.Proof):
+	case s.cfg.Open, certified, secret.IsZero(), secret.Verify(proofOfReader, about(nonce, h.Nonce), h.Proof):
 		return nil
 	}
 	return ErrNotAdmitted
@@ -126,7 +126,7 @@ func (c *Client) greet(on *wire.Conn) (group string, err error) {
 		return "", fmt.Errorf("%w: it has %d, this side %d", ErrFormat, theirs.Format, formatVersion)
 	}
 	mine := hello{Format: formatVersion, Cluster: c.Cluster, Group: c.Group, Nonce: trust.NewNonce()}
-	if !c.Secret.None() {
+	if !c.Secret.IsZero() {
 		mine.Proof = c.Secret.Sum(proofOfReader, about(theirs.Nonce, mine.Nonce))
 	}
 	if err := on.Say(mine); err != nil {
@@ -143,7 +143,7 @@ func (c *Client) greet(on *wire.Conn) (group string, err error) {
 		return "", fmt.Errorf("%w: %w", other, fromRemote(w.Code, w.Text))
 	case w.Code != "":
 		return "", fromRemote(w.Code, w.Text)
-	case c.Group != "" && (w.Group != c.Group || !c.Secret.Vouches(proofOfMember, about(mine.Nonce, theirs.Nonce), w.Proof)):
+	case c.Group != "" && (w.Group != c.Group || !c.Secret.Verify(proofOfMember, about(mine.Nonce, theirs.Nonce), w.Proof)):
 		return "", other
 	}
 	return group, nil

@@ -388,7 +388,7 @@ func (o *Outbox) callWaiting() {
 	}
 	o.lock()
 	defer o.unlock()
-	if len(o.queue) > 0 && (o.why != nil || o.sender.Roomy(o.queue[0].n)) {
+	if len(o.queue) > 0 && (o.why != nil || o.sender.HasSpace(o.queue[0].n)) {
 		o.queue[0].ring()
 	}
 }

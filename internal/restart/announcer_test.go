@@ -14,7 +14,7 @@ import (
 // working is a view of a group that works, of which node 2 is a former member.
 func working(members ...views.Member) *views.View {
 	v := (&views.View{ID: 7, Cluster: "blue", Members: members}).WithKey("in force")
-	v.Found("first", views.NewSecret("of the first"))
+	v.Bootstrap("first", views.NewSecret("of the first"))
 	return v
 }
 
@@ -105,7 +105,7 @@ func TestAnAnnouncementLeadsToTheGroup(t *testing.T) {
 func TestAStrangersAnnouncementIsNotAnswered(t *testing.T) {
 	self := views.Member{ID: 2, Addr: "10.0.0.2:7", Incarnation: 9}
 	for name, found := range map[string]func(*views.View){
-		"another group":             func(v *views.View) { v.Found("second", views.NewSecret("of the second")) },
+		"another group":             func(v *views.View) { v.Bootstrap("second", views.NewSecret("of the second")) },
 		"one that lacks the secret": func(v *views.View) { v.Secret = views.NewSecret("guess") },
 	} {
 		c, v := lone(t), working(self)

@@ -23,7 +23,7 @@ const sumOfMessage = "squall restart"
 
 // Sealed returns the message with its sum under a group's secret. Without a secret it has none.
 func (m Message) Sealed(secret views.Secret) Message {
-	if m.Sum = nil; !secret.None() {
+	if m.Sum = nil; !secret.IsZero() {
 		m.Sum = secret.Sum(sumOfMessage, m.text())
 	}
 	return m
@@ -31,7 +31,7 @@ func (m Message) Sealed(secret views.Secret) Message {
 
 // Genuine reports whether the sender of a message knows a group's secret.
 func (m Message) Genuine(secret views.Secret) bool {
-	return len(m.Sum) > 0 && secret.Vouches(sumOfMessage, m.text(), m.Sum)
+	return len(m.Sum) > 0 && secret.Verify(sumOfMessage, m.text(), m.Sum)
 }
 
 // kin reports whether a message is of the history of a view.

@@ -32,7 +32,7 @@ func TestAGroupOfAnEarlierFormatGetsAnIdentityWhenItComesBack(t *testing.T) {
 		p.load()
 	}
 	v := outcomes(t, runs(within(t), all[:2]...), 2, order.Version{View: 1, Seq: 2})
-	if v.Group == "" || v.Secret.None() {
+	if v.Group == "" || v.Secret.IsZero() {
 		t.Fatalf("view %d has no identity", v.ID)
 	}
 	for _, p := range all[:2] {
@@ -58,7 +58,7 @@ func TestWhoMissedThatTheGroupGotAnIdentityIsToldIt(t *testing.T) {
 	self, other := member(1, 3), views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}
 	old := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("old")
 	next := (&views.View{ID: 6, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("new")
-	next.Found("first", views.NewSecret("of the first"))
+	next.Bootstrap("first", views.NewSecret("of the first"))
 	core := func(self views.Member, s State) *Core {
 		s.Node, s.Incarnations = self.ID, []uint64{self.Incarnation}
 		self.Incarnation += 10
@@ -90,7 +90,7 @@ func TestASecretIsKeptWithItsView(t *testing.T) {
 	disk, self := &testDisk{}, member(1, 5)
 	m := remembering(t, disk)
 	first := viewOf(t, nil, "a", self, member(2, 6))
-	first.Found("first", views.NewSecret("of the first"))
+	first.Bootstrap("first", views.NewSecret("of the first"))
 	must(t, m.Begin(self), m.Enter(first, nil))
 	second := viewOf(t, first, "b", self)
 	second.Follow(first)
@@ -114,11 +114,11 @@ func TestNoViewOfAnotherGroupIsEntered(t *testing.T) {
 	disk, self := &testDisk{}, member(1, 5)
 	m := remembering(t, disk)
 	first := viewOf(t, nil, "a", self, member(2, 6))
-	first.Found("first", views.NewSecret("of the first"))
+	first.Bootstrap("first", views.NewSecret("of the first"))
 	must(t, m.Begin(self), m.Enter(first, nil))
 	other := viewOf(t, nil, "z", self)
 	other.ID = 50
-	other.Found("second", views.NewSecret("of the second"))
+	other.Bootstrap("second", views.NewSecret("of the second"))
 	branch := viewOf(t, first, "b", self)
 	branch.Follow(first)
 	branch.Lineage = strings.Repeat("0", len(branch.Lineage))

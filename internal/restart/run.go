@@ -202,7 +202,7 @@ func (r *runner) place(previous *views.View, members []views.Member) (*views.Vie
 		keyed.SetKey(rand.Text())
 	}
 	if previous.Group == "" {
-		keyed.Found(rand.Text(), views.NewSecret(rand.Text()+rand.Text())) // after views of an earlier format
+		keyed.Bootstrap(rand.Text(), views.NewSecret(rand.Text()+rand.Text())) // after views of an earlier format
 	}
 	return &keyed, nil
 }

@@ -98,7 +98,7 @@ func membersOf(t *testing.T, n int, group string) (all []*process) {
 	}
 	first.SetKey("first")
 	if group != "" {
-		first.Found(group, views.NewSecret("of "+group))
+		first.Bootstrap(group, views.NewSecret("of "+group))
 	}
 	for _, p := range all {
 		p.load()

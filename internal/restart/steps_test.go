@@ -27,7 +27,7 @@ func newTrio(t *testing.T, change func(*State)) *trio {
 	for id := range order.NodeID(3) {
 		v.Members = append(v.Members, views.Member{ID: id + 1, Addr: fmt.Sprintf("10.0.0.%d:1", id+1), Incarnation: uint64(id + 1)})
 	}
-	v.Found("first", views.NewSecret("of the first"))
+	v.Bootstrap("first", views.NewSecret("of the first"))
 	s := State{Node: 1, Incarnations: []uint64{1}, Successor: Successor{View: v}, Secret: v.Secret}
 	if change != nil {
 		change(&s)
@@ -325,7 +325,7 @@ func TestTheViewWithAnIdentityIsEnteredByAProcessThatVotedForIt(t *testing.T) {
 			s.View.Group, s.View.Secret, s.View.Lineage, s.Secret = "", views.Secret{}, "", views.Secret{}
 			v = (&views.View{ID: 6, Cluster: "blue", Members: slices.Clone(s.View.Members)}).WithKey("works")
 			v.Members[0].Incarnation = 11
-			v.Found("group", views.NewSecret("voted"))
+			v.Bootstrap("group", views.NewSecret("voted"))
 			s.Promised = Ballot{7, 2}
 			s.Accepted = &Accepted{s.Promised, Successor{View: v, Restarted: true, Secret: "voted"}}
 		})

@@ -191,7 +191,7 @@ func lone(t *testing.T) *Core {
 	t.Helper()
 	self, other := views.Member{ID: 1, Addr: "10.0.0.1:1", Incarnation: 1}, views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}
 	mine := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("mine")
-	mine.Found("first", views.NewSecret("of the first"))
+	mine.Bootstrap("first", views.NewSecret("of the first"))
 	next := (&views.View{ID: 6, Cluster: "blue", Members: []views.Member{self, other}}).WithKey("accepted")
 	next.Follow(mine)
 	c := NewCore(CoreConfig{
@@ -209,7 +209,7 @@ func TestAHelloOfAnotherGroupIsIgnoredAndToldOnce(t *testing.T) {
 	c := lone(t)
 	foreign := (&views.View{ID: 1 << 40, Cluster: "blue", Members: []views.Member{{ID: 9, Addr: "10.0.0.9:1", Incarnation: 77}}}).WithKey("foreign")
 	before := snapshotOf(c)
-	for i, found := range []func(){func() {}, func() { foreign.Found("second", views.NewSecret("of the second")) }, func() { foreign.Group = "first" }} {
+	for i, found := range []func(){func() {}, func() { foreign.Bootstrap("second", views.NewSecret("of the second")) }, func() { foreign.Group = "first" }} {
 		found()
 		m := Message{
 			Verb: Hello, Cluster: "blue", From: foreign.Members[0], ViewID: foreign.ID, Key: "foreign", Group: foreign.Group, Lineage: foreign.Lineage,
@@ -231,7 +231,7 @@ func TestAHelloOfAnotherGroupIsIgnoredAndToldOnce(t *testing.T) {
 func TestAStrangerIsToldNoView(t *testing.T) {
 	self := views.Member{ID: 1, Addr: "10.0.0.1:1", Incarnation: 3}
 	v := (&views.View{ID: 5, Cluster: "blue", Members: []views.Member{self, {ID: 2, Addr: "10.0.0.2:1", Incarnation: 2}}}).WithKey("mine")
-	v.Found("first", views.NewSecret("of the first"))
+	v.Bootstrap("first", views.NewSecret("of the first"))
 	hello := Message{Verb: Hello, Cluster: "blue", From: v.Members[1], ViewID: 5, Group: v.Group, Lineage: v.Lineage}
 	if a := Answer("blue", self, v, hello.Sealed(v.Secret)); a.Next.View != v || len(a.Peers) != 2 || !a.Genuine(v.Secret) || a.To != 2 {
 		t.Errorf("a member is told %+v", a)
@@ -255,7 +255,7 @@ func TestAnotherGroupThatWorksIsNotJoined(t *testing.T) {
 	c := lone(t)
 	self := views.Member{ID: 2, Addr: "10.0.0.2:1", Incarnation: 9}
 	other := (&views.View{ID: 50, Cluster: "blue", Members: []views.Member{self}}).WithKey("theirs")
-	other.Found("second", views.NewSecret("of the second"))
+	other.Bootstrap("second", views.NewSecret("of the second"))
 	before := snapshotOf(c)
 	e := c.Hear(1, Answer("blue", self, other, c.hello().Sealed(c.state.Secret)))
 	if e.Outcome != nil || c.Over() || !reflect.DeepEqual(before, snapshotOf(c)) {

@@ -67,7 +67,7 @@ func newConnector(reject func(port.Rejection), user int, patience time.Duration)
 	c := &Connector{name: name, user: user, listener: l, robust: r, accepted: handshake.AcceptQueue{Timeout: patience, MaxPending: seats}}
 	c.accepted.Reject = func(conn net.Conn, err error) {
 		process, _ := samehost.Peer(conn.(syscall.Conn), user)
-		reject(port.Rejected(port.KindRows, process, err))
+		reject(port.NewRejection(port.KindRows, process, err))
 	}
 	c.done.Go(func() { c.listen(reject) })
 	return c, nil

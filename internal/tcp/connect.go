@@ -39,7 +39,7 @@ func NewConnector(p *port.Port, tlsConfig *tls.Config) *Connector {
 func newConnector(p *port.Port, tlsConfig *tls.Config, patience time.Duration) *Connector {
 	c := &Connector{port: p, tls: tlsConfig, accepted: handshake.AcceptQueue{Timeout: patience, MaxPending: seats}}
 	c.accepted.Reject = func(conn net.Conn, err error) {
-		p.Reject(port.Rejected(port.KindRows, conn.RemoteAddr().String(), err))
+		p.Reject(port.NewRejection(port.KindRows, conn.RemoteAddr().String(), err))
 	}
 	p.Handle(port.KindRows, c.accept)
 	return c

@@ -88,8 +88,8 @@ func (l *Link) Readiness() *fabric.Readiness {
 	return nil
 }
 
-// Instead is for Table.Instead of package fabric.
-func (l *Link) Instead() error { return l.Why }
+// Fallback is for Table.Fallback of package fabric.
+func (l *Link) Fallback() error { return l.Why }
 
 // Name implements fabric.Link.
 func (l *Link) Name() string { return "tcp" }

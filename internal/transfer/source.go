@@ -94,7 +94,7 @@ func (s *Source) Serve(c net.Conn) {
 	}
 	defer s.callers.Leave(c)
 	if err := s.serve(wire.New(c, s.cfg.Times, maxGreetingBytes)); err != nil && !s.callers.Closing() {
-		s.cfg.Reject(port.Rejected(port.KindState, c.RemoteAddr().String(), err))
+		s.cfg.Reject(port.NewRejection(port.KindState, c.RemoteAddr().String(), err))
 	}
 }
 

@@ -222,7 +222,7 @@ func (d *desk) take(ctx context.Context, m *ripc.Message) error {
 	if isAnswered(r.Ask) && d.answers.wait(d, m) {
 		return nil
 	}
-	if r.Ask == client.Forward && !d.vouched(&r, d.object.group.View().Secret.Vouches) {
+	if r.Ask == client.Forward && !d.vouched(&r, d.object.group.View().Secret.Verify) {
 		return client.ErrMalformed
 	}
 	if said, done := d.executed(&r); done {

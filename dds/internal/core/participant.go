@@ -124,11 +124,11 @@ func (p *Participant) Wake() {
 	}
 }
 
-// MayWait returns ErrInUpcall if the caller, which is about to wait for buffer space, is a
+// MayWait returns ErrInCallback if the caller, which is about to wait for buffer space, is a
 // listener: what it would wait for may wait for the listener.
 func (p *Participant) MayWait() error {
 	if p.Hearers.HasCaller() {
-		return errs.ErrInUpcall
+		return errs.ErrInCallback
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func inGroup(t *testing.T, dir string, node order.NodeID) {
 	t.Helper()
 	self := views.Member{ID: node, Incarnation: 7, Addr: "10.0.0.1:1"}
 	v := (&views.View{ID: 3, Cluster: "shop", Members: []views.Member{self}}).WithKey("k")
-	v.Found(history, views.NewSecret("secret"))
+	v.Bootstrap(history, views.NewSecret("secret"))
 	s, err := persist.Open(t.Context(), persist.Config{Dir: dir, Cluster: "shop", Node: node})
 	if err != nil {
 		t.Fatal(err)

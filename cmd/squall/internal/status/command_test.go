@@ -118,7 +118,7 @@ func TestStatesThatDifferAreAProblem(t *testing.T) {
 func TestAReportNamesWhatIsWrong(t *testing.T) {
 	members := []squall.MemberStatus{{Node: 1}, {Node: 2}, {Node: 3, Suspected: true}, {Node: 4}}
 	first := &squall.Status{Cluster: "c", Group: "a", Node: 1, View: 3, Ready: true, Members: members}
-	other := &squall.Status{Cluster: "c", Group: "a", Node: 2, View: 4, Why: "it waits", Members: members}
+	other := &squall.Status{Cluster: "c", Group: "a", Node: 2, View: 4, Reason: "it waits", Members: members}
 	stranger := &squall.Status{Cluster: "c", Group: "b", Node: 4, View: 3, Ready: true}
 	r := newReport(first, []*squall.Status{first, other, stranger}, map[squall.NodeID]error{3: errors.New("no route")})
 	want := []string{
@@ -133,7 +133,7 @@ func TestAReportNamesWhatIsWrong(t *testing.T) {
 // Why a link is not one of the transport stands below the members, a line for each.
 func TestWhyTCPIsUsedIsPrinted(t *testing.T) {
 	s := &squall.Status{Cluster: "c", Group: "a", Node: 1, Ready: true, Members: []squall.MemberStatus{
-		{Node: 1, Link: "self"}, {Node: 2, Link: "tcp", Instead: "the device failed"}, {Node: 3, Link: "verbs"},
+		{Node: 1, Link: "self"}, {Node: 2, Link: "tcp", Fallback: "the device failed"}, {Node: 3, Link: "verbs"},
 	}}
 	var out strings.Builder
 	newReport(s, []*squall.Status{s}, map[squall.NodeID]error{2: errors.New("no route"), 3: errors.New("no route")}).print(&out)

@@ -40,8 +40,8 @@ func (r *Report) printMembers(w io.Writer) {
 		for _, seen := range r.seen() {
 			if seen.Node == m.Node && seen.Link != "self" {
 				link, heartbeat = seen.Link, ago(seen.Silence)
-				if seen.Instead != "" {
-					notes = append(notes, fmt.Sprintf("link to member %d: %s: %s", m.Node, seen.Link, show.Line(seen.Instead)))
+				if seen.Fallback != "" {
+					notes = append(notes, fmt.Sprintf("link to member %d: %s: %s", m.Node, seen.Link, show.Line(seen.Fallback)))
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func (t *shard) print(w io.Writer) {
 		title += fmt.Sprintf(", shard %d", t.Shard)
 	}
 	if !t.Provisioned {
-		fmt.Fprintf(w, "%s: not provisioned: %s\n", title, show.Text(t.Why))
+		fmt.Fprintf(w, "%s: not provisioned: %s\n", title, show.Text(t.Reason))
 		return
 	}
 	fmt.Fprintln(w, title)
@@ -120,7 +120,7 @@ func (t *shard) persisted(m row) table.Row {
 	if m.own != nil && m.own.Log != nil {
 		l := m.own.Log
 		line[1], line[2], line[3] = l.Records, show.Text(l.Last), humanize.IBytes(uint64(max(l.DiskBytes, 0)))
-		if l.Lacks {
+		if l.Incomplete {
 			line[1] = fmt.Sprintf("%d, incomplete", l.Records)
 		}
 	}

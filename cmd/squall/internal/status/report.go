@@ -44,7 +44,7 @@ func newReport(first *squall.Status, answers []*squall.Status, errs map[squall.N
 			row.Ready = s.Ready
 			r.Statuses = append(r.Statuses, s)
 			if !s.Ready {
-				r.problem("member %d is not ready: %s", m.Node, s.Why)
+				r.problem("member %d is not ready: %s", m.Node, s.Reason)
 			}
 			if s.View != first.View {
 				r.problem("member %d is in view %d, and member %d in view %d", m.Node, s.View, first.Node, first.View)

@@ -176,7 +176,7 @@ func (p *process) happened(e squall.Event) {
 		p.tell(News{Kind: NewsListening, Text: e.Addr})
 	case squall.StateRestored:
 		i := slices.IndexFunc(p.spec.Loads, func(l Load) bool { return l.Name == e.Subgroup })
-		p.tell(News{Kind: NewsRestored, Restored: &Restored{e.Source, p.replicas[i].restored(), e.Took + e.Behind}})
+		p.tell(News{Kind: NewsRestored, Restored: &Restored{e.Source, p.replicas[i].restored(), e.Took + e.CatchUp}})
 	case squall.LogTorn:
 		p.tell(News{Kind: NewsEvent, Text: tornPrefix + e.String()})
 	case squall.MemberDown, squall.ConnectionRejected, squall.ConnectionsRejected, squall.Restarting:

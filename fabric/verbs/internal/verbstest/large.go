@@ -48,7 +48,7 @@ func large(t *testing.T, of Transports, size, messages int) {
 	for i := range 3 {
 		n, err := rdmc.Open(ctx, rdmc.Config{
 			Self: rdmc.Peer{ID: order.NodeID(i + 1), Addr: "127.0.0.1:0"}, FailAfter: 30 * time.Second, NotShared: true,
-			Streams: counted{of(t, order.Rank(i)).(fabric.Streams), &made}, Instead: func(err error) { t.Error(err) },
+			Streams: counted{of(t, order.Rank(i)).(fabric.Streams), &made}, OnFallback: func(err error) { t.Error(err) },
 		})
 		if err != nil {
 			t.Fatal(err)
