@@ -165,7 +165,7 @@ type contact struct {
 	met     bool   // welcome is that of a relay
 	group   string // the identity of the group that the client uses; empty: no relay has said it yet
 	failed  error  // of the last attempt to reach a relay
-	refused error  // … if each relay fails whenever it is asked, until a configuration changes
+	refused error  // failed, if each relay fails whenever it is asked, until a configuration changes
 }
 
 // link is one connection to a relay.

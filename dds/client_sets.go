@@ -15,8 +15,8 @@ import (
 // has in the order of each of its writers. So whatever relays carry of them, a sample that was
 // written after a set never comes into the order before it, and none of a set without the others.
 
-// clientSets are the coherent sets of a client. A set is in writing until the application ends it,
-// and then in whole until the order has it: it is never in both.
+// clientSets are the coherent sets of a client. A set is in writing until the application ends it.
+// It is in whole from when the outbox takes it until the order has it: it is never in both.
 type clientSets struct {
 	writing map[uint64]*clientSet // by the numbers that NewSet gave
 	opened  uint64                // so far

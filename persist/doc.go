@@ -8,7 +8,7 @@
 //
 // Life of a record: it is delivered and appended (Append; back-pressure is a false) → it waits in a
 // block with others → the log's one writer takes all that waits, as a group → the engine stores the
-// group (with one fsync, wal, or two, bolt) → it is durable (Durable, Wake), and readers see it
+// group (with one fdatasync, wal, or two, bolt) → it is durable (Durable, Wake), and readers see it
 // (Get, At, Range, Between, Tail) → every member's disk has it (SetGlobal) → a snapshot stands for
 // it, or retention spares it → its block is dropped:
 //

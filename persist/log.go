@@ -88,7 +88,7 @@ type LogConfig struct {
 // concurrent use.
 //
 // One goroutine writes. It takes all that was appended while the disk was busy, stores it as one
-// group with one call of the engine (one fsync with wal, two with bolt), and says so: the disk is
+// group with one call of the engine (one fdatasync with wal, two with bolt), and says so: the disk is
 // never idle while something waits, and nothing waits for a group to fill.
 type Log struct {
 	store  *Store

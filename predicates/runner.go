@@ -56,7 +56,7 @@ type Runner struct {
 	now        time.Duration
 	spin       time.Duration   // how long waiting without sleep pays at present
 	crowded    bool            // more loops than cores compete: yielding pays more than spinning
-	contention wait.Contention //  other threads need the core: sleeping pays more than spinning or yielding
+	contention wait.Contention // other threads need the core: sleeping pays more than spinning or yielding
 	busy       int
 	stopped    atomic.Bool
 	done       chan struct{}

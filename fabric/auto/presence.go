@@ -52,9 +52,8 @@ const (
 //
 //   - another process listens there, as the node was started again;
 //   - no process listens there, twice in a row, and the process answered this one at that address
-//
-// before. Without an earlier answer a refused     connection may be the work of a firewall; and one
-// that is refused once may be the work of a host that is short of something.
+//     before. Without an earlier answer a refused connection may be the work of a firewall; and one
+//     that is refused once may be the work of a host that is short of something.
 //
 // Everything else, a connection that breaks or no answer at all, proves nothing: the question is
 // asked again. A process that is stopped has not ended, and is left to the heartbeats.

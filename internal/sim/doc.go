@@ -1,4 +1,4 @@
-// Package sim runs whole processes in a deterministic world: a seed goes in, a verdict comes out.
+// Package sim runs groups of processes in a deterministic world, from a seed to a verdict.
 //
 // A Plan is drawn from a seed: nodes of the first view and nodes that join later, subgroups
 // and shards with small rings, how the pairs are connected, how fast each process steps, what the

@@ -170,16 +170,16 @@ func (s *Space) Detach(id ID) {
 // there.
 func (c *Cache) accept(s *Space, in *instance, k *kept) {
 	if c.filling == nil || mutant.Enabled && mutant.On(mutant.SpaceLateFirst) {
-		c.take(s, in.key, k, s.now, false)
+		c.admit(s, in.key, k, s.now, false)
 		return
 	}
 	k.own(s)
 	c.filling.postpone(late{key: in.key, sample: *k, now: s.now})
 }
 
-// take puts one sample into the cache, at a time of the order; past: the sample is one of a
+// admit puts one sample into the cache, at a time of the order; past: the sample is one of a
 // history, and had its position earlier.
-func (c *Cache) take(s *Space, key string, k *kept, now int64, past bool) {
+func (c *Cache) admit(s *Space, key string, k *kept, now int64, past bool) {
 	v := c.view(key)
 	if v == nil && k.dispose || !k.dispose && c.Filter != nil && !c.Filter(k.data) {
 		return

@@ -202,7 +202,7 @@ func (s *Space) Fill(c *Cache, n int) (more bool) {
 		case len(f.sources) > 0:
 			o := &f.sources[0]
 			if k := o.view.at(o.next); f.matched(k.writer) && k.expires > f.now {
-				c.take(s, o.key, k, f.now, true)
+				c.admit(s, o.key, k, f.now, true)
 			}
 			f.advance()
 		default:
@@ -211,7 +211,7 @@ func (s *Space) Fill(c *Cache, n int) (more bool) {
 			if l.end {
 				c.withoutWriters(c.views[l.key], l.position, l.now)
 			} else {
-				c.take(s, l.key, &l.sample, l.now, false)
+				c.admit(s, l.key, &l.sample, l.now, false)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func TestAReaderTakesTheEndsOfManyInstances(t *testing.T) {
 	var key [4]byte
 	for i := range uint32(instances) {
 		binary.LittleEndian.PutUint32(key[:], i)
-		c.take(s, string(key[:]), &kept{position: s.position, writer: s.byID[by], expires: math.MaxInt64}, s.now, false)
+		c.admit(s, string(key[:]), &kept{position: s.position, writer: s.byID[by], expires: math.MaxInt64}, s.now, false)
 	}
 	for _, v := range slices.Clone(c.order) {
 		c.withoutWriters(v, s.position, s.now)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setAside gives a file its length and its blocks.
+// SetAside gives a file its length and its blocks.
 func SetAside(f *os.File, size int64) error {
 	err := again(func() error { return unix.Fallocate(int(f.Fd()), 0, 0, size) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -16,7 +16,7 @@ func SetAside(f *os.File, size int64) error {
 	return err
 }
 
-// syncData syncs a file, but for the times in its inode.
+// SyncData syncs a file, but for the times in its inode.
 func SyncData(f *os.File) error {
 	return again(func() error { return unix.Fdatasync(int(f.Fd())) })
 }

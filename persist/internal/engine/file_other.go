@@ -4,7 +4,7 @@ package engine
 
 import "os"
 
-// setAside gives a file its length.
+// SetAside gives a file its length.
 func SetAside(f *os.File, size int64) error { return f.Truncate(size) }
 
 func SyncData(f *os.File) error { return f.Sync() }
