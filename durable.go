@@ -345,15 +345,15 @@ func (d *durable) latest() (t order.Time) {
 	return t
 }
 
-// heldBack returns the number of messages of this process that are delivered, and wait for disks
-// until its application sees them: once it is no member any more, no disk is waited for.
-func (d *durable) heldBack() (n int) {
+// heldBack returns the number of messages of this process in a subgroup that are delivered, and wait
+// for disks until its application sees them: once it is no member any more, no disk is waited for.
+func (d *durable) heldBack(subgroup string) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.group.member.View()
 	self, _ := v.RankOf(d.group.cfg.ID)
 	for _, sg := range v.Subgroups {
-		if k := d.logs[shardID(sg)]; k != nil && sg.Has(self) {
+		if k := d.logs[shardID(sg)]; k != nil && sg.Name == subgroup && sg.Has(self) {
 			n += k.recorder.HeldBack()
 		}
 	}

@@ -351,8 +351,8 @@ func (g *Group) ask(f func()) bool {
 // subgroup's state have received it, takes part in the change to a view without this process, and
 // halts with ErrClosed. The other members go on. If ctx ends before that, the process goes on
 // leaving; Close still ends it. Messages that were accepted for a subgroup that is not provisioned
-// now are waited for too, so ctx should have a deadline. A process that can deliver nothing before
-// it has a state or a log of others waits for its messages for FailAfter at most. In a callback or
+// now are waited for too, so ctx should have a deadline. If all that is not delivered here needs a
+// state or a log of other members first, Leave waits for it for FailAfter at most. In a callback or
 // an event that runs on the loop, Leave returns ErrInCallback.
 func (g *Group) Leave(ctx context.Context) error {
 	if err := g.upcalls.waits(); err != nil {
@@ -425,15 +425,27 @@ const closeTime = 500 * time.Millisecond
 // errNoState is why a process leaves before its messages are delivered here.
 var errNoState = errors.New("this process has no more space for deliveries until it has the state of a subgroup")
 
-// drain waits until no message that was sent here is under way, or this process cannot deliver them
-// for so long (B14).
+// drain waits until no message that was sent here is under way, or for FailAfter while this process
+// can deliver none of them (B14).
 func (g *Group) drain(ctx context.Context) error {
-	began := time.Now()
-	refuses := func() bool {
-		return slices.ContainsFunc(g.subs, (*Subgroup).refuses) && time.Since(began) >= g.cfg.FailAfter
+	var since time.Time
+	inVain := func() bool {
+		switch {
+		case slices.ContainsFunc(g.subs, func(s *Subgroup) bool { return g.undelivered(s) > 0 && !s.refuses() }):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		}
+		return !since.IsZero() && time.Since(since) >= g.cfg.FailAfter
 	}
-	reason := g.await(ctx, g.Err, func() bool { return g.undelivered() == 0 || refuses() })
-	if n := g.undelivered(); n > 0 { // the last counters may have come with the reason
+	undelivered := func() (n int) {
+		for _, s := range g.subs {
+			n += g.undelivered(s)
+		}
+		return n
+	}
+	reason := g.await(ctx, g.Err, func() bool { return undelivered() == 0 || inVain() })
+	if n := undelivered(); n > 0 { // the last counters may have come with the reason
 		return fmt.Errorf("%d messages may not have been delivered everywhere: %w", n, cmp.Or(reason, errNoState))
 	}
 	return nil
@@ -461,14 +473,12 @@ func (g *Group) step(now time.Duration) (work int) {
 	return work
 }
 
-// undelivered returns the number of messages of this process that some member has not delivered, as
-// far as is known here.
-func (g *Group) undelivered() (n int) {
-	for _, s := range g.subs {
-		n += s.outbox.Undelivered()
-	}
+// undelivered returns the number of messages of this process in a subgroup that some member has not
+// delivered, as far as is known here.
+func (g *Group) undelivered(s *Subgroup) int {
+	n := s.outbox.Undelivered()
 	if g.durable != nil {
-		n += g.durable.heldBack()
+		n += g.durable.heldBack(s.decl.Name)
 	}
 	return n
 }

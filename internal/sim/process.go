@@ -473,9 +473,11 @@ func (p *process) tryLeave() {
 		}
 		return
 	}
-	drained := true
-	for _, d := range p.world.plan.Decls {
-		drained = drained && p.member.Outbox(d.Name).Undelivered() == 0
+	drained, inVain := true, p.refuses()
+	for k, d := range p.world.plan.Decls {
+		if p.member.Outbox(d.Name).Undelivered() > 0 {
+			drained, inVain = false, inVain && p.stays[k].refuses()
+		}
 	}
 	for _, k := range p.keepers {
 		drained = drained && k.recorder.HeldBack() == 0
@@ -484,7 +486,7 @@ func (p *process) tryLeave() {
 		drained = drained && !p.waits(k)
 	}
 	depended, until := p.offers.Depended(p.member.View()), p.leaveBy
-	if !depended && p.refuses() {
+	if !depended && inVain {
 		until -= 3 * p.world.plan.FailAfter() // as Group.Leave
 	}
 	if (!drained || depended) && p.world.now < until {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -50,9 +51,14 @@ func (r *routine) act(now time.Duration) time.Duration {
 		return until
 	}
 	return r.proc.takes(now, func(now time.Duration) time.Duration {
-		if pause, more := r.next(); more && pause != never {
-			return now + pause
+		pause, more := r.next()
+		if !more {
+			w := r.proc.world
+			w.routines = slices.DeleteFunc(w.routines, func(o *routine) bool { return o == r })
 		}
-		return never
+		if !more || pause == never {
+			return never
+		}
+		return now + pause
 	})
 }

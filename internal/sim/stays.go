@@ -174,10 +174,10 @@ func (p *process) waits(decl int) bool {
 
 // refuses reports whether the process takes nothing in some subgroup before it has a state, or a
 // log, of others.
-func (p *process) refuses() bool {
-	return slices.ContainsFunc(p.stays, func(h *stays) bool {
-		return slices.ContainsFunc(h.receivers, func(r *receiver) bool { return !r.Whole() && r.Refuses() })
-	})
+func (p *process) refuses() bool { return slices.ContainsFunc(p.stays, (*stays).refuses) }
+
+func (h *stays) refuses() bool {
+	return slices.ContainsFunc(h.receivers, func(r *receiver) bool { return !r.Whole() && r.Refuses() })
 }
 
 // getsState reports whether something is under way for the last stay in a declaration's shards.
