@@ -99,7 +99,7 @@ func (r *Receiver) Fill(to *[]byte, stride uintptr, n int, bytes uint64) (taken 
 			in = 0 // what follows the header may be the end of the memory
 		}
 		for h == same && taken < n && off <= last {
-			*(*plain)(unsafe.Add(unsafe.Pointer(to), at)) = plain{unsafe.Add(area, (off+HeaderBytes)&in), length, length}
+			*(*plain)(unsafe.Add(unsafe.Pointer(to), at)) = plain{unsafe.Add(area, (off+HeaderBytes)&in), int(length), int(length)}
 			taken, at, off = taken+1, at+stride, off+size
 			if off <= last {
 				h = header(atomic.LoadUint64((*uint64)(unsafe.Add(area, off))))
@@ -132,7 +132,7 @@ func (r *Receiver) Fill(to *[]byte, stride uintptr, n int, bytes uint64) (taken 
 // plain is a slice of bytes in memory. Its bounds were compared before.
 type plain struct {
 	data             unsafe.Pointer
-	length, capacity uint64
+	length, capacity int
 }
 
 // Refill makes a Receiver that is as it was before Fill what it would be if Fill had taken fewer
