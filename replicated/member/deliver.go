@@ -40,6 +40,9 @@ func (o *object) deliver(batch []squall.Message) {
 	}
 	o.unlock()
 	for i, p := range o.delivery.taken {
+		if f, ok := p.(*flight); ok {
+			p = f.waits
+		}
 		switch r, ok := p.(*relayed); {
 		case ok:
 			r.reply(&o.delivery.atOnce)

@@ -27,12 +27,13 @@ type origin struct {
 	view   uint64
 }
 
-// flight is the call of a record. Only the last request for the command waits for it: a member that
-// asks again has given up its earlier request.
+// flight is the call of a record. Only the last request for the command waits for it: the member
+// that forwards has given up its earlier request, or another member forwards now.
 type flight struct {
 	of     *flights
 	origin origin
 	waits  invoke.Pending
+	joined bool // by a later request than that whose record it is
 }
 
 func originOf(r *client.Request, view uint64) origin {
@@ -50,12 +51,12 @@ func (f *flights) join(from origin, p invoke.Pending) *flight {
 		if f.all == nil {
 			f.all = map[origin]*flight{}
 		}
-		one := &flight{f, from, p}
+		one := &flight{of: f, origin: from, waits: p}
 		f.all[from] = one
 		return one
 	}
 	earlier := before.waits
-	before.waits = p
+	before.waits, before.joined = p, true
 	f.mu.Unlock()
 	earlier.Complete(&invoke.Outcome{Err: errInFlight})
 	earlier.Signal()
@@ -72,11 +73,11 @@ func (f *flight) land() invoke.Pending {
 	return f.waits
 }
 
-// unsent ends the flight of a record that was not sent. It reports whether p waits for it: a later
-// request gets the error.
-func (f *flight) unsent(p invoke.Pending, err error) bool {
+// unsent ends the flight of a record that was not sent. It reports whether the request of the record
+// still waits for it: a later request gets the error.
+func (f *flight) unsent(err error) bool {
 	later := f.land()
-	if later == p {
+	if !f.joined {
 		return true
 	}
 	later.Complete(&invoke.Outcome{Err: err})

@@ -31,12 +31,12 @@ func TestTheLastRequestWaitsForARecordInFlight(t *testing.T) {
 	if again == nil {
 		t.Fatal("after the outcome it is not sent again")
 	}
-	if !again.unsent(first, errEarly) || first.ended != 1 {
+	if !again.unsent(errEarly) || first.ended != 1 {
 		t.Error("the request whose record was not sent is told so by its caller, and by nobody else")
 	}
 	again = f.join(from, first)
 	f.join(from, third)
-	if again.unsent(first, errEarly) || !errors.Is(third.err, errEarly) || third.signalled != 1 {
+	if again.unsent(errEarly) || !errors.Is(third.err, errEarly) || third.signalled != 1 {
 		t.Errorf("the later request does not learn that the record was not sent: %+v", third)
 	}
 }

@@ -333,14 +333,17 @@ func (o *object) sendForwarded(ctx context.Context, h machine.Header, source str
 	}
 	number, err := o.calls.put(f)
 	if err != nil {
-		return err // for good
+		if f.unsent(err) {
+			return err
+		}
+		return nil
 	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	h.Call, h.Time = number, now()
 	record := append(machine.AppendForwarded((*buf)[:0], h, source, a.before, a.at), s.Data...)
 	*buf = record[:0]
-	if err = o.sub.Send(ctx, record); err == nil || o.calls.take(number) == nil || !f.unsent(a, err) {
+	if err = o.sub.Send(ctx, record); err == nil || o.calls.take(number) == nil || !f.unsent(err) {
 		return nil // or it was given up meanwhile
 	}
 	return err

@@ -384,7 +384,7 @@ func (d *desk) order(ctx context.Context, m *ripc.Message, request *client.Reque
 			err = nil // its outcome says why
 		}
 	}
-	if err != nil && (f == nil || f.unsent(r, err)) {
+	if err != nil && (f == nil || f.unsent(err)) {
 		return err
 	}
 	*m = ripc.Message{}

@@ -325,11 +325,10 @@ func (s *simulatedCopy) order(d *desk, r *client.Request, answer func([]byte)) (
 		}
 		h.Operation = n
 	}
-	p := invoke.Pending(answeredTo(answer))
+	p, f := invoke.Pending(answeredTo(answer)), (*flight)(nil)
 	if r.Ask == client.Forward {
 		view, _ := s.host.View()
-		f := s.o.flights.join(originOf(r, view), p)
-		if f == nil {
+		if f = s.o.flights.join(originOf(r, view), p); f == nil {
 			return nil
 		}
 		p = f
@@ -337,6 +336,8 @@ func (s *simulatedCopy) order(d *desk, r *client.Request, answer func([]byte)) (
 	var under int
 	if h.Call, under, err = s.o.calls.add(p, nil); err == nil {
 		s.post(relay.AppendRecord(nil, r, h), posted{call: h.Call}, under)
+	} else if f != nil && !f.unsent(err) {
+		err = nil // a later request has it
 	}
 	return err
 }
