@@ -73,7 +73,7 @@ func (f *flight) land() invoke.Pending {
 	return f.waits
 }
 
-// unsent ends the flight of a record that was not sent. It reports whether the request of the record
+// unsent ends the flight of a record that was not sent. It reports whether the record's request
 // still waits for it: a later request gets the error.
 func (f *flight) unsent(err error) bool {
 	later := f.land()
