@@ -88,8 +88,8 @@ type LogConfig struct {
 // concurrent use.
 //
 // One goroutine writes. It takes all that was appended while the disk was busy, stores it as one
-// group with one call of the engine (one fdatasync with wal, two with bolt), and says so: the disk is
-// never idle while something waits, and nothing waits for a group to fill.
+// group with one call of the engine (one fdatasync with wal, two with bolt), and says so: the disk
+// is never idle while something waits, and nothing waits for a group to fill.
 type Log struct {
 	store  *Store
 	dir    string
