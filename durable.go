@@ -345,8 +345,9 @@ func (d *durable) latest() (t order.Time) {
 	return t
 }
 
-// heldBack returns the number of messages of this process in a subgroup that are delivered, and wait
-// for disks until its application sees them: once it is no member any more, no disk is waited for.
+// heldBack returns the number of messages of this process in a subgroup that are delivered, and
+// wait for disks until its application sees them: once it is no member any more, no disk is waited
+// for.
 func (d *durable) heldBack(subgroup string) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
