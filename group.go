@@ -425,8 +425,8 @@ const closeTime = 500 * time.Millisecond
 // errNoState is why a process leaves before its messages are delivered here.
 var errNoState = errors.New("this process has no more space for deliveries until it has the state of a subgroup")
 
-// drain waits until no message that was sent here is under way, or for FailAfter while this process
-// can deliver none of them (B14).
+// drain waits until every message that was sent here is delivered, or for FailAfter while this
+// process can deliver none of the rest (B14).
 func (g *Group) drain(ctx context.Context) error {
 	var since time.Time
 	inVain := func() bool {

@@ -133,8 +133,7 @@ type used struct {
 	matched int
 }
 
-// calls are the requests without an answer. Those that wait have numbers up to the last one, each
-// its own.
+// calls are the requests without an answer. Each has a number of its own, up to the last one.
 type calls struct {
 	waiting map[uint64]*call // by number
 	last    uint64

@@ -229,7 +229,7 @@ func (b *Backlog) check() {
 	}
 }
 
-// Full reports whether a message found no room, and nothing is handed over yet.
+// Full reports whether a message found no space before the first one was passed to the application.
 func (b *Backlog) Full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

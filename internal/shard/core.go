@@ -95,8 +95,8 @@ type activity struct {
 // New makes the core of a subgroup.
 func New(cfg Config) *Core { return &Core{cfg: cfg} }
 
-// Perform has each effect done, in order, also those that follow from what is done. A call during
-// another one does nothing: that one goes on.
+// Perform performs each effect in order, including the effects that follow from it. A call within
+// another one does nothing: the outer call performs the rest.
 func (c *Core) Perform(do func(Effect)) {
 	if c.performing {
 		return

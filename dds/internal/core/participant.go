@@ -53,8 +53,7 @@ type Participant struct {
 	samples sampleTime
 }
 
-// events are those that Tell is called for. One goroutine at a time calls it, so that they come in
-// order.
+// events are passed to Tell, in order: one goroutine at a time calls it.
 type events struct {
 	untold  []space.Event // within a batch
 	telling bool

@@ -135,7 +135,7 @@ func (r *chaosRun) hear(e trialEvent) error {
 	return nil
 }
 
-// installed notes who is not in a view any more.
+// installed notes which processes are no longer in a view.
 func (r *chaosRun) installed(by *process, v *testlab.Installed) {
 	if by.number <= r.Nodes && by.stage == starting { // it forms the group
 		by.stage = whole
