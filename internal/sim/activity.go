@@ -82,8 +82,8 @@ func (a *activity) perform() shard.Result {
 
 func failed(o shard.Outcome) shard.Result { return shard.Result{Outcome: o, Err: errBroken} }
 
-// hears waits until the source is not held up, and reports whether it can be reached. The last
-// piece of a state may have arrived already when the activity is cancelled.
+// hears waits while the source hangs, and reports whether the source can be reached.
+// When the activity is cancelled the last piece of a state may have arrived already.
 func (a *activity) hears(q *process, pieces int) bool {
 	p := a.stays.proc
 	w := p.world

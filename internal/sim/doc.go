@@ -10,9 +10,9 @@
 // Where subgroups are persistent every node has a disk, which outlives its processes and forgets
 // what was not synced when the power goes. What package persist does with goroutines and files is
 // done here in virtual time; the journals, the books, the recorders and the core of restarts are
-// the code that ships. Code that waits (a log's writer, a log that catches up or that a restart
-// brings to its end, the backlog that is handed over) is a routine: it waits in virtual time
-// (routine.go).
+// the code that ships. Code that waits is a routine, which waits in virtual time (routine.go): the
+// writer of a log, a log that catches up, the reconciliation of logs after a restart, and the
+// delivery of a backlog.
 //
 // Package life decides what a process does until it is in a view; its effects are performed in
 // virtual time (lives.go). Package shard decides what a member that enters a shard needs; its

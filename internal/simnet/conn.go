@@ -110,7 +110,7 @@ func (c *Conn) Peer() order.NodeID { return c.peer.id }
 // Up reports whether the channel came up; it stays so when it ends.
 func (c *Conn) Up() bool { return c.up }
 
-// Send hands over a message. It reports false if the channel is not up yet, or closed.
+// Send queues a message for the peer. It reports false if the channel is not up yet, or closed.
 func (c *Conn) Send(msg any) bool {
 	n := c.net
 	n.burn(c.self)
